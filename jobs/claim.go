@@ -70,7 +70,8 @@ func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, progress catal
 		again = again || !claim.Before.Done.IsZero()
 	}
 	progress, err = p.restart(ctx, progress, again)
-	if err == nil && claim != nil && !again && len(claim.Before.Notes) > 0 {
+	resumes := claim != nil && !again
+	if err == nil && resumes && len(claim.Before.Notes) > 0 {
 		progress, err = p.advance(ctx, readNotes(&p.region, claim.Before.Notes))
 	}
 	c.mu.Lock()
@@ -261,7 +262,10 @@ func (c *passClaim) release(ctx context.Context, err error) bool {
 	c.keeping.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.claimTime()/12)
 	defer cancel()
-	if c.claim == nil && (err != nil || c.join(ctx) != nil || c.claim == nil) {
+	if c.claim == nil && err == nil && c.join(ctx) != nil {
+		return false
+	}
+	if c.claim == nil {
 		return false
 	}
 	c.sendNotes(ctx)

@@ -130,11 +130,17 @@ func readNotes(region *Region, notes [][]byte) map[string]catalog.Checkpoint {
 		}
 		name, known := names[string(note[:stepKeyBytes])]
 		at, ok := parseCheckpoint(note[stepKeyBytes:])
-		if best := steps[name]; known && ok && (at.Pages > best.Pages || at.Pages == best.Pages && at.Done) {
+		if known && ok && isFurther(at, steps[name]) {
 			steps[name] = at
 		}
 	}
 	return steps
+}
+
+// isFurther reports whether a step has come further at a checkpoint than at
+// another: by more pages, or to its end.
+func isFurther(at, than catalog.Checkpoint) bool {
+	return at.Pages > than.Pages || at.Pages == than.Pages && at.Done
 }
 
 func parseCheckpoint(note []byte) (at catalog.Checkpoint, ok bool) {

@@ -28,7 +28,7 @@ func CheckRegionCode(name string) error {
 }
 
 func isRegionCode(name string) bool {
-	return len(name) == 2 && name[0] >= 'A' && name[0] <= 'Z' && strings.Contains(regionCodes, " "+name+" ")
+	return len(name) == 2 && strings.Contains(regionCodes, " "+name+" ")
 }
 
 // suggestRegionCode returns the code that name was probably meant to be, or "".

@@ -163,7 +163,8 @@ func (f *filler) put(ctx context.Context) error {
 			return err
 		}
 		until := max(f.until, s.before.Until)
-		unchanged := len(s.sums) == 0 && len(gone) == 0 && s.fold == 0 && until == s.before.Until
+		hasSums := len(s.sums) > 0 || len(gone) > 0 || s.fold != 0
+		unchanged := !hasSums && until == s.before.Until
 		if unchanged && (!s.whole || f.retention < recent) {
 			continue
 		}

@@ -54,7 +54,9 @@ func (s *series) begin(f *filler) {
 	if !first {
 		s.freeze(f)
 	}
-	s.whole = first || s.width != width || f.at-s.before.Whole >= wholeEvery.Microseconds() || f.at < s.before.Whole
+	age := f.at - s.before.Whole
+	isRecent := age >= 0 && age < wholeEvery.Microseconds()
+	s.whole = first || s.width != width || !isRecent
 	s.width = width
 	s.from, s.replaceFrom = s.live, 1
 	if !s.whole {

@@ -104,13 +104,15 @@ func thinPlaces(places []int, cycle int) [][]int {
 		}
 		return all
 	}
+	shortest := places
 	for _, each := range []int{2, 3, 4, 6, 8, 12, 24, 60} {
 		var fewer []int
 		for i := 0; i < len(places); i += each {
 			fewer = append(fewer, places[i])
 		}
-		if last := len(all); last == 0 && len(fewer) < len(places) || last > 0 && len(fewer) < len(all[last-1]) {
+		if len(fewer) < len(shortest) {
 			all = append(all, fewer)
+			shortest = fewer
 		}
 	}
 	return all

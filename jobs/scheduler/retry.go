@@ -110,12 +110,13 @@ func latest(a, b time.Time) time.Time {
 func (p *activePass) logResult(again, next time.Time) {
 	report := &p.report
 	level, message := slog.LevelInfo, "pass"
+	isIdle := report.Calls == 0 && report.Started == 0
 	switch {
 	case report.Outcome == jobs.Failed:
 		level = slog.LevelError
 	case report.Outcome == jobs.Skipped && again.IsZero():
 		level = slog.LevelDebug
-	case report.Outcome == jobs.Stopped && report.Calls == 0 && report.Started == 0 && errors.Is(report.Err, quota.ErrRefused):
+	case report.Outcome == jobs.Stopped && isIdle && errors.Is(report.Err, quota.ErrRefused):
 		message = "pass does not start"
 	}
 	if level == slog.LevelInfo && len(report.Waiting) > 0 { // a failure is a problem until it is over

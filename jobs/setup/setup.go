@@ -216,7 +216,9 @@ func (s *Setup) Key(file string) (string, error) {
 		key, where = string(data), "key file "+file
 	}
 	key = strings.TrimSpace(key)
-	if file != "" && key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) || len(key) > 1000 {
+	isMissing := file != "" && key == ""
+	isMalformed := len(key) > 1000 || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
+	if isMissing || isMalformed {
 		return "", &client.ConfigError{Err: fmt.Errorf("%s: it must hold the API key on one line and nothing else", where)}
 	}
 	s.Conceal(key)
@@ -226,7 +228,8 @@ func (s *Setup) Key(file string) (string, error) {
 // FetchKey is Key for regions that may not do without one.
 func (s *Setup) FetchKey(file string, regions []jobs.Region) (string, error) {
 	key, err := s.Key(file)
-	if err == nil && key == "" && jobs.FetchesYouTube(regions) && s.UpstreamEndpoint() == "" {
+	needsKey := jobs.FetchesYouTube(regions) && s.UpstreamEndpoint() == ""
+	if err == nil && needsKey && key == "" {
 		err = &client.ConfigError{Err: errors.New("no API key; put it into YOUTUBE_API_KEY, or name a file with --key-file")}
 	}
 	return key, err

@@ -124,10 +124,11 @@ func (o *Options) missing(p *costs.Preset) (flags []string) {
 	for _, ask := range p.Asks {
 		isLimit := strings.HasSuffix(ask.Line, ".limit") && o.Limit == 0
 		isWindow := strings.HasSuffix(ask.Line, ".window") && !strings.Contains(ask.Write, "day:")
+		asksQuota := o.Variant == "" && (isLimit || isWindow)
 		switch {
 		case ask.Line == "hosts" && o.Host == "":
 			flags = append(flags, "--host HOST")
-		case o.Variant == "" && (isLimit || isWindow) && !slices.Contains(flags, quotas):
+		case asksQuota && !slices.Contains(flags, quotas):
 			flags = append(flags, quotas)
 		}
 	}

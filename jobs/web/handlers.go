@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/costs/cooldown"
+	"github.com/ration-dev/ration/quota"
 )
 
 // pageData is what the whole page shows.
@@ -163,13 +165,8 @@ func (p *Page) lift(w http.ResponseWriter, r *http.Request) {
 	c, release := p.options.Client()
 	defer release()
 	account, budget := r.PostFormValue("account"), r.PostFormValue("budget")
-	known := false
-	if c != nil {
-		for _, b := range c.Table().Budgets() {
-			known = known || b.Account == account && (budget == "" || b.Name == budget)
-		}
-	}
-	if !known {
+	isMeant := func(b quota.Budget) bool { return b.Account == account && (budget == "" || b.Name == budget) }
+	if c == nil || !slices.ContainsFunc(c.Table().Budgets(), isMeant) {
 		p.write(w, http.StatusUnprocessableEntity, "message", &message{Assets: assets(), Title: "Nothing was changed", Text: "costs.yaml has no such account or budget now. Open the page again."})
 		return
 	}

@@ -18,6 +18,14 @@ type refusalKey struct {
 
 func keyOf(r *client.Refusal) refusalKey { return refusalKey{r.At, r.Account, r.Method, r.Region} }
 
+// isAlike reports whether two refusals are of one kind of call, for one reason.
+func isAlike(a, b *client.Refusal) bool {
+	if a.Method != b.Method || a.Reason != b.Reason {
+		return false
+	}
+	return a.Region == b.Region && a.Job == b.Job
+}
+
 // refusals returns the last refusals that are known, newest first: those
 // of this process, and the last one that any process with this state
 // folder recorded.
@@ -26,7 +34,7 @@ func (r *reader) refusals() []*client.Refusal {
 	if r.client.State() != "" {
 		last, err := client.LastRefusal(r.client.State())
 		isKnown := func(known *client.Refusal) bool { // or a later one that is like it
-			return !known.At.Before(last.At) && known.Method == last.Method && known.Region == last.Region && known.Job == last.Job && known.Reason == last.Reason
+			return !known.At.Before(last.At) && isAlike(known, last)
 		}
 		if err == nil && last != nil && !slices.ContainsFunc(found, isKnown) {
 			found = append(found, last)

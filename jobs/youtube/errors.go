@@ -71,7 +71,7 @@ var keyRefused = regexp.MustCompile(`"(API_KEY_[A-Z_]+|SERVICE_DISABLED|keyInval
 // KeyRefused reports whether the upstream refuses the API key itself.
 func (e *APIError) KeyRefused() bool {
 	answer, ok := errors.AsType[*googleapi.Error](e.Err)
-	return ok && answer.Code >= 400 && answer.Code < 500 && keyRefused.MatchString(answer.Body)
+	return ok && answer.Code/100 == 4 && keyRefused.MatchString(answer.Body)
 }
 
 // cleanError converts an error of Google's client to one without the request's

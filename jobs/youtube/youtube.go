@@ -86,6 +86,14 @@ func (c *Client) Trending(ctx context.Context, region, token string) (catalog.Pa
 	return page, nil
 }
 
+// isVideo reports whether a result of a search is a video, with its snippet.
+func isVideo(item *yt.SearchResult) bool {
+	if item == nil || item.Id == nil {
+		return false
+	}
+	return item.Id.VideoId != "" && item.Snippet != nil
+}
+
 // Search fetches a page of the videos that match a query in a region, as
 // snippets; see catalog.Page.Snippets. token is as for Trending.
 func (c *Client) Search(ctx context.Context, region, query, token string) (catalog.Page, error) {
@@ -99,7 +107,7 @@ func (c *Client) Search(ctx context.Context, region, query, token string) (catal
 	}
 	page := catalog.Page{Next: answer.NextPageToken, ETag: answer.Etag, Snippets: true}
 	for _, item := range answer.Items {
-		if item == nil || item.Id == nil || item.Id.VideoId == "" || item.Snippet == nil {
+		if !isVideo(item) {
 			continue
 		}
 		page.Videos = append(page.Videos, catalog.Video{

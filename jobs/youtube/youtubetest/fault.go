@@ -93,7 +93,9 @@ func (s *Server) nextFault(req *request) *Fault {
 }
 
 func (f *faultState) hits(req *request) bool {
-	if f.Method != "" && f.Method != req.route.method || f.Region != "" && f.Region != req.region {
+	isMethod := f.Method == "" || f.Method == req.route.method
+	isRegion := f.Region == "" || f.Region == req.region
+	if !isMethod || !isRegion {
 		return false
 	}
 	if f.Times >= 0 && f.done >= max(f.Times, 1) {

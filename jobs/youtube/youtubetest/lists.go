@@ -110,7 +110,11 @@ func (s *Server) videoCategories(r *request) (*listing, *apiError) {
 	}
 	l := &listing{Kind: "youtube#videoCategoryListResponse"}
 	for _, c := range categories() {
-		if len(ids) > 0 && !slices.Contains(ids, c.id) || c.usOnly && r.region != "US" && len(ids) == 0 {
+		isListed := slices.Contains(ids, c.id)
+		if len(ids) == 0 {
+			isListed = !c.usOnly || r.region == "US"
+		}
+		if !isListed {
 			continue
 		}
 		item := resource{Kind: "youtube#videoCategory", ID: c.id}

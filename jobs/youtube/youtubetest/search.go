@@ -129,10 +129,11 @@ func (r *request) filter(kinds []string) (func(*Video) bool, *apiError) {
 	}
 	channel, category := r.query.Get("channelId"), r.query.Get("videoCategoryId")
 	return func(v *Video) bool {
-		return (channel == "" || v.ChannelID == channel) &&
-			(category == "" || v.CategoryID == category) &&
-			!v.PublishedAt.Before(after) &&
-			(before.IsZero() || v.PublishedAt.Before(before))
+		isInChannel := channel == "" || v.ChannelID == channel
+		isInCategory := category == "" || v.CategoryID == category
+		isTooLate := !before.IsZero() && !v.PublishedAt.Before(before)
+		isInTime := !isTooLate && !v.PublishedAt.Before(after)
+		return isInChannel && isInCategory && isInTime
 	}, nil
 }
 
