@@ -189,7 +189,8 @@ func (t *tableau) leaving(j int) int {
 		}
 		ratio := new(big.Rat).Quo(line[len(line)-1], line[j])
 		order := ratio.Cmp(least)
-		if found < 0 || order < 0 || order == 0 && t.basis[i] < t.basis[found] {
+		winsTie := found >= 0 && order == 0 && t.basis[i] < t.basis[found]
+		if found < 0 || order < 0 || winsTie {
 			found, least = i, ratio
 		}
 	}
