@@ -59,7 +59,9 @@ func (a *account) copyLog(ctx context.Context, key string) error {
 		}
 	}
 	if r := a.report; !known && !quota.IsReserved(key) {
-		r.Entries, r.Units, r.Calls = r.Entries+sum.entries, r.Units+sum.units, r.Calls+sum.calls
+		r.Entries += sum.entries
+		r.Units += sum.units
+		r.Calls += sum.calls
 	}
 	if before == nil && !a.opened && a.report.State == Unfinished {
 		if err := a.lower(ctx, key, entries); err != nil {
@@ -68,7 +70,8 @@ func (a *account) copyLog(ctx context.Context, key string) error {
 	}
 	t := newTail(entries, before, a.now)
 	a.tails[key] = t
-	if key == "" && t != nil && len(t.entries) > 0 && !quota.IsReserved(a.name) {
+	isOfAccount := key == "" && !quota.IsReserved(a.name)
+	if isOfAccount && t != nil && len(t.entries) > 0 {
 		if err := a.restore(ctx, copiedKey, t.entries, total{}); err != nil {
 			return err
 		}
@@ -252,10 +255,11 @@ func (a *account) copyChanges(ctx context.Context, key string, t *tail, present 
 	again := false
 	for _, e := range present {
 		was := before[e.At.UnixMicro()]
+		isCall := e.Kind == quota.EntryCall || e.Kind == quota.EntryRefunded
 		switch {
-		case was != nil && was.Units == e.Units && was.Calls == e.Calls && was.Kind == e.Kind:
+		case was != nil && isUnchanged(was, &e):
 			continue
-		case was == nil || e.Kind != quota.EntryCall && e.Kind != quota.EntryRefunded:
+		case was == nil || !isCall:
 			again = true
 		default:
 			if err := a.settle(ctx, key, &e); err != nil {
@@ -274,6 +278,11 @@ func (a *account) copyChanges(ctx context.Context, key string, t *tail, present 
 		return a.copyLog(ctx, key)
 	}
 	return nil
+}
+
+// isUnchanged reports whether a call costs what it did.
+func isUnchanged(was, is *quota.Entry) bool {
+	return was.Units == is.Units && was.Calls == is.Calls && was.Kind == is.Kind
 }
 
 // settle changes an entry of the new ledger to what the call has cost.
