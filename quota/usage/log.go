@@ -27,8 +27,9 @@ func (f *Filter) field(dimension string) string {
 // selects reports whether f selects the entries of a sum.
 func (f *Filter) selects(s *quota.Sum) bool {
 	matches := func(want, has string) bool { return want == "" || want == name(has) }
-	return matches(f.Method, s.Method) && matches(f.Region, s.Caller.Region) && matches(f.Job, s.Caller.Job) && matches(f.Lane, s.Caller.Lane) &&
-		(f.Run == "" || f.Run == Run(s.Client))
+	isRun := f.Run == "" || f.Run == Run(s.Client)
+	isCaller := matches(f.Region, s.Caller.Region) && matches(f.Job, s.Caller.Job) && matches(f.Lane, s.Caller.Lane)
+	return isRun && isCaller && matches(f.Method, s.Method)
 }
 
 // nameIn returns the name of a sum's entries in a dimension.
