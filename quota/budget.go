@@ -71,16 +71,19 @@ func Coverages(budgets []Budget) []*Coverage {
 	return coverages
 }
 
+// narrowsCallers reports whether b covers the calls of some callers only.
+func (b *Budget) narrowsCallers() bool { return len(b.Lanes) > 0 || len(b.Regions) > 0 }
+
 // coverageAmong returns the coverage of b in a Guard of budgets.
 func (b *Budget) coverageAmong(budgets []Budget) *Coverage {
 	c := b.coverage()
-	if len(b.Lanes) > 0 || len(b.Regions) > 0 {
+	if b.narrowsCallers() {
 		return NewCoverage(c)
 	}
 	for i := range budgets {
 		noted := &budgets[i]
 		sameKind := noted.Account == b.Account && noted.Measure == b.Measure
-		if !sameKind || len(noted.Lanes) > 0 || len(noted.Regions) > 0 || noted.Window.Estimate() {
+		if !sameKind || noted.narrowsCallers() || noted.Window.Estimate() {
 			continue
 		}
 		counts := b.Name == noted.Name || b.coversAllOf(noted) && 2*b.Window.Horizon() > noted.Window.Horizon()
@@ -165,12 +168,13 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 		}
 		sum += units
 	}
+	hasDailyFloors := len(b.Floor) > 0 && b.Window.Kind() == KindDaily
 	switch {
 	case sum > b.Limit:
 		complain("floors of %d together, above the limit of %d; lower them", sum, b.Limit)
 	case len(b.Floor) > 0 && b.Window.Estimate():
 		complain("floors on a Counter window, which is an estimate; use a sliding or a calendar window")
-	case b.FloorUntil < 0 || b.FloorUntil > 0 && (len(b.Floor) == 0 || b.Window.Kind() != KindDaily):
+	case b.FloorUntil < 0 || b.FloorUntil > 0 && !hasDailyFloors:
 		complain("floors that end %s before the window does; FloorUntil needs floors and a calendar window", textfmt.Exactly(b.FloorUntil))
 	case b.FloorUntil > 0 && (b.FloorUntil >= b.Window.shortest() || b.FloorUntil%time.Microsecond != 0):
 		complain("floors that end %s before the window does; set FloorUntil to less than %s, in whole microseconds", textfmt.Exactly(b.FloorUntil), textfmt.Exactly(b.Window.shortest()))

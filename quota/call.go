@@ -64,6 +64,9 @@ type Caller struct {
 	Region string // the region that the work is for
 }
 
+// longest returns the length of the longest label of c.
+func (c *Caller) longest() int { return max(len(c.Lane), len(c.Job), len(c.Region)) }
+
 // Call is one request that is about to be made to an upstream.
 type Call struct {
 	Account string // the upstream project that owns the quota; a name, not an API key

@@ -181,7 +181,8 @@ func (c *Claim) explain(ctx context.Context, claimed *ClaimedError) error {
 	}
 	log.hideFormerOwner()
 	claimed.Owner, claimed.Since = log.Owner, log.Since
-	if claimed.Done || log.held == nil || log.Owner != c.request.Resumes || log.Owner == "" {
+	hasEnded := log.Owner != "" && log.Owner == c.request.Resumes
+	if claimed.Done || log.held == nil || !hasEnded {
 		return claimed
 	}
 	c.receipt = *log.held

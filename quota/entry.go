@@ -146,6 +146,10 @@ const (
 	EntryCorrection           // an operator's correction; see Guard.Note
 )
 
+// isAdjustment reports whether entries of the kind were never calls: they are
+// notes and corrections.
+func (k EntryKind) isAdjustment() bool { return k == EntryNote || k == EntryCorrection }
+
 // String returns call, refunded, addition, note or correction.
 func (k EntryKind) String() string {
 	switch k {

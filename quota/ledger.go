@@ -350,9 +350,9 @@ func (r *Request) Check(account string) error {
 	switch {
 	case r.Units < least || r.Units > MaxUnits:
 		return fmt.Errorf("%w: %q costs %d units; give %d to %d", ErrBadCall, r.Method, r.Units, least, MaxUnits)
-	case len(r.Method) > MaxLabel || len(r.Caller.Lane) > MaxLabel || len(r.Caller.Job) > MaxLabel || len(r.Caller.Region) > MaxLabel:
+	case max(len(r.Method), r.Caller.longest()) > MaxLabel:
 		return fmt.Errorf("%w: a method, lane, job or region of more than %d bytes; shorten it", ErrBadCall, MaxLabel)
-	case r.Kind != EntryCall && (!r.Force || r.Kind != EntryNote && r.Kind != EntryCorrection):
+	case r.Kind != EntryCall && !(r.Force && r.Kind.isAdjustment()):
 		return fmt.Errorf("%w: %q is a %s, not a call; force it, as a note or a correction", ErrBadCall, r.Method, r.Kind)
 	case r.Calls < 0 || r.Calls > MaxUnits:
 		return fmt.Errorf("%w: %q counts %d calls; give 0 to %d", ErrBadCall, r.Method, r.Calls, MaxUnits)

@@ -75,10 +75,12 @@ func (c *Cooldown) Move() (m Move, ok bool) {
 	}
 	rest, left := strings.CutPrefix(c.Reason, leftWords)
 	if !left {
-		rest, ok = strings.CutPrefix(c.Reason, arrivingWords)
+		if rest, ok = strings.CutPrefix(c.Reason, arrivingWords); !ok {
+			return m, false
+		}
 	}
 	at := strings.LastIndex(rest, moveIDWords)
-	if !left && !ok || at < 0 || !strings.HasSuffix(rest, ")") {
+	if at < 0 || !strings.HasSuffix(rest, ")") {
 		return m, false
 	}
 	return Move{Account: c.Account, Ledger: rest[:at], Arriving: !left, ID: rest[at+len(moveIDWords) : len(rest)-1]}, true

@@ -29,10 +29,7 @@ func (t *Transport) checkRedirect(req *http.Request, unguarded bool) (*http.Requ
 	if req.Response == nil {
 		return req, nil
 	}
-	previous := req.Response.Request
-	if previous != nil && previous.URL == nil {
-		previous = nil
-	}
+	previous := redirectedBy(req)
 	if unguarded {
 		if previous != nil {
 			if _, err := t.Price(previous); errors.Is(err, ErrUnguarded) {
@@ -42,8 +39,8 @@ func (t *Transport) checkRedirect(req *http.Request, unguarded bool) (*http.Requ
 		return nil, fmt.Errorf("%w: to host %q, which is not guarded; guard it (hosts in costs.yaml), or stop at the redirect with http.Client.CheckRedirect", ErrRedirect, req.URL.Host)
 	}
 	first := previous
-	for first != nil && first.Response != nil && first.Response.Request != nil && first.Response.Request.URL != nil {
-		first = first.Response.Request
+	for before := previous; before != nil; before = redirectedBy(before) {
+		first = before
 	}
 	for _, before := range []*http.Request{first, previous} {
 		if before != nil && before.URL.Scheme == "https" && !Confidential(req.URL) {
@@ -63,6 +60,19 @@ func (t *Transport) checkRedirect(req *http.Request, unguarded bool) (*http.Requ
 	return &safe, nil
 }
 
+// redirectedBy returns the request whose answer led to req, or nil if there is
+// none with a URL.
+func redirectedBy(req *http.Request) *http.Request {
+	if req.Response == nil {
+		return nil
+	}
+	previous := req.Response.Request
+	if previous == nil || previous.URL == nil {
+		return nil
+	}
+	return previous
+}
+
 // Confidential reports whether credentials may be sent to a URL: its scheme is
 // https, or its host is a loopback address.
 func Confidential(u *url.URL) bool {
@@ -71,7 +81,8 @@ func Confidential(u *url.URL) bool {
 	}
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	ip := net.ParseIP(host)
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
+	isLoopback := ip != nil && ip.IsLoopback()
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || isLoopback
 }
 
 // sameHost reports whether two URLs name the same server. The default ports of

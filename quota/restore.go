@@ -121,15 +121,16 @@ func (r *Restoration) Check() error {
 		switch {
 		case e.ID == ID{} || e.At.IsZero():
 			return fmt.Errorf("%w: a restored entry of %q without an id or a timestamp", ErrBadCall, e.Method)
-		case e.Units < 0 || e.Units > MaxUnits || e.Calls < 0 || e.Calls > MaxUnits:
+		case min(e.Units, e.Calls) < 0 || max(e.Units, e.Calls) > MaxUnits:
 			return fmt.Errorf("%w: a restored entry of %q with %d units and %d calls; give 0 to %d", ErrBadCall, e.Method, e.Units, e.Calls, MaxUnits)
-		case len(e.Method) > MaxLabel || len(e.Caller.Lane) > MaxLabel || len(e.Caller.Job) > MaxLabel || len(e.Caller.Region) > MaxLabel:
+		case max(len(e.Method), e.Caller.longest()) > MaxLabel:
 			return fmt.Errorf("%w: a restored entry with a method, lane, job or region of more than %d bytes", ErrBadCall, MaxLabel)
 		}
 	}
 	for i := range r.Heard {
 		h := &r.Heard[i]
-		if h.Client == 0 || h.Coverage == nil || h.Used < 0 || h.Used > MaxLimit || !h.Since.Before(h.At) {
+		lacksField := h.Client == 0 || h.Coverage == nil || !h.Since.Before(h.At)
+		if lacksField || h.Used < 0 || h.Used > MaxLimit {
 			return fmt.Errorf("%w: a malformed statement about budget %q", ErrBadCall, h.Budget)
 		}
 	}

@@ -91,7 +91,8 @@ func (s *sendTrace) useConn(conn net.Conn) {
 // addFailure records why a connection could not be made. It ignores errors that
 // can have other causes, which prove nothing.
 func (s *sendTrace) addFailure(err error) {
-	if err == nil || err == io.EOF || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	isOfContext := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if err == nil || err == io.EOF || isOfContext {
 		return
 	}
 	s.mu.Lock()

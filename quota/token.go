@@ -55,7 +55,8 @@ func (g *Guard) Redeem(token string) (*Grant, error) {
 	if len(read.rest) > 0 {
 		trial = read.claim(call.Account)
 	}
-	if !read.ok || len(read.rest) > 0 || units < 0 || request.Check(call.Account) != nil {
+	isWhole := read.ok && len(read.rest) == 0
+	if !isWhole || units < 0 || request.Check(call.Account) != nil {
 		return nil, ErrBadToken
 	}
 	grant := &Grant{guard: g, set: g.chargesFor(&call), job: call.Caller.Job, receipt: r, units: units, redeemed: true, trial: trial}

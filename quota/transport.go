@@ -290,7 +290,8 @@ func WithMaxWait(ctx context.Context, limit time.Duration) context.Context {
 // mayRetry reports whether a request may be sent again after an answer.
 func (t *Transport) mayRetry(req *http.Request, attempt int, v *Verdict) bool {
 	hasBody := req.Body != nil && req.Body != http.NoBody
-	if attempt > t.Retries || hasBody || !v.Transient || v.Never {
+	isTransient := v.Transient && !v.Never
+	if attempt > t.Retries || hasBody || !isTransient {
 		return false
 	}
 	switch req.Method {

@@ -104,7 +104,8 @@ func (g *Guard) claimTrial(ctx context.Context, call *Call, set *chargeSet, as t
 				return nil
 			}
 			expired := left <= trialPoll
-			if outcome == trialPassed || outcome == trialPending && expired && rival.entry.Method == reportedTrialMethod {
+			isUnreported := outcome == trialPending && expired && rival.entry.Method == reportedTrialMethod
+			if outcome == trialPassed || isUnreported {
 				as.breakers.close(trial)
 				return nil
 			}

@@ -65,7 +65,8 @@ func (b *breakers) checkReport(ctx context.Context, g *Guard, t *trial) bool {
 		return false
 	}
 	isOver := !t.breaker.until.After(t.expires.Add(-lockExpiry)) // there was no later cooldown
-	if isOver && (isPending || outcome == trialPassed) && b.open[t.breaker.id] == t.breaker {
+	mayClose := isPending || outcome == trialPassed
+	if isOver && mayClose && b.open[t.breaker.id] == t.breaker {
 		delete(b.open, t.breaker.id)
 	}
 	t.end()
