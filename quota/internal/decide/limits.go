@@ -82,6 +82,10 @@ type heldCharges struct {
 	since, till int64
 }
 
+func (h *heldCharges) isCurrent(now int64) bool {
+	return h != nil && h.since <= now && now < h.till
+}
+
 // Ask records the limits of charges, and returns the charges that hold in
 // their place: copies where a lower limit does, and nil if there are none.
 // changed has the identities whose Asked changed. It is fast for charges that
@@ -90,7 +94,7 @@ func (l *Limits) Ask(charges []*quota.Charge, now int64) (held []*quota.Charge, 
 	if !configured(charges) {
 		return nil, nil
 	}
-	if h := l.cache[&charges[0]]; h != nil && h.since <= now && now < h.till && slices.Equal(h.charges, charges) {
+	if h := l.cache[&charges[0]]; h.isCurrent(now) && slices.Equal(h.charges, charges) {
 		return h.held, nil
 	}
 	till := now + limitRecord

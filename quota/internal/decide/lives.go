@@ -183,11 +183,14 @@ func (p presence) runOf(id quota.ID) (of run) {
 // run and stamped at a time. If no restoration has said when the client's
 // entries came there, they are in the present log alone, as far as is known.
 func (p presence) held(r *run, at time.Time, h *quota.Heard) bool {
+	if h.Epoch == 0 {
+		return true
+	}
 	since, held := r.since[h.Epoch]
 	if r.since == nil {
 		held = h.Epoch == p.epoch
 	}
-	return h.Epoch == 0 || held && !h.At.Before(since) && !p.lost(h, latest(at, since))
+	return held && !h.At.Before(since) && !p.lost(h, latest(at, since))
 }
 
 // heldAll reports whether the log of a later statement held what an earlier one
@@ -213,6 +216,7 @@ func (p presence) came(id quota.ID, at time.Time, epoch uint64) time.Time {
 // a statement.
 func (p presence) lost(h *quota.Heard, came time.Time) bool {
 	return slices.ContainsFunc(p.gaps, func(g quota.Gap) bool {
-		return g.Epoch == h.Epoch && came.After(g.From) && came.Before(g.To) && !h.At.Before(g.To)
+		wasHeld := came.After(g.From) && came.Before(g.To)
+		return g.Epoch == h.Epoch && wasHeld && !h.At.Before(g.To)
 	})
 }

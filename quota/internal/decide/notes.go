@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
 )
@@ -67,7 +68,7 @@ func (c *counting) missing(i int) quota.Units {
 	for n := range covered {
 		e := &c.o.Entries[n]
 		switch {
-		case !covered[n] || e.At.Before(h.Since) || e.At.After(h.At):
+		case !covered[n] || !isInWindow(h, e.At):
 		case c.lives.held(&c.runs[n], e.At, h):
 			missing -= amount(h, e)
 			counted[n] = true
@@ -77,7 +78,8 @@ func (c *counting) missing(i int) quota.Units {
 	}
 	for n, noted := range c.noted {
 		e := &c.o.Entries[c.entries+n]
-		if !e.At.Before(h.Since) && !e.At.After(h.At) && h.Coverage.Covers(e.Method, e.Caller) && c.lives.heldAll(noted, h) {
+		isCounted := isInWindow(h, e.At) && h.Coverage.Covers(e.Method, e.Caller)
+		if isCounted && c.lives.heldAll(noted, h) {
 			missing -= amount(h, e)
 		}
 	}
@@ -85,6 +87,11 @@ func (c *counting) missing(i int) quota.Units {
 		missing -= c.inNotes(i, others)
 	}
 	return missing
+}
+
+// isInWindow reports whether the window of a statement contains a time.
+func isInWindow(h *quota.Heard, at time.Time) bool {
+	return !at.Before(h.Since) && !at.After(h.At)
 }
 
 // inNotes returns how much of entries the log of a statement held in the notes

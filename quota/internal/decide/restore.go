@@ -123,7 +123,8 @@ func (o *Restorer) forgotten(r *quota.Restoration) *quota.ForgottenError {
 	known := &r.Known
 	isKnown := func(e quota.Entry) bool { return short(e.ID) == short(known.ID) }
 	lostLife := known.Epoch != 0 && known.Epoch != o.Epoch
-	isMissing := known.ID != (quota.ID{}) && !known.At.Before(o.Oldest) && known.At.After(o.Kept) && !slices.ContainsFunc(o.Entries, isKnown)
+	isKept := !known.At.Before(o.Oldest) && known.At.After(o.Kept)
+	isMissing := known.ID != (quota.ID{}) && isKept && !slices.ContainsFunc(o.Entries, isKnown)
 	if !lostLife && !isMissing || known.At.Before(o.accepted) {
 		return nil
 	}
@@ -196,8 +197,11 @@ func (o *Restorer) next(s *sameID, e *quota.Entry, several func(quota.ID) bool) 
 	if place < len(s.places) {
 		have = &o.Entries[s.places[place]]
 	}
-	if e.At.Before(o.Oldest) && (have == nil || !have.At.Equal(e.At) && several(e.ID)) {
-		return nil, true
+	if e.At.Before(o.Oldest) {
+		isDropped := have == nil || !have.At.Equal(e.At) && several(e.ID)
+		if isDropped {
+			return nil, true
+		}
 	}
 	if isNew {
 		s.seen, s.last, s.said = s.seen+1, at, s.said+e.Units
@@ -248,8 +252,9 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 		id, at := of(e.ID), e.At.UnixMicro()
 		have, skip := o.next(id, &e, several)
 		more := id.said - id.units
+		isCounted := e.Kind == quota.EntryAddition && more <= 0
 		switch {
-		case skip, have == nil && (o.givesUp(&e) || e.Kind == quota.EntryAddition && more <= 0):
+		case skip, have == nil && (isCounted || o.givesUp(&e)):
 		case have != nil:
 			stamped[at] = have.At
 			have.Method, have.Caller = e.Method, e.Caller // a log on Redis may have lost what its labels mean
@@ -286,7 +291,8 @@ func (o *Restorer) insert(e *quota.Entry) (isMissing bool) {
 	e.At = o.freeFrom(e.At.UnixMicro(), 1)
 	o.Entries = append(o.Entries, *e)
 	_, isOwed := o.said.runOf(e.ID).since[0]
-	if isOwed || !o.Kept.IsZero() && (wasKept || !o.isOurs(e)) {
+	isCounted := o.Kept.IsZero() || !wasKept && o.isOurs(e)
+	if isOwed || !isCounted {
 		o.Uncounted = append(o.Uncounted, *e)
 	}
 	return isOwed || wasKept || o.lost
