@@ -39,7 +39,8 @@ const (
 // explain wraps an error of the driver or of the file system with its kind, the
 // file, and what to do.
 func (l *Ledger) explain(err error, at phase) error {
-	if err == nil || errors.Is(err, quota.ErrLedgerLost) || errors.Is(err, quota.ErrLedgerConfig) || errors.Is(err, ErrNoLedger) {
+	is := func(kind error) bool { return errors.Is(err, kind) }
+	if err == nil || slices.ContainsFunc([]error{quota.ErrLedgerLost, quota.ErrLedgerConfig, ErrNoLedger}, is) {
 		return err
 	}
 	kind, step := quota.ErrLedgerDown, "try again"

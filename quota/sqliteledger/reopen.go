@@ -164,13 +164,16 @@ func (l *Ledger) reopen() error {
 // removeOld removes what belongs to the file that was replaced: SQLite would
 // apply it to the present one. The caller holds the lock.
 func (l *Ledger) removeOld(present identity) error {
-	if l.seen.db != nil && !os.SameFile(present.db, l.seen.db) && present.wal != nil && os.SameFile(present.wal, l.seen.wal) {
+	isReplaced := l.seen.db != nil && !os.SameFile(present.db, l.seen.db)
+	hasOldWAL := present.wal != nil && os.SameFile(present.wal, l.seen.wal)
+	if isReplaced && hasOldWAL {
 		if err := os.Remove(l.path + "-wal"); err != nil {
 			return err
 		}
-		present.wal = nil
+		hasOldWAL = false
 	}
-	if present.shm != nil && os.SameFile(present.shm, l.seen.shm) && (present.wal == nil || !os.SameFile(present.wal, l.seen.wal)) {
+	hasOldShm := present.shm != nil && os.SameFile(present.shm, l.seen.shm)
+	if hasOldShm && !hasOldWAL {
 		return os.Remove(l.path + "-shm")
 	}
 	return nil

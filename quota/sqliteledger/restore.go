@@ -29,7 +29,10 @@ func (t *tx) checkKnown(g *log, batch *quota.Batch, own any) error {
 	for _, r := range known {
 		stamp := r.At.UnixMicro()
 		_, found := t.findEntry(g, r.ID, stamp)
-		if !found && r.ID != (quota.ID{}) && g.contains(stamp) && r.At.After(t.statements(g).Kept) && t.err == nil {
+		if found || r.ID == (quota.ID{}) {
+			continue
+		}
+		if g.contains(stamp) && t.keptAt(g, r.At) && t.err == nil {
 			of := *batch
 			of.Known = r
 			return of.Forgotten(g.epoch, decide.Time(g.newest))

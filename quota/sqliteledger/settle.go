@@ -39,16 +39,18 @@ func (t *tx) settle(g *log, receipt quota.Receipt, units, calls int64) error {
 	stamp := receipt.At.UnixMicro()
 	before, found := t.findEntry(g, receipt.ID, stamp)
 	if !found {
-		if was := receipt.Recorded; was != nil && g.id != 0 && (!g.keepsEntries() || !receipt.At.After(t.statements(g).Kept)) {
-			err := decide.CheckLower(was, quota.Units(units), quota.Units(calls))
-			if err != nil || decide.LowersOthers(&receipt, g.epoch, quota.Units(units), quota.Units(calls)) {
-				return err
-			}
-			if calls == 0 {
-				t.forgetGrant(g, receipt.ID, stamp)
-			}
-			g.adjustCounters(stamp, recordedEntry(was), &entry{units: units, calls: calls, method: was.Method, caller: was.Caller})
+		was := receipt.Recorded
+		if was == nil || g.id == 0 || t.keptAt(g, receipt.At) {
+			return nil
 		}
+		err := decide.CheckLower(was, quota.Units(units), quota.Units(calls))
+		if err != nil || decide.LowersOthers(&receipt, g.epoch, quota.Units(units), quota.Units(calls)) {
+			return err
+		}
+		if calls == 0 {
+			t.forgetGrant(g, receipt.ID, stamp)
+		}
+		g.adjustCounters(stamp, recordedEntry(was), &entry{units: units, calls: calls, method: was.Method, caller: was.Caller})
 		return nil
 	}
 	now := before
@@ -108,6 +110,11 @@ func (t *tx) adjust(l *list, stamp, delta int64) {
 	}
 	t.exec(l.kind+"-shift", l.id, stamp, delta)
 	l.adjust(stamp, delta)
+}
+
+// keptAt reports whether the log has kept the entries with a timestamp since.
+func (t *tx) keptAt(g *log, at time.Time) bool {
+	return g.keepsEntries() && at.After(t.statements(g).Kept)
 }
 
 // contains reports whether entries with a stamp belong to the log. Older ones

@@ -171,7 +171,8 @@ func (l *Ledger) refuseFromCache(ctx context.Context, batch *quota.Batch, answer
 		return false
 	}
 	last, cached := g.clients[batch.Client]
-	mayBeGranted := !cached || last != nil && (last.seq == batch.Seq || batch.Once)
+	mayBeKnown := last != nil && (last.seq == batch.Seq || batch.Once)
+	mayBeGranted := !cached || mayBeKnown
 	if mayBeGranted && !l.combiner.Names(batch) {
 		return false
 	}
