@@ -258,7 +258,9 @@ func (a *address) fill(o *Options) error {
 		}
 	}
 	// go-redis would ignore a user without a password and be the default user.
-	if a.user != "" && a.password == "" || a.sentinelUser != "" && a.sentinelPassword == "" {
+	lacksPassword := a.user != "" && a.password == ""
+	lacksSentinelPassword := a.sentinelUser != "" && a.sentinelPassword == ""
+	if lacksPassword || lacksSentinelPassword {
 		return badURL("a user without a password; give its password too")
 	}
 	return nil

@@ -33,7 +33,8 @@ func (p *spendBatch) read(a *packed, answers []quota.Answer) bool {
 	places, ahead := p.sent, int64(0)
 	for len(places) > 0 {
 		code, n := a.number(1), a.number(4)
-		if a.bad || n < 1 || n > int64(len(places)) || code > runAhead {
+		isRun := n >= 1 && n <= int64(len(places)) && code <= runAhead
+		if a.bad || !isRun {
 			return false
 		}
 		if code == runAhead {

@@ -103,7 +103,8 @@ func (p *spendBatch) refusalBeside(a *packed, request *quota.Request, charges []
 		if e.charge == latest {
 			fit = own
 		}
-		if own.RetryAt > at || own.RetryAt == at && at > 0 && 2*e.order < order {
+		winsTie := own.RetryAt == at && at > 0 && 2*e.order < order
+		if own.RetryAt > at || winsTie {
 			latest, at, fit, order, cool = e.charge, own.RetryAt, own, 2*e.order, false
 		}
 	}

@@ -91,7 +91,8 @@ func (c *checkedConn) Read(p []byte) (int, error) {
 		return c.Conn.Read(p)
 	}
 	n, err := c.Conn.Read(p)
-	if n == 0 && (err == nil || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed)) {
+	isOurs := errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed)
+	if n == 0 && (err == nil || isOurs) {
 		return n, err // nothing has arrived yet
 	}
 	if c.foreign = c.judge(p[:n]); n == 0 && isTLSFailure(err) {
@@ -156,7 +157,12 @@ func beginsReply(data []byte) bool {
 
 // tlsRecord reports whether data begins with a TLS handshake or alert.
 func tlsRecord(data []byte) bool {
-	return len(data) > 1 && (data[0] == 0x15 || data[0] == 0x16) && data[1] == 3
+	if len(data) < 2 {
+		return false
+	}
+	const alert, handshake = 0x15, 0x16
+	isRecord := data[0] == alert || data[0] == handshake
+	return isRecord && data[1] == 3
 }
 
 // speaksTLS reports whether an address answers a TLS handshake, even with

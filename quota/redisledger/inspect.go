@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -111,7 +112,9 @@ func (a *address) inspect() []Finding {
 	}
 	for _, host := range a.hosts {
 		name, _, _ := net.SplitHostPort(host)
-		if ip := net.ParseIP(name); !a.secure && name != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		ip := net.ParseIP(name)
+		isLoopback := name == "localhost" || ip != nil && ip.IsLoopback()
+		if !a.secure && !isLoopback {
 			return []Finding{{Warning, host + " is asked without TLS, so the password and the ledger pass in the clear",
 				"write rediss in place of redis, or be sure of the network"}}
 		}
@@ -163,7 +166,8 @@ func (i *inspection) run(ctx context.Context) error {
 }
 
 func forbidden(err error) bool {
-	return err != nil && (redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "unknown command") || redis.HasErrorPrefix(err, "unknown subcommand"))
+	begins := func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) }
+	return err != nil && slices.ContainsFunc([]string{"NOPERM", "unknown command", "unknown subcommand"}, begins)
 }
 
 func (i *inspection) clock(ctx context.Context) error {

@@ -13,8 +13,11 @@ import (
 // of more, so that a name cannot be taken for another part of a key.
 func escape(s, more string) string {
 	plain := func(c byte) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
-			c == '.' || c == '_' || c == '-' || strings.IndexByte(more, c) >= 0
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
+			return true
+		}
+		return strings.IndexByte(more, c) >= 0
 	}
 	var b strings.Builder
 	for i := range len(s) {

@@ -29,6 +29,16 @@ type lookedUp struct {
 	known quota.Receipt
 }
 
+// isRecent reports whether a search need not be repeated now: the log is the
+// same as far as is known, and the search was less than CheckEvery ago.
+func (s *lookedUp) isRecent(now *lookedUp) bool {
+	if s.dials != now.dials || s.head != now.head {
+		return false
+	}
+	since := now.at - s.at
+	return s.at != 0 && since >= 0 && since < decide.CheckEvery
+}
+
 // remembers returns a *quota.ForgottenError if the log is known to lack what
 // the batch knows. It reports true if only the cached head says so, unless that
 // is fresh, and forgets it: another process may have restored the log.
@@ -62,7 +72,7 @@ func (l *Ledger) lookUp(ctx context.Context, batch *quota.Batch, head string) er
 	a.mu.Lock()
 	last, own, keeps := a.looked, a.newest, a.scopes[ownLog].keeps
 	a.mu.Unlock()
-	if since := now.at - last.at; !keeps || last.dials == now.dials && last.head == head && since >= 0 && since < decide.CheckEvery && last.at != 0 {
+	if !keeps || last.isRecent(&now) {
 		return nil
 	}
 	now.known = batch.NewestKnown()

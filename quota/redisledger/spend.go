@@ -202,8 +202,9 @@ func (p *spendBatch) afterError(op *scriptRunner, err error) error {
 // undecided returns why a batch stays undecided, if its answer says so or
 // is malformed.
 func (l *Ledger) undecided(ctx context.Context, p *spendBatch, code int64, answer *packed) error {
+	isUnasked := code == forgot && p.batch.Known.At.IsZero()
 	switch {
-	case answer.bad || code > reused || code == forgot && p.batch.Known.At.IsZero():
+	case answer.bad || code > reused || isUnasked:
 		return l.failed(errMalformed, unknown, true)
 	case code == stale:
 		return l.failed(fmt.Errorf("batch %d came after a later one", p.batch.Seq), unknown, true)

@@ -202,9 +202,19 @@ type group struct {
 
 // takes reports whether a request continues the run.
 func (g *group) takes(r *quota.Request, place int) bool {
-	f := g.request
-	return place == g.place+g.times && g.times < 1<<16-1 && r.Units == f.Units && r.Force == f.Force &&
-		r.Kind == f.Kind && r.Calls == f.Calls && r.Method == f.Method && r.Caller == f.Caller && slices.Equal(r.Charges, f.Charges)
+	isNext := place == g.place+g.times && g.times < 1<<16-1
+	return isNext && isRepeated(g.request, r)
+}
+
+// isRepeated reports whether a request is identical to the one before it.
+func isRepeated(before, r *quota.Request) bool {
+	switch {
+	case r.Units != before.Units || r.Calls != before.Calls:
+		return false
+	case r.Force != before.Force || r.Kind != before.Kind:
+		return false
+	}
+	return r.Method == before.Method && r.Caller == before.Caller && slices.Equal(r.Charges, before.Charges)
 }
 
 func (p *spendBatch) packGroup(b []byte, g *group, s *sources) []byte {

@@ -42,11 +42,13 @@ type span struct {
 // another account or head, from before a new connection, and those that were
 // read too long ago.
 func (c *sumCache) begin(account, head string, dials int64) {
-	if c.table != nil && c.account == account && c.head == head && c.dials == dials && time.Since(c.began) < cacheTime {
+	isOfLog := c.account == account && c.head == head && c.dials == dials
+	if isOfLog && c.table != nil && time.Since(c.began) < cacheTime {
 		return
 	}
 	c.drop()
-	c.account, c.head, c.began, c.table = account, head, time.Now(), &sumTable{}
+	c.account, c.head = account, head
+	c.began, c.table = time.Now(), &sumTable{}
 	c.timer = time.AfterFunc(cacheTime, c.clear)
 }
 
