@@ -216,8 +216,11 @@ func (l *Ledger) left(s *state, charge *quota.Charge, now int64) (left quota.Uni
 			left -= charge.Coverage.Measure.Of(g.units, g.calls)
 		}
 	}
+	if isHeard {
+		since = h.at
+	}
 	for _, r := range s.doubts { // an answer since then counts what was granted of them
-		if (!isHeard || r.at >= h.at) && r.at >= since && charge.Coverage.Covers(r.method, r.caller) {
+		if r.at >= since && charge.Coverage.Covers(r.method, r.caller) {
 			left -= charge.Coverage.Measure.Of(r.units, r.calls)
 		}
 	}

@@ -32,7 +32,9 @@ func (o *outage) call(ctx context.Context, f func() error) (err error) {
 		return err
 	}
 	defer func() { o.end(ctx, asks, err) }()
-	if err = f(); isDown(err) && !(asks && o.lasts.Load()) && ctx.Err() == nil {
+	err = f()
+	mayRepeat := !asks || !o.lasts.Load()
+	if isDown(err) && mayRepeat && ctx.Err() == nil {
 		err = f()
 	}
 	return err

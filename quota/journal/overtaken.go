@@ -36,7 +36,7 @@ func (l *Ledger) withdraw(ctx context.Context, a *account, batch *quota.Batch, a
 				continue
 			}
 			granted = append(granted, i)
-			isOvertaken = isOvertaken || !r.Force && l.isOverspent(s, r) || s.life != 0 && s.life != receipt.Epoch
+			isOvertaken = isOvertaken || l.isOvertaken(s, r, receipt.Epoch)
 		}
 		return nil
 	})
@@ -52,6 +52,15 @@ func (l *Ledger) withdraw(ctx context.Context, a *account, batch *quota.Batch, a
 		}
 	}
 	return errWithdrawn
+}
+
+// isOvertaken reports whether a grant came too late: the log has another epoch
+// now, or its budgets are overspent.
+func (l *Ledger) isOvertaken(s *state, r *quota.Request, epoch uint64) bool {
+	if s.life != 0 && s.life != epoch {
+		return true
+	}
+	return !r.Force && l.isOverspent(s, r)
 }
 
 // isOverspent reports whether more was granted of a request's budgets than they

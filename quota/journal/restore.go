@@ -115,7 +115,9 @@ func (r *record) repair(account string) Repair {
 func (l *Ledger) Repairs(account string) (repairs []Repair, err error) {
 	since := l.now().Add(-window)
 	err = l.account(account).files.scan(since, restored, func(done *record) {
-		if r := done.repair(account); r.At.After(since) && (r.Units > 0 || r.Entries > 0 || r.Noted > 0) {
+		r := done.repair(account)
+		isChange := r.Units > 0 || r.Entries > 0 || r.Noted > 0
+		if isChange && r.At.After(since) {
 			repairs = append(repairs, r)
 		}
 	})
@@ -241,8 +243,11 @@ func (l *Ledger) restoreOnce(ctx context.Context, a *account, lost bool, skew in
 		a.unknown.Store(a.unknown.Load() || errors.Is(err, quota.ErrInDoubt))
 		return false, err
 	}
-	report.Entries, report.Units, report.Damaged = report.Entries+earlier.Entries, report.Units+earlier.Units, cmp.Or(report.Damaged, earlier.Damaged)
-	report.Unknown = a.unknown.Swap(false) && report.Lost != nil && report.Entries == 0 && report.Noted == 0
+	report.Entries += earlier.Entries
+	report.Units += earlier.Units
+	report.Damaged = cmp.Or(report.Damaged, earlier.Damaged)
+	addsNothing := report.Entries == 0 && report.Noted == 0
+	report.Unknown = a.unknown.Swap(false) && report.Lost != nil && addsNothing
 	if err := a.files.setOwed(true); err != nil { // until nothing is known to be missing
 		return false, err
 	}

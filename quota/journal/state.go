@@ -229,7 +229,9 @@ func (s *state) settle(g *grant, to *record) {
 	if c.units > 0 || c.calls > 0 {
 		s.raised++
 	}
-	if g.key != "" || g.owed || c.units == 0 && c.calls == 0 { // what is owed was never heard
+	wasHeard := g.key == "" && !g.owed // what is owed was never heard
+	isChange := c.units != 0 || c.calls != 0
+	if !wasHeard || !isChange {
 		return
 	}
 	for of, h := range s.heard {
@@ -292,7 +294,8 @@ func (s *state) cooldownsToSet(account string, forgotten bool, now int64) (lacki
 		set := quota.Cooldown{Account: account, Budget: budget, Until: decide.Time(c.until), Reason: c.reason}
 		_, moved := set.Move()
 		wasAhead := c.hour > now/segment.Microseconds()+1
-		if c.until > now && (c.owed || forgotten && !moved && !wasAhead) {
+		isForgotten := forgotten && !moved && !wasAhead
+		if c.until > now && (c.owed || isForgotten) {
 			lacking = append(lacking, set)
 		}
 	}

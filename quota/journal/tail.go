@@ -24,7 +24,7 @@ type newestRecord struct{ record }
 // update takes a record into account that was appended after all before.
 func (n *newestRecord) update(r *record) {
 	switch {
-	case r.kind == granted && r.key == "" && (r.at >= n.at || !n.isEntry()), r.kind == restored:
+	case r.kind == granted && r.key == "" && n.isBefore(r), r.kind == restored:
 		n.record = *r
 	case r.kind == refused && !n.isEntry():
 		n.record = record{kind: refused, epoch: r.epoch}
@@ -32,6 +32,9 @@ func (n *newestRecord) update(r *record) {
 		n.record = record{kind: refused, epoch: n.epoch}
 	}
 }
+
+// isBefore reports whether a grant is the newest entry that is known.
+func (n *newestRecord) isBefore(r *record) bool { return r.at >= n.at || !n.isEntry() }
 
 // isEntry reports whether the ledger has an entry of it.
 func (n *newestRecord) isEntry() bool { return n.kind == granted || n.kind == restored }
