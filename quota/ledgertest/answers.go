@@ -74,7 +74,8 @@ func noteOfManyCalls(w *world) {
 	w.grant(only)
 	w.used(201+quota.MaxUnits, calls)
 	w.used(41, day)
-	if log := w.log(); len(log) != 3 || log[0].Calls != 200 || log[0].Units != 40 || log[2].Calls != quota.MaxUnits || log[2].Units != 0 {
+	counts := func(e quota.Entry, units, calls quota.Units) bool { return e.Units == units && e.Calls == calls }
+	if log := w.log(); len(log) != 3 || !counts(log[0], 40, 200) || !counts(log[2], 0, quota.MaxUnits) {
 		w.Fatalf("log %+v; want three entries that say what they count", log)
 	}
 	each := charge("each", 300, quota.Counter(time.Minute), counted)

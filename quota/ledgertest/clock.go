@@ -19,7 +19,8 @@ func stampFarAhead(w *world) {
 	w.spend(2, day, calendar, each)
 	answer := w.batch(request("m", 5, day, calendar))[0]
 	refused, ok := errors.AsType[*quota.RefusedError](answer.Err)
-	if !ok || refused.RetryAfter <= 0 || refused.RetryAfter > 24*time.Hour || refused.Ahead < 87_594*time.Hour {
+	isWithinDay := ok && refused.RetryAfter > 0 && refused.RetryAfter <= 24*time.Hour
+	if !isWithinDay || refused.Ahead < 87_594*time.Hour {
 		w.Fatalf("%v, %+v; want a refusal of at most a day that says how far ahead the newest entry is", answer.Err, refused)
 	}
 	full := charge("calendar", 8, quota.Daily(pacific))
@@ -71,8 +72,9 @@ func restampedAfterAnEntryOfNow(w *world) {
 		w.used(7, day)
 		log := w.log()
 		last := log[len(log)-3:]
-		ordered := last[0].At.Before(last[1].At) && last[1].At.Before(last[2].At)
-		if !ordered || last[0].Units != 4 || last[2].Units != 1 || last[2].At.After(now.Add(3*µs)) {
+		isOrdered := last[0].At.Before(last[1].At) && last[1].At.Before(last[2].At)
+		isSame := last[0].Units == 4 && last[2].Units == 1
+		if !isOrdered || !isSame || last[2].At.After(now.Add(3*µs)) {
 			w.Fatalf("log %+v; want the entries in their order, and stamped now", last)
 		}
 		w.spend(1, day)

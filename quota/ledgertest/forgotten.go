@@ -14,7 +14,8 @@ func (w *world) forgets(known quota.Receipt) *quota.ForgottenError {
 	before := w.log()
 	_, err := w.Spend(w.ctx, &quota.Batch{Account: account, Known: known, Requests: []quota.Request{request("m", 1)}})
 	forgotten, ok := errors.AsType[*quota.ForgottenError](err)
-	if !ok || !errors.Is(err, quota.ErrLedgerLost) || forgotten.Account != account || !forgotten.Known.At.Equal(known.At) {
+	isLost := ok && errors.Is(err, quota.ErrLedgerLost)
+	if !isLost || forgotten.Account != account || !forgotten.Known.At.Equal(known.At) {
 		w.Fatalf("%v; want a ForgottenError", err)
 	}
 	if !slices.Equal(w.log(), before) {

@@ -221,8 +221,13 @@ func (p *play) held(r *quota.Request, held []quota.Held, now, stamp time.Time) {
 		if held[i].Used != want.Used || held[i].Kept != want.Kept {
 			p.Fatalf("granted: %s holds %d and keeps %d; the model: %d and %d", c.Budget, held[i].Used, held[i].Kept, want.Used, want.Kept)
 		}
-		if free := stamp.Add(held[i].FreesIn); want.Used > 0 && (!free.After(now) || p.model.used(c, free) >= want.Used ||
-			free.Before(now.Add(c.Window.Horizon())) && p.model.used(c, free.Add(-µs)) < want.Used) {
+		if want.Used == 0 {
+			continue
+		}
+		free := stamp.Add(held[i].FreesIn)
+		isReturn := free.After(now) && p.model.used(c, free) < want.Used
+		isLate := free.Before(now.Add(c.Window.Horizon())) && p.model.used(c, free.Add(-µs)) < want.Used
+		if !isReturn || isLate {
 			p.Fatalf("granted: %s holds %d, the next return at %s; the model: %d a microsecond before, %d then",
 				c.Budget, want.Used, free, p.model.used(c, free.Add(-µs)), p.model.used(c, free))
 		}

@@ -30,7 +30,9 @@ func lookAlikeAccounts(w *world) {
 	for other, known := range map[string]string{"fault": "Fault", "FAULT": "Fault", " Fault": "Fault", "évry ☃": "Évry ☃", "Keyed": "keyed"} {
 		for _, key := range []string{"", "203.0.113.9"} {
 			err := ask(other, key)
-			if alike, ok := errors.AsType[*quota.LookAlikeError](err); !ok || alike.Known != known || alike.Account != other || !errors.Is(err, quota.ErrLedgerConfig) {
+			alike, ok := errors.AsType[*quota.LookAlikeError](err)
+			namesBoth := ok && alike.Known == known && alike.Account == other
+			if !namesBoth || !errors.Is(err, quota.ErrLedgerConfig) {
 				w.Fatalf("%q, key %q: %v; want to be told of %q", other, key, err, known)
 			}
 		}

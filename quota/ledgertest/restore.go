@@ -121,7 +121,8 @@ func restoredTwice(w *world) {
 	first := h.restore()
 	log := w.log()
 	second := h.restore()
-	if !slices.Equal(w.log(), log) || second.Entries != 0 || second.Units != 0 || first.Noted != 10 {
+	changed := second.Entries != 0 || second.Units != 0 || !slices.Equal(w.log(), log)
+	if changed || first.Noted != 10 {
 		w.Fatalf("%+v, %+v; want the same log", first, second)
 	}
 	w.used(30, day)

@@ -84,7 +84,10 @@ func settleFar(w *world) {
 	w.used(base+1, day)
 	log := w.log()
 	last := log[len(log)-1]
-	if len(log) != before+1 || last.Units != 7 || last.Calls != 0 || last.Method != "m" || last.ID != far.ID {
+	want := last
+	want.ID, want.Method = far.ID, "m"
+	want.Units, want.Calls = 7, 0
+	if len(log) != before+1 || last != want {
 		w.Fatalf("after a settle up far from the tail the newest entry is %+v; want one of 7 units more, no call", last)
 	}
 }
@@ -134,7 +137,8 @@ func cooldownFar(w *world) {
 		answer := w.ask(&quota.Batch{Account: account, Requests: []quota.Request{request("m", 1, charge(c.Budget, 10, minute))}})[0]
 		const years = 200 * 365 * 24 * time.Hour
 		refused, ok := errors.AsType[*quota.RefusedError](answer.Err)
-		if !ok || refused.RetryAfter < years || refused.RetryAt.Unix() > quota.MaxUnix || refused.RetryAt.Sub(w.clock.Now()) < years {
+		isLong := ok && refused.RetryAfter >= years && refused.RetryAt.Sub(w.clock.Now()) >= years
+		if !isLong || refused.RetryAt.Unix() > quota.MaxUnix {
 			w.Errorf("%s: %v, after %d at %s; want it refused for long", c.Budget, answer.Err, refused.RetryAfter, refused.RetryAt)
 		}
 	}
@@ -167,7 +171,8 @@ func cooldownNeverShortened(w *world) {
 		w.cool(quota.Cooldown{Account: account, Budget: "day", Until: begin.Add(hours * time.Hour), Reason: reason})
 	}
 	c := w.standings(day)[0].Cooldown
-	if c == nil || !c.Until.Equal(begin.Add(3*time.Hour)) || c.Reason != "3" || c.Account != account || c.Budget != "day" {
+	isLongest := c != nil && c.Until.Equal(begin.Add(3*time.Hour)) && c.Reason == "3"
+	if !isLongest || c.Account != account || c.Budget != "day" {
 		w.Fatalf("standing shows cooldown %+v; want the one of 3 hours", c)
 	}
 	w.warm("day")
@@ -295,7 +300,8 @@ func standings(w *world) {
 	sliding, daily, estimate := charge("sliding", 10, minute), charge("daily", 10, quota.Daily(pacific)), charge("estimate", 10, quota.Counter(time.Minute))
 	charges := []*quota.Charge{sliding, daily, estimate}
 	for i, s := range w.standings(charges...) {
-		if s.Used != 0 || !s.NextFree.IsZero() || s.Cooldown != nil || !s.At.Equal(noon) {
+		isEmpty := s.Used == 0 && s.NextFree.IsZero() && s.Cooldown == nil
+		if !isEmpty || !s.At.Equal(noon) {
 			w.Fatalf("%s of an empty ledger: %+v", charges[i].Budget, s)
 		}
 	}
