@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -19,6 +20,10 @@ const (
 	maxCommandLines  = 4500
 )
 
+// maxOperators is how many && and || a condition may have, outside of function
+// literals in it.
+const maxOperators = 2
+
 // maxComment is how many columns a comment at the left margin has.
 const maxComment = 80
 
@@ -29,20 +34,21 @@ var longLua = map[string]string{"spend.lua": "a grant took a sixth more instruct
 // reasonLines is how many of a file's first lines may give a reason.
 const reasonLines = 5
 
-// TestSizes: a file or a function that grew too long to be read at once.
+// TestSizes: a file, a function or a condition that grew too long to be read
+// at once.
 func TestSizes(t *testing.T) {
 	eachSource(t, func(path, text string) {
+		isGo := strings.HasSuffix(path, ".go")
 		if n := strings.Count(text, "\n"); n > maxFileLines {
 			t.Errorf("%s has %d lines; at most %d, split it by what it holds", path, n, maxFileLines)
 		}
 		for n, line := range strings.Split(text, "\n") {
-			isProse := strings.HasPrefix(line, "// ") && !strings.HasPrefix(line, "//  ") && strings.Contains(line[3:], " ") && strings.HasSuffix(path, ".go")
-			if isProse && len([]rune(line)) > maxComment {
+			if isGo && isProse(line) && len([]rune(line)) > maxComment {
 				t.Errorf("%s:%d: a comment of more than %d columns; wrap it", path, n+1, maxComment)
 			}
 		}
 		functions := luaFunctions
-		if strings.HasSuffix(path, ".go") {
+		if isGo {
 			functions = goFunctions
 		}
 		for name, lines := range functions(t, path, text) {
@@ -50,7 +56,19 @@ func TestSizes(t *testing.T) {
 				t.Errorf("%s: %s has %d lines; at most %d, name a part of it", path, name, lines, maxFunctionLines)
 			}
 		}
+		if isGo && !strings.HasSuffix(path, "_test.go") {
+			for _, at := range longConditions(t, path, text) {
+				t.Errorf("%s: a condition of more than %d && and ||; give names to its parts, as booleans or functions", at, maxOperators)
+			}
+		}
 	})
+}
+
+// isProse reports whether a line is one of a comment at the left margin that
+// can be wrapped: no code, and more than one word.
+func isProse(line string) bool {
+	text, isComment := strings.CutPrefix(line, "// ")
+	return isComment && !strings.HasPrefix(text, " ") && strings.Contains(text, " ")
 }
 
 // TestCommandIsSmall: what is decided about quota belongs in the packages that
@@ -113,6 +131,42 @@ func goFunctions(t *testing.T, path, text string) map[string]int {
 		}
 	}
 	return lines
+}
+
+// longConditions returns the places of the conditions of a file that have more
+// than maxOperators.
+func longConditions(t *testing.T, path, text string) (places []string) {
+	t.Helper()
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[ast.Node]bool{} // operators of an outer condition
+	ast.Inspect(file, func(condition ast.Node) bool {
+		if seen[condition] || !isOperator(condition) {
+			return true
+		}
+		operators := 0
+		ast.Inspect(condition, func(part ast.Node) bool {
+			if isOperator(part) {
+				operators++
+				seen[part] = true
+			}
+			_, isLiteral := part.(*ast.FuncLit)
+			return !isLiteral
+		})
+		if operators > maxOperators {
+			places = append(places, fmt.Sprintf("%s:%d", path, set.Position(condition.Pos()).Line))
+		}
+		return true
+	})
+	return places
+}
+
+func isOperator(n ast.Node) bool {
+	b, ok := n.(*ast.BinaryExpr)
+	return ok && (b.Op == token.LAND || b.Op == token.LOR)
 }
 
 // luaFunctions returns how many lines each function of a file has that begins
