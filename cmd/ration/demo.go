@@ -60,7 +60,10 @@ type stage struct{ app }
 
 func (a *app) newStage(dir, address string) demo.Stage {
 	stage := &stage{*a}
-	stage.place, stage.configDir, stage.stateDir, stage.endpoint, stage.ledgerURL = nil, dir, dir, address, ""
+	stage.place = nil
+	stage.configDir, stage.stateDir = dir, dir
+	stage.endpoint = address
+	stage.ledgerURL = ""
 	stage.json, stage.quiet = false, false
 	stage.getenv = func(name string) string {
 		if strings.HasPrefix(name, "RATION_") {

@@ -169,7 +169,8 @@ func (a *app) setNow(at string) error {
 	}
 	now, err := cmdline.ParseTime("--at", at, cmdline.LastNowYear)
 	if err == nil {
-		a.now, a.fixed, a.elsewhen = func() time.Time { return now }, true, true
+		a.now = func() time.Time { return now }
+		a.fixed, a.elsewhen = true, true
 	}
 	return err
 }

@@ -104,7 +104,8 @@ func (r *replaying) run(ctx context.Context) error {
 		return err
 	}
 	document := r.Document(r.now(), report)
-	document.Ledger, document.LedgerExists, document.Costs = r.setup().LedgerName(), exists, r.path
+	document.Ledger, document.LedgerExists = r.setup().LedgerName(), exists
+	document.Costs = r.path
 	if r.json {
 		err = r.writeJSON(document)
 	} else {

@@ -79,7 +79,9 @@ func (a *app) serve(ctx context.Context, cmd *cobra.Command, flags *serveFlags) 
 	}
 	o, stop := a.daemonOptions(flags.listen.grace)
 	defer stop()
-	flags.Optional, flags.Search, flags.WhyStopped = !flags.listen.asked, a.searchDocument, whyStopped
+	flags.Optional = !flags.listen.asked
+	flags.Search = a.searchDocument
+	flags.WhyStopped = whyStopped
 	if flags.listen.Address != noAddress {
 		flags.Door = &flags.listen.DoorOptions
 		flags.Door.Page = !flags.noPage

@@ -132,7 +132,9 @@ func (t *Table) fold(natural []int) (widths, lines []int) {
 		if !ok { // a word that is wider than the terminal
 			line, _ = fit(natural[first:end], pieces[first:end], room)
 		}
-		widths, lines, first = append(widths, line...), append(lines, end), end
+		widths = append(widths, line...)
+		lines = append(lines, end)
+		first = end
 	}
 	return widths, lines
 }
