@@ -103,11 +103,13 @@ func (w *Watch) Run(ctx context.Context) {
 func (w *Watch) Reported(call quota.Call, err error) {
 	e := &event{Kind: costs.AlertDrift, Account: call.Account, detail: err.Error()}
 	if limit, ok := errors.AsType[*quota.LimitError](err); ok {
-		e.Account, e.Budget, e.name = limit.Account, limit.Budget, "limit "+limit.Budget
+		e.Account, e.Budget = limit.Account, limit.Budget
+		e.name = "limit " + limit.Budget
 	} else if _, ok := errors.AsType[*quota.CostError](err); ok {
 		e.name = "cost " + call.Method
 	} else if restored, ok := errors.AsType[*journal.RestoredError](err); ok && restored.Lost != nil {
-		e.Kind, e.Account, e.name = costs.AlertLedger, restored.Account, fmt.Sprintf("forgotten %x", restored.Lost.Known.Epoch)
+		e.Kind, e.Account = costs.AlertLedger, restored.Account
+		e.name = fmt.Sprintf("forgotten %x", restored.Lost.Known.Epoch)
 	} else {
 		return
 	}

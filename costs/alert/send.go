@@ -162,7 +162,9 @@ func (w *Watch) execute(ctx context.Context, command []string, body []byte) erro
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Stdin, cmd.Env, cmd.WaitDelay = bytes.NewReader(append(body, '\n')), w.options.Environ, time.Second
+	cmd.Stdin = bytes.NewReader(append(body, '\n'))
+	cmd.Env = w.options.Environ
+	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w", command[0], err)
 	}

@@ -77,7 +77,8 @@ func Clear(ctx context.Context, guard *quota.Guard, account, budget string) (at 
 	}
 	out = NewCleared(account, budget)
 	if c := find(before, budget); c != nil {
-		out.Lifted, out.Until, out.Reason = true, human.OptionalTime(c.Until), &c.Reason
+		out.Lifted = true
+		out.Until, out.Reason = human.OptionalTime(c.Until), &c.Reason
 		if err := record(ctx, guard, "cooldown.clear", account, budget); err != nil {
 			return at, nil, fmt.Errorf("the cooldown is lifted, but the log does not say so: %w", err)
 		}

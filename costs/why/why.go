@@ -66,9 +66,13 @@ func (d *Document) Ask(ctx context.Context, c *client.Client) error {
 // set sets what was found, and what would have helped.
 func (d *Document) set(found *usage.Explanation) {
 	if found.Window != (quota.Window{}) {
-		d.Window, d.Since, d.Estimate = new(found.Window.String()), human.OptionalTime(found.Since), found.Window.Estimate()
+		d.Window, d.Since = new(found.Window.String()), human.OptionalTime(found.Since)
+		d.Estimate = found.Window.Estimate()
 	}
-	d.Held, d.Attribution, d.Short, d.Helped = found.Held, found.Attribution.NotNil(), found.Short, nil
+	d.Held = found.Held
+	d.Attribution = found.Attribution.NotNil()
+	d.Short = found.Short
+	d.Helped = nil
 	r := d.Refusal
 	later := fmt.Sprintf("a call %s later, at %s, if nothing else had been spent meanwhile", human.Duration(r.RetryAt.Sub(r.At)), human.Time(r.RetryAt))
 	switch quota.Reason(r.Reason) {
