@@ -43,7 +43,9 @@ func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, progress catal
 	}
 	c := &passClaim{pass: p, lock: lock, request: claimRequest(p.Table, &p.region, p.tick), dirty: map[string]bool{}}
 	c.request.Hold = p.claimTime()
-	c.request.Owner, c.request.Resumes, c.request.Anew = newOwner(), lock.Left, p.Again
+	c.request.Owner = newOwner()
+	c.request.Resumes = lock.Left
+	c.request.Anew = p.Again
 	if err := lock.SetNote(c.request.Owner); err != nil {
 		return progress, err
 	}

@@ -172,7 +172,9 @@ func (p *pass) fetchStep(ctx context.Context, step Step, at catalog.Checkpoint) 
 			return err
 		}
 		page.Region, page.Tick = p.region.Name, p.tick
-		page.Step, page.Method, page.Number = step.Name(), step.Method(), at.Pages
+		page.Step = step.Name()
+		page.Method = step.Method()
+		page.Number = at.Pages
 		lastOfList := page.Next == "" && step.Kind != Channels
 		page.Done = page.Done || lastOfList || at.Pages+1 == step.Pages
 		if err := p.Catalog.Commit(context.WithoutCancel(ctx), page); err != nil {
@@ -273,7 +275,9 @@ func (p *pass) callUpstream(ctx context.Context, step Step, at catalog.Checkpoin
 	if known.ETag != "" && errors.Is(err, youtube.ErrNotModified) {
 		page, err = known, nil
 	}
-	page.Token, page.Done, page.FirstRank = at.Next, false, 0
+	page.Token = at.Next
+	page.Done = false
+	page.FirstRank = 0
 	if step.Kind == Trending {
 		page.FirstRank = at.Videos + 1
 	}

@@ -80,7 +80,8 @@ func (r *Run) Do(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, errTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, r.Args[0], r.Args[1:]...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = r.Dir, r.Env, r.Grace
+	cmd.Dir, cmd.Env = r.Dir, r.Env
+	cmd.WaitDelay = r.Grace
 	if r.Dir != "" {
 		cmd.Env = slices.Concat(r.Env, []string{"PWD=" + r.Dir})
 	}

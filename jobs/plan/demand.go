@@ -90,7 +90,8 @@ func (d *demand) listTicks(schedule jobs.Schedule, limit int) ([]int64, error) {
 func (d *demand) mergeTicks() {
 	d.ticks = d.ticks[:0]
 	for region := range d.regions {
-		rest, own, merged := d.ticks, d.regions[region].ticks, d.spare[:0]
+		rest, own := d.ticks, d.regions[region].ticks
+		merged := d.spare[:0]
 		for len(own) > 0 {
 			if len(rest) > 0 && rest[0].at <= own[0] {
 				merged, rest = append(merged, rest[0]), rest[1:]

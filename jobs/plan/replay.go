@@ -205,7 +205,9 @@ type refusedCalls struct {
 
 func (r *refusedCalls) add(id quota.ID, at time.Time) {
 	if r.newest == nil || at.Sub(r.began) > r.lasts {
-		r.last, r.newest, r.began = r.newest, map[quota.ID]bool{}, at
+		r.last = r.newest
+		r.newest = map[quota.ID]bool{}
+		r.began = at
 	}
 	r.newest[id] = true
 }

@@ -106,7 +106,10 @@ func merge(entries []quota.Entry, slice time.Duration) []quota.Entry {
 			continue
 		}
 		into := &merged[i]
-		into.Kind, into.At, into.Units, into.Calls = quota.EntryNote, e.At, into.Units+e.Units, into.Calls+e.Calls
+		into.Kind = quota.EntryNote
+		into.At = e.At
+		into.Units += e.Units
+		into.Calls += e.Calls
 	}
 	slices.SortFunc(merged[began:], byTime)
 	return merged

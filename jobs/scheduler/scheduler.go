@@ -162,7 +162,9 @@ func (l *loop) takeOver(w *Work) {
 		if known == nil {
 			known = &regionState{}
 		}
-		known.Region, known.due, known.resumeAt, known.freeTries, known.paidTries = r, true, time.Time{}, 0, 0
+		known.Region, known.due = r, true
+		known.resumeAt = time.Time{}
+		known.freeTries, known.paidTries = 0, 0
 		l.setNextStart(known, time.Now())
 		regions[r.Name] = known
 	}
@@ -232,7 +234,8 @@ func (l *loop) beginPass(r *regionState) {
 	if !tick.Equal(r.tick) {
 		r.freeTries, r.paidTries = 0, 0
 	}
-	r.tick, r.due, r.resumeAt, r.waitingTick = tick, false, time.Time{}, time.Time{}
+	r.tick, r.due = tick, false
+	r.resumeAt, r.waitingTick = time.Time{}, time.Time{}
 	r.pass = &activePass{regionState: r, work: l.work, tick: tick, began: time.Now()}
 	l.running++
 	l.work.running++

@@ -57,7 +57,10 @@ func (s *Setup) Open(table *costs.Table, create bool) (*client.Client, error) {
 func (s *Setup) OpenNamed(table *costs.Table, address string, create bool, getenv func(string) string) (*client.Client, error) {
 	logging.Disable()
 	o := s.Options()
-	o.Ledger, o.MustExist, o.Layer, o.Getenv = address, !create, nil, getenv
+	o.Ledger = address
+	o.MustExist = !create
+	o.Layer = nil
+	o.Getenv = getenv
 	return client.New(table, o)
 }
 

@@ -76,7 +76,8 @@ func (s *Collector) read() <-chan struct{} {
 		found := s.replay()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.found, s.reading, s.next = found, nil, time.Now().Add(100*time.Since(began))
+		s.found, s.reading = found, nil
+		s.next = time.Now().Add(100 * time.Since(began))
 		close(done)
 	}()
 	return done

@@ -96,7 +96,9 @@ func newChart(id string, s *snapshot, account *accountState, by string) *chart {
 		spent = account.Activity.hours
 	}
 	if s.Whole != nil {
-		planned, c.PlanErr, c.HasPlan = s.Whole.planned[account.Name], s.Whole.planErr, s.Whole.planned != nil
+		planned = s.Whole.planned[account.Name]
+		c.PlanErr = s.Whole.planErr
+		c.HasPlan = s.Whole.planned != nil
 	}
 	c.fill(spent, planned, hourOf(s.At), shownHours, shownHours, time.Hour)
 	for i := range c.Columns {
@@ -130,7 +132,8 @@ func newDayChart(ctx context.Context, id string, s *snapshot, account *accountSt
 // Each past one has the one that is past columns before it behind it.
 func (c *chart) fill(spent, planned hours, now int64, past, ahead int, each time.Duration) {
 	first := now - int64(past) + 1
-	c.Width, c.Height, c.NowX = (past+ahead)*columnWidth, chartHeight, past*columnWidth
+	c.Width, c.Height = (past+ahead)*columnWidth, chartHeight
+	c.NowX = past * columnWidth
 	names := c.rank(spent, planned, first, now+1, now+1+int64(ahead))
 	for i := range past + ahead {
 		at, from := first+int64(i), spent

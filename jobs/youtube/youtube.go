@@ -172,7 +172,9 @@ func newVideo(item *yt.Video) catalog.Video {
 	v := catalog.Video{ID: item.Id}
 	if s := item.Snippet; s != nil {
 		v.Title, v.Description, v.Tags = s.Title, s.Description, s.Tags
-		v.ChannelID, v.ChannelTitle, v.CategoryID, v.PublishedAt = s.ChannelId, s.ChannelTitle, s.CategoryId, parseTime(s.PublishedAt)
+		v.ChannelID, v.ChannelTitle = s.ChannelId, s.ChannelTitle
+		v.CategoryID = s.CategoryId
+		v.PublishedAt = parseTime(s.PublishedAt)
 	}
 	if s := item.Statistics; s != nil {
 		v.Views = countOf(s.ViewCount)

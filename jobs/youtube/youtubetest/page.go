@@ -52,7 +52,8 @@ func pageOf[T any](r *request, kind string, all []T, least int, show func(T) res
 	if bad != nil {
 		return nil, bad
 	}
-	from, to, n := 0, size, len(all)
+	from, to := 0, size
+	n := len(all)
 	if token := r.query.Get("pageToken"); token != "" {
 		offset, backwards, ok := parsePageToken(token)
 		if !ok {

@@ -217,7 +217,8 @@ func (s *Server) record(req *request, ans answer) (answer, *Fault) {
 	}
 	if ans.metered && !s.charge(ans.at, req.route.bucket, ans.units) {
 		refused := failed(s.refusal(ans.at, req.route.bucket), req)
-		ans.status, ans.body, ans.units = refused.status, refused.body, 0
+		ans.status, ans.body = refused.status, refused.body
+		ans.units = 0
 	}
 	if fault != nil {
 		fault.apply(&ans, req)
