@@ -208,7 +208,9 @@ func (j *Judge) Standing(log Log, charge *quota.Charge) quota.Standing {
 // fill sets the question of a charge, without its floors. It works in place
 // because copying a Question takes as long as answering it.
 func (j *Judge) fill(q *Question, charge *quota.Charge) {
-	q.Now, q.Window, q.Limit = j.Now, &charge.Window, int64(charge.Limit)
+	q.Now = j.Now
+	q.Window = &charge.Window
+	q.Limit = int64(charge.Limit)
 	if charge.Window.Kind() == quota.KindDaily {
 		q.Day = j.Days.find(charge.Window, j.Now)
 	}

@@ -85,7 +85,9 @@ func (o *Restorer) toPresent(r *quota.Restoration) *quota.Restoration {
 		return r
 	}
 	moved := *r
-	moved.Entries, moved.Heard, moved.Lives = slices.Clone(r.Entries), slices.Clone(r.Heard), slices.Clone(r.Lives)
+	moved.Entries = slices.Clone(r.Entries)
+	moved.Heard = slices.Clone(r.Heard)
+	moved.Lives = slices.Clone(r.Lives)
 	var ahead []*time.Time
 	note := func(at *time.Time) {
 		if at.After(latest) {
@@ -204,7 +206,9 @@ func (o *Restorer) next(s *sameID, e *quota.Entry, several func(quota.ID) bool) 
 		}
 	}
 	if isNew {
-		s.seen, s.last, s.said = s.seen+1, at, s.said+e.Units
+		s.seen++
+		s.last = at
+		s.said += e.Units
 	}
 	return have, false
 }
@@ -261,8 +265,12 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 			keep(&present, have)
 			if more > 0 && !o.givesUp(&e) {
 				o.Uncounted = append(o.Uncounted, quota.Entry{At: have.At, Method: e.Method, Caller: e.Caller, Units: more, Calls: max(have.Calls, e.Calls) - have.Calls})
-				have.Units, have.Calls, have.Kind = min(have.Units+more, quota.MaxUnits), max(have.Calls, e.Calls), e.Kind
-				id.units, done.Entries, done.Units = id.said, done.Entries+1, done.Units+more
+				have.Units = min(have.Units+more, quota.MaxUnits)
+				have.Calls = max(have.Calls, e.Calls)
+				have.Kind = e.Kind
+				id.units = id.said
+				done.Entries++
+				done.Units += more
 				keep(&added, have)
 			}
 		default:
