@@ -122,7 +122,8 @@ func (f *files) open() error {
 	if f.file != nil {
 		_ = f.file.Close() // every write to it has succeeded
 	}
-	f.file, f.hour, f.checked = file, hour, f.now()
+	f.file, f.hour = file, hour
+	f.checked = f.now()
 	if hours, err := f.hours(); err == nil {
 		for _, old := range hours {
 			if old < hour-int64((f.keep+clockAhead)/segment)-1 {

@@ -288,7 +288,10 @@ func (l *Ledger) collect(a *account, lost bool, skew int64, report *RestoredErro
 	err = a.withState(func(s *state) error {
 		report.Owed = s.owed(l.now().UnixMicro() - s.skew)
 		stays := s.stays()
-		r.Entries, r.Heard, r.Lives, r.Gaps = s.entries("", skew), l.heard(a, s, stays, client), stays.lives(client), slices.Clone(s.gaps)
+		r.Entries = s.entries("", skew)
+		r.Heard = l.heard(a, s, stays, client)
+		r.Lives = stays.lives(client)
+		r.Gaps = slices.Clone(s.gaps)
 		rest.granted, rest.raised = maps.Clone(s.granted), s.raised
 		rest.cooldowns = s.cooldownsToSet(a.name, lost, l.now().UnixMicro()-s.skew)
 		for _, key := range s.keys() {
