@@ -202,7 +202,7 @@ func (a *account) readTotals(ctx context.Context) error {
 		if quota.IsReserved(key) {
 			continue
 		}
-		r.Entries, r.Units, r.Calls = r.Entries+t.entries, r.Units+t.units, r.Calls+t.calls
+		r.add(&t)
 		if t.entries > 0 && (r.Oldest == nil || t.first.Before(*r.Oldest)) {
 			r.Oldest = &t.first
 		}
@@ -238,12 +238,21 @@ type total struct {
 	first, last  time.Time
 }
 
+// add adds the entries of one log.
+func (r *Report) add(t *total) {
+	r.Entries += t.entries
+	r.Units += t.units
+	r.Calls += t.calls
+}
+
 func totalOf(ctx context.Context, l quota.Ledger, name, key string) (t total, err error) {
 	for sum, err := range l.Sums(ctx, quota.Query{Account: name, Key: key}) {
 		if err != nil {
 			return t, err
 		}
-		t.entries, t.units, t.calls = t.entries+sum.Entries, t.units+sum.Units, t.calls+sum.Calls
+		t.entries += sum.Entries
+		t.units += sum.Units
+		t.calls += sum.Calls
 		if t.first.IsZero() || sum.First.Before(t.first) {
 			t.first = sum.First
 		}

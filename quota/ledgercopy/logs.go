@@ -41,7 +41,9 @@ func (a *account) copyLog(ctx context.Context, key string) error {
 			word(s)
 		}
 		entries = append(entries, e)
-		sum.entries, sum.units, sum.calls = sum.entries+1, sum.units+e.Units, sum.calls+e.Calls
+		sum.entries++
+		sum.units += e.Units
+		sum.calls += e.Calls
 		if a.Progress != nil {
 			a.Progress(a.name, int(a.report.Entries)+len(entries))
 		}
@@ -58,10 +60,8 @@ func (a *account) copyLog(ctx context.Context, key string) error {
 			return err
 		}
 	}
-	if r := a.report; !known && !quota.IsReserved(key) {
-		r.Entries += sum.entries
-		r.Units += sum.units
-		r.Calls += sum.calls
+	if !known && !quota.IsReserved(key) {
+		a.report.add(&sum)
 	}
 	if before == nil && !a.opened && a.report.State == Unfinished {
 		if err := a.lower(ctx, key, entries); err != nil {
