@@ -30,7 +30,9 @@ func Compare(b *testing.B, floor, step Work) {
 			which := (i + j) % 2
 			times[which] = [2]Work{floor, step}[which].run(each)
 		}
-		floors, steps, ratios = append(floors, times[0]), append(steps, times[1]), append(ratios, times[1]/times[0])
+		floors = append(floors, times[0])
+		steps = append(steps, times[1])
+		ratios = append(ratios, times[1]/times[0])
 	}
 	ratio := median(ratios)
 	b.ReportMetric(median(steps), "ns/op")

@@ -145,7 +145,9 @@ func floorInsideABatch(w *world) {
 }
 
 func floorOfCalls(w *world) {
-	calls, day, f := charge("calls", 5, minute, counted), charge("day", 1000, minute), floors{"IN": 2}
+	calls := charge("calls", 5, minute, counted)
+	day := charge("day", 1000, minute)
+	f := floors{"IN": 2}
 	w.grant(f.from("US", 100, calls, day))
 	w.grant(f.from("US", 1, calls, day))
 	w.grant(f.from("IN", 7, calls, day))

@@ -23,7 +23,9 @@ func windowAskedAnew(w *world) {
 // calls of its window.
 func forgottenBudgetAskedAgain(w *world) {
 	hour := quota.Sliding(time.Hour)
-	day, search, later := charge("day", 1000, hour, methods("m")), charge("search", 5, hour, methods("m", "search")), charge("later", 1000, hour, methods("m", "list"))
+	day := charge("day", 1000, hour, methods("m"))
+	search := charge("search", 5, hour, methods("m", "search"))
+	later := charge("later", 1000, hour, methods("m", "list"))
 	w.spend(1, day, search)
 	w.clock.Add(72 * time.Hour)
 	for range 5 {
@@ -101,7 +103,9 @@ func windowOfOneCharge(w *world) {
 // counterSettlesBeyondTheWindow: a counter is settled after the exact windows
 // beside it have let the call go.
 func counterSettlesBeyondTheWindow(w *world) {
-	short, each, calls := charge("short", 100, minute), charge("each", 100, quota.Counter(time.Hour)), charge("calls", 10, quota.Counter(time.Hour), counted)
+	short := charge("short", 100, minute)
+	each := charge("each", 100, quota.Counter(time.Hour))
+	calls := charge("calls", 10, quota.Counter(time.Hour), counted)
 	settled, refunded := w.spend(40, short, each, calls), w.spend(20, short, each, calls)
 	w.clock.Add(30 * time.Minute)
 	w.spend(1, short, each, calls)

@@ -121,7 +121,9 @@ func stricterLimitOfAnother(w *world) {
 // it back.
 func limitOfAChangedConfiguration(w *world) {
 	hour := quota.Sliding(time.Hour)
-	before, raised, other := by("a", 0, charge("hour", 5, hour)), by("a", 1, charge("hour", 50, hour)), by("b", 9, charge("hour", 40, hour))
+	before := by("a", 0, charge("hour", 5, hour))
+	raised := by("a", 1, charge("hour", 50, hour))
+	other := by("b", 9, charge("hour", 40, hour))
 	w.spend(5, before)
 	if s := w.standings(raised, other); s[0].Limit != 0 || s[1].Limit != 5 {
 		w.Fatalf("%+v; want the raised limit, and the one before it for others", s)

@@ -154,7 +154,9 @@ func restoredIntoAUsedCopy(w *world) {
 	epoch := before.call("copy", 10, day).Epoch
 	away.known = away.call("tail", 20, day) // of the same life, in truth, after 30 units of others
 	tail := away.heard[away.known.Epoch]
-	tail.Epoch, tail.Used, away.known.Epoch = epoch, 10+20+30, epoch
+	tail.Epoch = epoch
+	tail.Used = 10 + 20 + 30
+	away.known.Epoch = epoch
 	away.heard, away.lives = map[uint64]quota.Heard{epoch: tail}, map[uint64]time.Time{epoch: tail.At}
 	other.call("copy", 5, day)
 	for _, log := range []string{"copy", account} {

@@ -93,7 +93,9 @@ func settleFar(w *world) {
 }
 
 func settleCountsEverywhere(w *world) {
-	all, search, estimate := charge("all", 1000, minute), charge("search", 1000, minute, methods("search")), charge("estimate", 1000, quota.Counter(time.Minute))
+	all := charge("all", 1000, minute)
+	search := charge("search", 1000, minute, methods("search"))
+	estimate := charge("estimate", 1000, quota.Counter(time.Minute))
 	calls := charge("calls", 1000, minute, counted)
 	r := w.grant(request("search", 100, all, search, calls, estimate))
 	w.grant(request("list", 1, all, calls, estimate))
@@ -297,7 +299,9 @@ func entriesBetween(w *world) {
 
 func standings(w *world) {
 	pacific := zone(w, "America/Los_Angeles")
-	sliding, daily, estimate := charge("sliding", 10, minute), charge("daily", 10, quota.Daily(pacific)), charge("estimate", 10, quota.Counter(time.Minute))
+	sliding := charge("sliding", 10, minute)
+	daily := charge("daily", 10, quota.Daily(pacific))
+	estimate := charge("estimate", 10, quota.Counter(time.Minute))
 	charges := []*quota.Charge{sliding, daily, estimate}
 	for i, s := range w.standings(charges...) {
 		isEmpty := s.Used == 0 && s.NextFree.IsZero() && s.Cooldown == nil
