@@ -84,7 +84,8 @@ func (g *log) List(coverage *quota.Coverage, window *quota.Window) decide.List {
 	}
 	for _, v := range g.views {
 		if v.window == *window && sameCoverage(v.coverage, coverage) {
-			v.asked, v.coverage, v.last = window, coverage, g.Now
+			v.asked, v.coverage = window, coverage
+			v.last = g.Now
 			return v
 		}
 	}
