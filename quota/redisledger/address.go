@@ -215,7 +215,9 @@ func (a *address) parseQuery(scheme, query, allowed string) error {
 		}
 	}
 	a.sentinelUser, a.sentinelPassword = values.Get("sentinel_user"), values.Get("sentinel_password")
-	a.ca, a.certificate, a.key, a.serverName = values.Get("ca"), values.Get("cert"), values.Get("key"), values.Get("server_name")
+	a.ca = values.Get("ca")
+	a.certificate, a.key = values.Get("cert"), values.Get("key")
+	a.serverName = values.Get("server_name")
 	switch values.Get("protocol") {
 	case "", "3":
 	case "2":

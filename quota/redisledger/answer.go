@@ -123,7 +123,8 @@ func (p *spendBatch) readStand(a *packed, c *quota.Charge) func(more int64) (use
 			return used, 0, q.NextFree(&list, used, false)
 		}
 	}
-	used, free, kept := a.number(7), a.number(7), int64(0)
+	used, free := a.number(7), a.number(7)
+	kept := int64(0)
 	if len(c.Floors) > 0 {
 		kept = a.number(7)
 	}
@@ -132,7 +133,8 @@ func (p *spendBatch) readStand(a *packed, c *quota.Charge) func(more int64) (use
 
 // refusal reads why requests were refused that are the same as this one.
 func (p *spendBatch) refusal(a *packed, request *quota.Request, cool bool) quota.RefusedError {
-	n, used, at := a.number(2), a.number(7), a.number(7)
+	n := a.number(2)
+	used, at := a.number(7), a.number(7)
 	refused := quota.RefusedError{Account: p.batch.Account, Key: p.batch.Key, Method: request.Method, Reason: quota.ReasonSpent,
 		Needed: request.Units, RetryAt: decide.Time(at), RetryAfter: time.Duration(at-p.now) * time.Microsecond}
 	if cool {

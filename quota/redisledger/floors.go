@@ -55,7 +55,8 @@ func (e *ending) fit(at int64) decide.Fit {
 func (p *spendBatch) readEndings(a *packed, request *quota.Request, charges []*quota.Charge) (all []ending) {
 	for range a.number(2) {
 		n := a.number(2)
-		used, kept, usedNext, keptNext := a.number(7), a.number(7), a.number(7), a.number(7)
+		used, kept := a.number(7), a.number(7)
+		usedNext, keptNext := a.number(7), a.number(7)
 		if a.bad || n < 1 || n > int64(len(p.charges)) {
 			a.bad = true
 			return nil
@@ -76,7 +77,9 @@ func (p *spendBatch) readEndings(a *packed, request *quota.Request, charges []*q
 
 // refusalBeside reads a refusal of a request that has charges with floors.
 func (p *spendBatch) refusalBeside(a *packed, request *quota.Request, charges []*quota.Charge, ahead int64) quota.RefusedError {
-	n, used, kept, at, cool := a.number(2), a.number(7), a.number(7), a.number(7), a.number(1) == 1
+	n := a.number(2)
+	used, kept := a.number(7), a.number(7)
+	at, cool := a.number(7), a.number(1) == 1
 	reason := a.text(a.number(2))
 	endings := p.readEndings(a, request, charges)
 	if a.bad || n > int64(len(p.charges)) {
@@ -105,7 +108,11 @@ func (p *spendBatch) refusalBeside(a *packed, request *quota.Request, charges []
 		}
 		winsTie := own.RetryAt == at && at > 0 && 2*e.order < order
 		if own.RetryAt > at || winsTie {
-			latest, at, fit, order, cool = e.charge, own.RetryAt, own, 2*e.order, false
+			latest = e.charge
+			at = own.RetryAt
+			fit = own
+			order = 2 * e.order
+			cool = false
 		}
 	}
 	if ahead == 0 {

@@ -201,7 +201,9 @@ func parseItems(packed string) (items [2][]item, err error) {
 		if len(rest) < fixed {
 			return items, errMalformed
 		}
-		flags, horizon, n := rest[idBytes], value(rest[idBytes+1:idBytes+8]), value(rest[fixed-4:fixed])
+		flags := rest[idBytes]
+		horizon := value(rest[idBytes+1 : idBytes+8])
+		n := value(rest[fixed-4 : fixed])
 		if n > int64(len(rest)-fixed) {
 			return items, errMalformed
 		}

@@ -74,7 +74,9 @@ func (l *limits) apply(packed string, now, elapsed int64, sent map[ask]bool) boo
 		if !ok {
 			return false
 		}
-		l.stored, l.packed, l.held = decide.Limits{Asked: asked}, packed, nil
+		l.stored = decide.Limits{Asked: asked}
+		l.packed = packed
+		l.held = nil
 	}
 	l.expires = math.MaxInt64
 	for _, asked := range l.stored.Asked {

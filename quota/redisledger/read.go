@@ -92,7 +92,9 @@ func readStandings(r *reply, account string, charges []*quota.Charge) []quota.St
 	at, ahead := decide.Time(r.number()), time.Duration(r.number())*time.Microsecond
 	standings := make([]quota.Standing, len(charges))
 	for i, c := range charges {
-		used, over, since, earlier, free, till := r.number(), r.number(), r.number(), r.number(), r.number(), r.number()
+		used, over := r.number(), r.number()
+		since, earlier := r.number(), r.number()
+		free, till := r.number(), r.number()
 		budget, reason := r.text(), r.text()
 		s := quota.Standing{At: at, Used: quota.Units(used), Over: quota.Units(over), Earlier: quota.Units(earlier), Ahead: ahead}
 		if c.OwnLimit > 0 {

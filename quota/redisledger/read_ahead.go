@@ -43,7 +43,8 @@ func (r *readAhead) next() recordPage {
 }
 
 func (r *readAhead) request() {
-	answer, first, last := make(chan recordPage, 1), r.first, r.first+sumsPage-1
+	answer := make(chan recordPage, 1)
+	first, last := r.first, r.first+sumsPage-1
 	if first < r.expected {
 		last = min(last, r.expected)
 	}

@@ -97,7 +97,10 @@ func Open(url string, o *Options) (*Ledger, error) {
 		return nil, err
 	}
 	l := New(client, o)
-	l.own, l.where, l.address, l.dials = true, a.String(), a, dials
+	l.own = true
+	l.where = a.String()
+	l.address = a
+	l.dials = dials
 	return l, nil
 }
 

@@ -53,7 +53,9 @@ func (p *spendBatch) encode() *wants {
 		}
 		a.scopes[p.scope].recordUse(q)
 	}
-	p.head, p.charges, p.numbers, p.unfit = a.head, p.charges[:0], nil, nil
+	p.head = a.head
+	p.charges = p.charges[:0]
+	p.numbers, p.unfit = nil, nil
 	of := &a.scopes[p.scope]
 	p.keeps = of.keeps
 	s := sources{items: of.items, names: p.names}
