@@ -71,7 +71,9 @@ func (t *tx) load(name logName) *log {
 	g.all, g.history = &list{coverage: quota.NewCoverage(quota.Coverage{}), kind: "entry"}, &list{key: historyKey}
 	g.lists = map[string]*list{"": g.all}
 	if row := t.queryRow("log", name.account, name.key); row != nil {
-		g.id, g.horizon, g.epoch = integer(row[0]), integer(row[1]), uint64(integer(row[5]))
+		g.id = integer(row[0])
+		g.horizon = integer(row[1])
+		g.epoch = uint64(integer(row[5]))
 		g.all.newest = record{integer(row[3]), integer(row[4])}
 		g.newest, g.all.id = max(integer(row[2]), g.all.newest.stamp), g.id
 		t.query("lists", func(row []driver.Value) { t.loadList(g, row) }, g.id)
@@ -222,7 +224,9 @@ func (t *tx) rotate(g *log) {
 	}
 	if horizon = t.rotateCounters(g, horizon); horizon != g.horizon {
 		kept := g.keepsEntries()
-		g.horizon, g.changed, g.all.trimAt = horizon, true, 0
+		g.horizon = horizon
+		g.changed = true
+		g.all.trimAt = 0
 		if g.newest > 0 && !kept && g.keepsEntries() { // those from now on
 			s := t.statements(g)
 			s.Kept = decide.Time(g.newest)

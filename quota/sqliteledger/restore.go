@@ -136,7 +136,8 @@ func (t *tx) rebuild(g *log, entries, uncounted []quota.Entry) {
 	t.flush()
 	g.all.dropCache()
 	t.refill(g, uncounted)
-	g.newest, g.changed, g.refusing = max(g.newest, g.all.newest.stamp), true, false
+	g.newest = max(g.newest, g.all.newest.stamp)
+	g.changed, g.refusing = true, false
 }
 
 // refill computes the lists and counters of a log from its entries, of which

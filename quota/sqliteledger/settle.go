@@ -66,7 +66,8 @@ func (t *tx) settle(g *log, receipt quota.Receipt, units, calls int64) error {
 			return quota.ErrStays
 		}
 		if now.units > before.units {
-			now.units, now.calls, now.kind = now.units-before.units, 0, quota.EntryAddition
+			now.units -= before.units
+			now.calls, now.kind = 0, quota.EntryAddition
 			t.add(g, &now)
 		}
 		return nil

@@ -376,7 +376,8 @@ func (l *Ledger) committed() error {
 
 // dropCache drops the cache of the file's content.
 func (l *Ledger) dropCache() {
-	l.version, l.logs, l.labels, l.limits = 0, map[logName]*log{}, map[label]labelRow{}, map[string]*decide.Limits{}
+	l.version = 0
+	l.logs, l.labels, l.limits = map[logName]*log{}, map[label]labelRow{}, map[string]*decide.Limits{}
 }
 
 // tx is a transaction at one instant of the ledger's clock.

@@ -122,7 +122,9 @@ func (t *tx) sumEntries(log, from, until int64, perClient bool) sumPage {
 	if perClient {
 		name = "sums-page-clients"
 	}
-	page, entries, stamp := sumPage{next: until}, 0, int64(0)
+	page := sumPage{next: until}
+	entries := 0
+	stamp := int64(0)
 	places := map[group]int{}
 	t.query(name, func(row []driver.Value) {
 		stamp = integer(row[0])
