@@ -116,7 +116,9 @@ type head struct {
 func (h *head) advance(f *Filter) {
 	for {
 		e, err, ok := h.next()
-		h.line, h.err, h.done = Line{e, h.account}, err, !ok
+		h.line = Line{e, h.account}
+		h.err = err
+		h.done = !ok
 		if !ok || err != nil || f.selects(h.line.sum()) {
 			return
 		}
