@@ -190,7 +190,8 @@ func (e *RefusedError) setAmounts(call *Call, c *Charge, s *chargeState) {
 // the account's own cooldown are for the charge of the account.
 func (c *Charge) refuse(call *Call, s *chargeState, isAccount bool) (refusals []*RefusedError) {
 	add := func(r *RefusedError, retryAt time.Time) {
-		r.RetryAt, r.RetryAfter, r.Ahead = retryAt, max(0, retryAt.Sub(s.At)), s.Ahead
+		r.RetryAt, r.RetryAfter = retryAt, max(0, retryAt.Sub(s.At))
+		r.Ahead = s.Ahead
 		refusals = append(refusals, r)
 	}
 	if cooldown := s.Cooldown; cooldown != nil && (cooldown.Budget == "") == isAccount {

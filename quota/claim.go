@@ -249,7 +249,9 @@ func (c *Claim) renew(ctx context.Context, notes ...Request) error {
 	if !latest.At.Before(before.At.Add(c.request.Hold)) {
 		return errors.Join(ErrClaimLost, c.guard.ledger.Refund(context.WithoutCancel(ctx), latest))
 	}
-	c.receipt, c.asked, c.newer = latest, asked, 0
+	c.receipt = latest
+	c.asked = asked
+	c.newer = 0
 	return c.guard.ledger.Refund(context.WithoutCancel(ctx), before)
 }
 

@@ -146,7 +146,9 @@ func (l *claimLog) addNote(n *packedNote) {
 		l.Notes = append(l.Notes, n.bytes)
 		return
 	}
-	l.Owner, l.Since, l.unnamed = string(n.bytes), n.at, false
+	l.Owner = string(n.bytes)
+	l.Since = n.at
+	l.unnamed = false
 	if n.method == anewMethod {
 		l.Notes = nil
 	}

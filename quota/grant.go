@@ -115,7 +115,8 @@ func (g *Grant) Settle(ctx context.Context, used Units) error {
 	defer g.guard.refusals.invalidate()
 	err := g.guard.ledger.Settle(context.WithoutCancel(ctx), g.recorded(), used)
 	if err == nil {
-		g.units, g.refunded, g.settled = used, false, true
+		g.units = used
+		g.refunded, g.settled = false, true
 	}
 	return opError("settle", err)
 }

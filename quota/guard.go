@@ -203,7 +203,8 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 	}
 	buffer.batch.Account = call.Account
 	buffer.batch.Key = call.Key
-	buffer.batch.Client, buffer.batch.Seq, buffer.batch.Once = call.ID.Client, call.ID.Seq, call.ID != (ID{})
+	buffer.batch.Client, buffer.batch.Seq = call.ID.Client, call.ID.Seq
+	buffer.batch.Once = call.ID != (ID{})
 	buffer.batch.History = set.history
 	buffer.batch.Clock, buffer.batch.Upstream = time.Time{}, g.upstream
 	if g.refusals.on && !mode.anyClock { // the ledger is on real time

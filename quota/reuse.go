@@ -34,7 +34,8 @@ func (g *Grant) checkRepeated(ctx context.Context, call *Call) error {
 	if isOther {
 		return fmt.Errorf("%w (it was %s)", ErrReused, entry.Method)
 	}
-	g.units, g.refunded, g.repeated = entry.Units, entry.Kind == EntryRefunded, true
+	g.units = entry.Units
+	g.refunded, g.repeated = entry.Kind == EntryRefunded, true
 	return nil
 }
 

@@ -134,7 +134,9 @@ func (s *chargeSet) refusedTogether(err error, call *Call, count int, kept, gran
 		each := charge.Coverage.Amount(call.Units)
 		switch {
 		case refused != nil && charge.Budget == refused.Budget:
-			refused.Limit, refused.Used, refused.Needed = refused.Limit+kept*each, refused.Used-granted*each, Units(count)*each
+			refused.Limit += kept * each
+			refused.Used -= granted * each
+			refused.Needed = Units(count) * each
 			refused.Remaining = max(0, refused.Limit-refused.Used-refused.Kept)
 			if refused.OwnLimit > 0 {
 				refused.OwnLimit = charge.Limit
