@@ -154,7 +154,8 @@ func isWebSocket(r *http.Request) bool {
 }
 
 // hintWriter is a ResponseWriter that cleans the headers of informational
-// answers, which do not pass through ModifyResponse.
+// answers, which do not pass through ModifyResponse. It drops 100 Continue,
+// which net/http itself sends when the request's body is first read.
 type hintWriter struct {
 	http.ResponseWriter
 	clean func(http.Header)
@@ -162,7 +163,10 @@ type hintWriter struct {
 
 // WriteHeader implements http.ResponseWriter.
 func (w hintWriter) WriteHeader(status int) {
-	if status < 200 {
+	switch {
+	case status == http.StatusContinue:
+		return
+	case status < 200:
 		w.clean(w.Header())
 	}
 	w.ResponseWriter.WriteHeader(status)
