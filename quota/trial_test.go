@@ -300,7 +300,7 @@ func TestRefusedTrialIsSent(t *testing.T) {
 }
 
 // TestCallIsSentWithoutWaitingForATrial: a call whose wait ends before another
-// process's trial has its answer is refused.
+// process's trial has its answer is refused, in its own caller's name.
 func TestCallIsSentWithoutWaitingForATrial(t *testing.T) {
 	open := openMemory(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -327,8 +327,11 @@ func TestCallIsSentWithoutWaitingForATrial(t *testing.T) {
 		})
 		hasty := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), MaxWait: 5 * time.Second, Feedback: stopFor(3 * time.Second),
 			Base: statusTripper(func(*http.Request) int { hits++; return http.StatusOK })}}
-		if _, err := getStatus(hasty); !errors.Is(err, quota.ErrRefused) || hits != 0 || used(t, guard) != 2 {
-			t.Errorf("%v, %d requests, %d units; want a refusal, and those of the trial alone", err, hits, used(t, guard))
+		caller := quota.Caller{Lane: "cron", Job: "j", Region: "IN"}
+		req, _ := http.NewRequestWithContext(quota.WithCaller(t.Context(), caller), "GET", "http://upstream/m", nil)
+		_, err := hasty.Do(req)
+		if refused, ok := errors.AsType[*quota.RefusedError](err); !ok || refused.Caller != caller || hits != 0 || used(t, guard) != 2 {
+			t.Errorf("%v, %d requests, %d units; want a refusal of its caller, and those of the trial alone", err, hits, used(t, guard))
 		}
 		close(answered)
 		wg.Wait()
