@@ -96,7 +96,7 @@ func dayRunsOut(b *quota.Balance, rate float64) time.Time {
 	return time.Time{}
 }
 
-// maxQueries is the most sums that one forecast reads.
+// maxQueries is how many sums one forecast reads before it stops splitting.
 const maxQueries = 200
 
 // fall follows a sliding window into the future.
