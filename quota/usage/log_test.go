@@ -1,6 +1,7 @@
 package usage_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -43,6 +44,32 @@ func TestLastOfARareJobReadsTheLog(t *testing.T) {
 		}
 		if ledger.entries > c.want+1 {
 			t.Errorf("the last %d of %q: %d entries were read; want %d and one more at most", c.last, c.job, ledger.entries, c.want)
+		}
+	}
+}
+
+// TestYoungLogMissesEntries: a log that is younger than the time asked for has
+// dropped nothing until it drops its first entry. One that keeps none, as that
+// of q, may have at any time.
+func TestYoungLogMissesEntries(t *testing.T) {
+	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
+	source := &usage.Source{Ledger: s.ledger, Accounts: []string{"p", "q"}, Since: noon.Add(-48 * time.Hour)}
+	for _, c := range []struct {
+		at   time.Duration
+		want map[string]time.Duration
+	}{
+		{0, map[string]time.Duration{"q": quota.Retention(0)}},
+		{48 * time.Hour, map[string]time.Duration{"p": s.guard.Retention("p"), "q": quota.Retention(0)}},
+	} {
+		s.now = noon.Add(c.at)
+		s.spend(t, quota.Call{Method: "m", Units: 1})
+		missing, err := source.Missing(t.Context(), s.guard.Retention, s.now)
+		got := map[string]time.Duration{}
+		for account, oldest := range missing {
+			got[account] = s.now.Sub(oldest)
+		}
+		if err != nil || !maps.Equal(got, c.want) {
+			t.Errorf("after %s: %v, %v are missing; want %v", c.at, got, err, c.want)
 		}
 	}
 }
