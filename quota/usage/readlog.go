@@ -15,7 +15,7 @@ type log struct {
 	account string
 
 	sums    map[[2]time.Time][]quota.Sum // by since and until, in UTC
-	entries map[time.Time]*firstEntries  // by since, in UTC
+	entries map[time.Time][]quota.Entry  // the first ones, at most maxGap, by since, in UTC
 }
 
 // read returns the sums from one time to another.
@@ -47,43 +47,26 @@ func (l *log) held(ctx context.Context, c *quota.Coverage, since, until time.Tim
 	return n, err
 }
 
-// firstEntries are the first entries from some time on, at most maxGap.
-type firstEntries struct {
-	kept []quota.Entry
-	end  bool // there are no more
-}
-
 // from yields the entries from a time on.
 func (l *log) from(ctx context.Context, since time.Time) iter.Seq2[quota.Entry, error] {
 	if l.entries == nil {
-		l.entries = map[time.Time]*firstEntries{}
+		l.entries = map[time.Time][]quota.Entry{}
 	}
-	first := l.entries[since.UTC()]
-	if first == nil {
-		first = &firstEntries{}
-		l.entries[since.UTC()] = first
-	}
+	key, next := since.UTC(), since
 	return func(yield func(quota.Entry, error) bool) {
-		for i := 0; i < len(first.kept); i++ {
-			if !yield(first.kept[i], nil) {
+		for _, e := range l.entries[key] {
+			if !yield(e, nil) {
 				return
 			}
-		}
-		if first.end {
-			return
-		}
-		next := since
-		if n := len(first.kept); n > 0 {
-			next = first.kept[n-1].At.Add(time.Microsecond)
+			next = e.At.Add(time.Microsecond)
 		}
 		for e, err := range l.ledger.Entries(ctx, quota.Query{Account: l.account, Since: next}) {
-			if err == nil && len(first.kept) < maxGap {
-				first.kept = append(first.kept, e)
+			if err == nil && len(l.entries[key]) < maxGap {
+				l.entries[key] = append(l.entries[key], e)
 			}
 			if !yield(e, err) || err != nil {
 				return
 			}
 		}
-		first.end = len(first.kept) < maxGap
 	}
 }
