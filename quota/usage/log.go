@@ -74,7 +74,8 @@ func (l *Line) sum() *quota.Sum {
 }
 
 // Lines yields the selected entries of all accounts in the order of their
-// timestamps, oldest or newest first. It stops after yielding an error.
+// timestamps and then of Accounts, or in the reverse order, newest first. It
+// stops after yielding an error.
 func (s *Source) Lines(ctx context.Context, newest bool) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		heads := make([]*head, 0, len(s.Accounts))

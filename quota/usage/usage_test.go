@@ -190,8 +190,8 @@ func TestReturnsOfARareCallReadTheLog(t *testing.T) {
 	}
 }
 
-// TestLinesOfSeveralAccountsAreOrdered: newest first is exactly the
-// reverse order.
+// TestLinesOfSeveralAccountsAreOrdered: entries at the same time come in the
+// order of their accounts, and newest first is exactly the reverse order.
 func TestLinesOfSeveralAccountsAreOrdered(t *testing.T) {
 	rapid.Check(t, func(d *rapid.T) {
 		s := newStand(t)
@@ -204,12 +204,13 @@ func TestLinesOfSeveralAccountsAreOrdered(t *testing.T) {
 			}
 		}
 		source := &usage.Source{Ledger: s.ledger, Accounts: []string{"p", "q"}, Filter: usage.Filter{Method: "a"}}
-		var last time.Time
+		var last usage.Line
 		for line, err := range source.Lines(t.Context(), false) {
-			if err != nil || line.At.Before(last) || line.Method != "a" {
-				d.Fatalf("%+v after %s, %v", line, last, err)
+			isEarlier := line.At.Before(last.At) || line.At.Equal(last.At) && line.Account < last.Account
+			if err != nil || isEarlier || line.Method != "a" {
+				d.Fatalf("%+v after %+v, %v", line, last, err)
 			}
-			last = line.At
+			last = line
 			all = append(all, line.Account+line.ID.String())
 		}
 		n := rapid.IntRange(1, 50).Draw(d, "last")
