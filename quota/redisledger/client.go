@@ -30,7 +30,7 @@ func (a *address) client(dials *atomic.Int64) (redis.UniversalClient, error) {
 	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // fewer commands for an ACL to allow
 	switch a.kind {
 	case cluster:
-		return &clusterClient{redis.NewClusterClient(&redis.ClusterOptions{
+		return redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: a.hosts, Username: a.user, Password: a.password, Protocol: a.protocol, TLSConfig: config, Dialer: dial,
 			DialTimeout: dialTimeout, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
 			ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
@@ -40,7 +40,7 @@ func (a *address) client(dials *atomic.Int64) (redis.UniversalClient, error) {
 				node.AddHook(tracer{dials})
 				return node
 			},
-		})}, nil
+		}), nil
 	case sentinels:
 		master := &master{dial: dial}
 		client := redis.NewFailoverClient(&redis.FailoverOptions{
@@ -120,22 +120,20 @@ func (tracer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// clusterClient is a cluster's client that reloads the slots when a node fails.
-// go-redis does so only if it may retry.
-type clusterClient struct{ *redis.ClusterClient }
-
-// Process implements redis.UniversalClient.
-func (c *clusterClient) Process(ctx context.Context, cmd redis.Cmder) error {
-	err := c.ClusterClient.Process(ctx, cmd)
-	if err == nil {
-		return nil
-	}
-	return c.failed(ctx, err)
+// process sends one command to the client.
+func (l *Ledger) sendCommand(ctx context.Context, cmd redis.Cmder) error {
+	return l.reloadSlots(ctx, l.client.Process(ctx, cmd))
 }
 
-// failed reloads the slots if a node's error means that they have changed, and
-// returns the error.
-func (c *clusterClient) failed(ctx context.Context, err error) error {
+// reloadSlots reloads a cluster's slots if the error means that they have
+// changed or that a node fails, and returns the error. go-redis does so only if
+// it may retry. A client type around the cluster's would have four thousand
+// methods to compile.
+func (l *Ledger) reloadSlots(ctx context.Context, err error) error {
+	c, ok := l.client.(*redis.ClusterClient)
+	if !ok || err == nil {
+		return err
+	}
 	answer, ok := errors.AsType[redis.Error](err)
 	if !ok {
 		c.ReloadState(ctx)

@@ -92,7 +92,7 @@ func (l *Ledger) nodes(ctx context.Context) ([]*redis.Client, error) {
 	switch c := l.client.(type) {
 	case *redis.Client:
 		return []*redis.Client{c}, nil
-	case *clusterClient:
+	case *redis.ClusterClient:
 		err := c.ForEachMaster(ctx, add)
 		sort.Slice(nodes, func(i, j int) bool { return nodes[i].Options().Addr < nodes[j].Options().Addr })
 		return nodes, err

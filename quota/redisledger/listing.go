@@ -46,7 +46,7 @@ func (l *Ledger) nodeOf(ctx context.Context, key string) (redis.Cmdable, error) 
 	var node redis.Cmdable = l.client
 	var err error
 	switch c := l.client.(type) {
-	case *clusterClient:
+	case *redis.ClusterClient:
 		node, err = c.MasterForKey(ctx, key)
 	case *redis.Ring:
 		node, err = c.GetShardClientForKey(key)

@@ -107,9 +107,6 @@ func Open(url string, o *Options) (*Ledger, error) {
 // New returns a ledger on a client of the caller's, whatever its kind and
 // settings. Close leaves the client open.
 func New(client redis.UniversalClient, o *Options) *Ledger {
-	if c, ok := client.(*redis.ClusterClient); ok {
-		client = &clusterClient{c}
-	}
 	l := &Ledger{client: client, where: "the given client", prefix: "ration", host: time.Now, dials: new(atomic.Int64), accounts: map[string]*accountCache{}}
 	if o != nil {
 		l.now = o.Now

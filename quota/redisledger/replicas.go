@@ -22,7 +22,7 @@ func (l *Ledger) trySpend(op *scriptRunner, p *spendBatch) (any, error) {
 	switch c := l.client.(type) {
 	case *redis.Client:
 		p.conn = c.Conn()
-	case *clusterClient:
+	case *redis.ClusterClient:
 		node, err := c.MasterForKey(op.ctx, p.meta)
 		if err != nil {
 			return nil, &unsentError{err}

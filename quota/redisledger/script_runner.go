@@ -117,10 +117,7 @@ func (o *scriptRunner) send(ctx context.Context, line []any) (any, error) {
 		return o.ledger.send(ctx, line)
 	}
 	cmd := redis.NewCmd(ctx, line...)
-	err := o.on.Process(ctx, once{cmd})
-	if c, ok := o.ledger.client.(*clusterClient); ok && err != nil {
-		err = c.failed(ctx, err)
-	}
+	err := o.ledger.reloadSlots(ctx, o.on.Process(ctx, once{cmd}))
 	return cmd.Val(), err
 }
 
@@ -141,10 +138,10 @@ func (l *Ledger) send(ctx context.Context, line []any) (any, error) {
 // command may still be written to.
 func (l *Ledger) process(ctx context.Context, cmd redis.Cmder) error {
 	if l.own {
-		return l.client.Process(ctx, cmd)
+		return l.sendCommand(ctx, cmd)
 	}
 	done := make(chan error, 1)
-	go func() { done <- l.client.Process(ctx, cmd) }()
+	go func() { done <- l.sendCommand(ctx, cmd) }()
 	select {
 	case err := <-done:
 		return err
