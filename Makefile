@@ -4,10 +4,15 @@ GO ?= go
 # Not in go.mod: its hundred linters would be a hundred requirements.
 GOLANGCI = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
+# Most of what a first make test does is compile. The compiler and the linker collect
+# garbage only beyond a gigabyte, else they would spend a fifth of their time on it; and
+# what a debugger needs is not written, since go test links without it anyway.
+TOOLS = -gcflags=all=-dwarf=false -toolexec 'env GOGC=off GOMEMLIMIT=1GiB'
+
 # The race detector watches our code and all it calls but SQLite, whose C is
 # translated to Go: there, and in the library of C below it, it takes six times as
 # long and finds nothing of ours.
-RACE = -race $(foreach package,sqlite/lib libc memory,-gcflags=modernc.org/$(package)=-race=false)
+RACE = -race $(foreach package,sqlite/lib libc memory,-gcflags='modernc.org/$(package)=-race=false -dwarf=false')
 
 # How long make soak simulates, and make test.
 SIM ?= 2h
@@ -57,16 +62,18 @@ BESIDE = -p 3 -parallel 4
 # The tests start redis-server themselves, on a free port. Without one, go test
 # alone says so and skips those tests; here that is a failure.
 # First come the simulator, which uses one processor, and beside it the drawn tests
-# with all of their cases and the sequential ones. The race detector makes the drawn
-# tests take four times as long, so it watches a tenth of them.
+# with all of their cases and the sequential ones. Two go test that begin together
+# compile the same packages twice, so that of the simulator is built before. The race
+# detector makes the drawn tests take four times as long, so it watches a tenth of them.
 # go vet is part of make check.
 # Each process of a race build waits a second when it ends, by default; the
 # command line's tests start dozens.
 test: deps
-	{ (cd quota/internal/sim && RATION_SIM_DURATION=$(SIM_IN_TEST) $(GO) test -vet=off -count=1) && $(GO) test -vet=off $(ALONE); } & simulator=$$!; code=0; \
-	RATION_REQUIRE_REDIS=1 $(GO) test -vet=off -parallel 4 -timeout 20m -run '$(DRAWN)|$(SEQUENTIAL)' ./cmd/ration $$($(GO) list $(DRAWING) | grep -v "$$($(GO) list $(ALONE))") || code=1; \
+	$(GO) test $(TOOLS) -vet=off -c -o /dev/null ./quota/internal/sim $(ALONE)
+	{ (cd quota/internal/sim && RATION_SIM_DURATION=$(SIM_IN_TEST) $(GO) test $(TOOLS) -vet=off -count=1) && $(GO) test $(TOOLS) -vet=off $(ALONE); } & simulator=$$!; code=0; \
+	RATION_REQUIRE_REDIS=1 $(GO) test $(TOOLS) -vet=off -parallel 4 -timeout 20m -run '$(DRAWN)|$(SEQUENTIAL)' ./cmd/ration $$($(GO) list $(DRAWING) | grep -v "$$($(GO) list $(ALONE))") || code=1; \
 	wait $$simulator && exit $$code
-	RAPID_CHECKS=10 GORACE=atexit_sleep_ms=20 RATION_REQUIRE_REDIS=1 $(GO) test -vet=off $(RACE) $(BESIDE) -timeout 20m -skip '$(SEQUENTIAL)' $(LONGEST) $$($(GO) list -race ./... | grep -v "$$($(GO) list $(ALONE))")
+	RAPID_CHECKS=10 GORACE=atexit_sleep_ms=20 RATION_REQUIRE_REDIS=1 $(GO) test $(TOOLS) -vet=off $(RACE) $(BESIDE) -timeout 20m -skip '$(SEQUENTIAL)' $(LONGEST) $$($(GO) list -race ./... | grep -v "$$($(GO) list $(ALONE))")
 
 # IN_MEMORY is the folder of a file system in memory, if there is one with room where
 # programs may run, or else that of all temporary files. Ledgers and journals sync their
@@ -79,7 +86,7 @@ IN_MEMORY = $$( \
 # -short skips the tests that take seconds, which say why, and draws a fifth of
 # RAPID_CHECKS.
 test-short: deps
-	TMPDIR=$(IN_MEMORY) RAPID_CHECKS=50 RATION_REQUIRE_REDIS=1 $(GO) test -vet=off -short -p 4 -parallel 8 $(LONGEST) ./...
+	TMPDIR=$(IN_MEMORY) RAPID_CHECKS=50 RATION_REQUIRE_REDIS=1 $(GO) test $(TOOLS) -vet=off -short -p 4 -parallel 8 $(LONGEST) ./...
 
 # $(call installed,PROGRAM,PACKAGE,ELSEWHERE) installs a program from Debian's packages
 # if it is missing.
