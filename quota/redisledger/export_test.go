@@ -28,6 +28,13 @@ func SetHost(l *Ledger, now func() time.Time) { l.host = now }
 // CommonLua is the common beginning of all scripts.
 var CommonLua = baseLua
 
+// Scripts are the texts of all scripts, by the name of their main file.
+var Scripts = map[string]string{
+	"learn": learnScript.text, "spend": spendScript.text, "settle": settleScript.text, "standings": standingsScript.text,
+	"entries": entriesScript.text, "restamp": restampScript.text, "restore": restoreScript.text,
+	"cooldown": cooldownScript.text, "recool": recoolScript.text, "relimit": relimitScript.text,
+}
+
 // LogKey returns the key of an account's log.
 func LogKey(l *Ledger, account string) string { return l.names(account, "").log }
 
