@@ -2,10 +2,16 @@ package redisledger_test
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,150 +23,247 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// recorder records the last script sent, and its answer.
-type recorder struct {
-	args   []any
-	answer any
+// TestWire compares what a ledger and its server send each other, and what is
+// stored, with testdata/wire. Arguments and answers may change freely, since
+// each process sends its own scripts; what is stored may not. With
+// RATION_UPDATE=1 it writes the files.
+func TestWire(t *testing.T) {
+	server := redistest.Start(t)
+	for name, play := range wireScenarios {
+		t.Run(name, func(t *testing.T) {
+			do(t, raw(t, server), "flushall")
+			w := newWire(t, server)
+			play(w)
+			w.stored(raw(t, server))
+			file := "testdata/wire/" + name + ".golden"
+			if os.Getenv("RATION_UPDATE") == "1" {
+				w.must(os.WriteFile(file, []byte(w.text.String()), 0o600))
+			}
+			want, err := os.ReadFile(file)
+			w.must(err)
+			if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(w.text.String(), "\n")); diff != "" {
+				t.Errorf("%s -, now +\n%s", file, diff)
+			}
+		})
+	}
 }
 
-func (r *recorder) DialHook(next redis.DialHook) redis.DialHook { return next }
+// wire writes down the commands that a ledger sends, and their answers. Random
+// bytes have names.
+type wire struct {
+	*redisledger.Ledger
+	t      *testing.T
+	now    time.Time
+	reopen func() // make the ledger anew, which knows nothing
 
-func (r *recorder) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	mu      sync.Mutex // held while text is written
+	text    strings.Builder
+	quiet   bool              // write nothing
+	lose    bool              // lose the answer to the next spend
+	names   map[string]string // of random bytes
+	counts  map[string]int    // of names, by kind
+	scripts map[string]string // names by text or SHA-1
+	batch   wireBatch         // the last one sent
+}
+
+// wirePrefix begins the keys of the tests' account.
+const wirePrefix = "wire:{" + account + "}:"
+
+func newWire(t *testing.T, server *redistest.Server) *wire {
+	w := &wire{t: t, now: noonUTC(), names: map[string]string{}, counts: map[string]int{}, scripts: map[string]string{}}
+	for name, text := range redisledger.Scripts {
+		sum := sha1.Sum([]byte(text))
+		w.scripts[text], w.scripts[hex.EncodeToString(sum[:])] = name, name
+	}
+	client := raw(t, server)
+	client.AddHook(w)
+	w.reopen = func() {
+		w.Ledger = redisledger.New(client, &redisledger.Options{Prefix: "wire", Now: func() time.Time { return w.now }})
+	}
+	w.reopen()
+	return w
+}
+
+func (w *wire) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-func (r *recorder) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if command, ok := cmd.(interface{ Val() any }); ok && strings.HasPrefix(cmd.Name(), "eval") {
-			r.args, r.answer = cmd.Args(), command.Val()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		failed := err != nil && !errors.Is(err, redis.Nil) // such as NOSCRIPT
+		if failed || w.quiet || cmd.Name() == "hello" {
+			return err
+		}
+		name := w.write(cmd)
+		if name == "spend" && w.lose {
+			w.lose = false
+			w.line("< lost")
+			return errors.New("i/o timeout")
 		}
 		return err
 	}
 }
 
-// fields splits packed bytes into hexadecimal fields of the given widths, and
-// the rest.
-func fields(packed string, widths ...int) string {
-	var all []string
-	for _, n := range widths {
-		n = min(n, len(packed))
-		all, packed = append(all, hex.EncodeToString([]byte(packed[:n]))), packed[n:]
+// write writes a command and its answer, and returns the name of its script.
+func (w *wire) write(cmd redis.Cmder) (script string) {
+	var args []string
+	for _, arg := range cmd.Args() {
+		if b, ok := arg.([]byte); ok {
+			arg = string(b)
+		}
+		args = append(args, fmt.Sprint(arg))
 	}
-	if packed != "" {
-		all = append(all, "and "+hex.EncodeToString([]byte(packed)))
+	if !strings.HasPrefix(cmd.Name(), "eval") {
+		w.line("> " + strings.TrimSpace(cmd.Name()+" "+w.plain(args)))
+		w.plainAnswer(cmd, args)
+		return ""
+	}
+	script = w.scripts[args[1]]
+	keys := cmd.Args()[2].(int)
+	w.line("> " + script + " " + w.keys(args[3:3+keys]))
+	w.arguments(script, args[3+keys:])
+	answer := &wireAnswer{w: w}
+	switch value := cmd.(interface{ Val() any }).Val().(type) {
+	case []any:
+		answer.values = value
+	default:
+		answer.values = []any{value}
+	}
+	answer.read(script)
+	return script
+}
+
+func (w *wire) line(text string) {
+	if !w.quiet {
+		w.text.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+}
+
+// step says what comes next.
+func (w *wire) step(text string) {
+	if w.text.Len() > 0 {
+		w.line("")
+	}
+	w.line("# " + text)
+}
+
+// silently runs what is not written down.
+func (w *wire) silently(run func()) {
+	w.quiet = true
+	run()
+	w.quiet = false
+}
+
+// name returns the name of random bytes, by kind and order of appearance.
+func (w *wire) name(kind, random string) string {
+	if w.names[kind+random] == "" {
+		w.counts[kind]++
+		w.names[kind+random] = fmt.Sprint(kind, w.counts[kind])
+	}
+	return w.names[kind+random]
+}
+
+// id returns a number of an id, or its name if the ledger has chosen it.
+func (w *wire) id(kind string, number int64) string {
+	if number < 100 {
+		return fmt.Sprint(number)
+	}
+	return w.name(kind, fmt.Sprint(number))
+}
+
+// heard returns what clients have heard, with names for epochs.
+func (w *wire) heard(text string) string {
+	for random, name := range w.names {
+		if life, ok := strings.CutPrefix(random, "LIFE"); ok {
+			epoch := strconv.FormatUint(binary.BigEndian.Uint64([]byte(life)), 10)
+			text = strings.ReplaceAll(text, epoch, name)
+		}
+	}
+	return text
+}
+
+// key returns a key's name, with names for the random bytes in it.
+func (w *wire) key(key string) string {
+	if i := len(key) - 8; i > 0 && key[i:i+2] == ":r" {
+		return key[:i+2] + "RANDOM"
+	}
+	base, last := key[:strings.LastIndex(key, ":")+1], key[strings.LastIndex(key, ":")+1:]
+	switch of := strings.TrimPrefix(base, wirePrefix); {
+	case (of == "log:" || strings.HasPrefix(of, "k:") || strings.HasPrefix(of, "h:")) && len(last) == 12:
+		return base + w.name("ID", last)
+	case strings.HasPrefix(last, "c") && len(last) == 13:
+		client, _ := strconv.ParseInt(last[1:], 16, 64)
+		return base + "c" + w.id("CLIENT", client)
+	}
+	return key
+}
+
+// keys returns keys without their prefix.
+func (w *wire) keys(keys []string) string {
+	var all []string
+	for _, key := range keys {
+		all = append(all, strings.TrimPrefix(w.key(key), wirePrefix))
 	}
 	return strings.Join(all, " ")
 }
 
-// TestWire checks the encoding of a batch, its answer and its records. The
-// first two may change freely, since each process sends its own script; the
-// records may not.
-func TestWire(t *testing.T) {
-	server := redistest.Start(t)
-	client := raw(t, server)
-	now := time.Unix(1795176000, 0)
-	l, way := recorded(t, server, func() time.Time { return now })
-	search, list, note := wireRequests()
-	send := func(seq uint64, requests ...quota.Request) (batch, answer string) {
-		t.Helper()
-		if _, err := l.Spend(t.Context(), &quota.Batch{Account: account, Client: 7, Seq: seq, Requests: requests}); err != nil {
-			t.Fatal(err)
-		}
-		keys := way.args[2].(int)
-		return string(way.args[3+keys].([]byte)), way.answer.(string)
-	}
-	send(1, note, search)
-	now = now.Add(2 * time.Minute)
-	send(5, list)
-	batch, answer := send(9, list, list, search, search, note)
-	life, labels := hex.EncodeToString([]byte(batch[:8])), map[string]string{}
-	lines := []string{"batch"}
-	add := func(packed *string, name string, widths ...int) {
-		lines = append(lines, name+": "+cutFields(packed, widths...))
-	}
-	add(&batch, "head", 8, 3, 1, 1, 1, 1, 6, 7, 7, 7, 7, 1, 2, 2)
-	add(&batch, "day", 1, 1, 1, 7, 6, 7, 7, 6, 4, 4)
-	add(&batch, "minute", 1, 1, 1, 7, 6, 7, 7, 6, 4, 4)
-	add(&batch, "daily", 1, 1, 1, 7, 6, 7, 7, 6, 4, 4, 7, 7, 7, 7, 7, 7, 1, 6)
-	for range 3 {
-		add(&batch, "source", 1, 1, 7)
-	}
-	label := func() { // random
-		have := hex.EncodeToString([]byte(batch[:2]))
-		if labels[have] == "" {
-			labels[have] = fmt.Sprintf("(%d)", len(labels)+1)
-		}
-	}
-	label()
-	add(&batch, "lists", 2, 4, 4, 2, 1, 2, 1, 2, 2)
-	label()
-	add(&batch, "searches", 2, 4, 4, 2, 1, 2, 1, 1, 2, 2)
-	label()
-	add(&batch, "note", 2, 4, 4, 2, 1, 2, 1, 1, 4)
-	lines = append(lines, "answer"+hex.EncodeToString([]byte(batch)))
-	add(&answer, "now", 1, 7)
-	add(&answer, "lists", 1, 4, 7, 7, 7, 7, 7, 7)
-	add(&answer, "search", 1, 4, 7, 7, 7, 7, 7, 7)
-	add(&answer, "refused", 1, 4, 2, 7, 7, 7, 1, 2, 2, 2, 7, 7, 7, 7)
-	add(&answer, "note", 1, 4, 7)
-	add(&answer, "daily begins", 2, 7, 6, 4, 4)
-	lines = append(lines, "records"+hex.EncodeToString([]byte(answer)))
-	for _, r := range do(t, client, "lrange", redisledger.LogKey(l, account), 0, -1).([]any) {
-		record := r.(string)
-		add(&record, "record", 7, 6, 4, 2, 6, 4, 4, 1)
-	}
-	got := strings.ReplaceAll(strings.Join(lines, "\n")+"\n", life, "LIFE")
-	for have, name := range labels {
-		got = strings.ReplaceAll(got, " "+have+" ", " "+name+" ")
-	}
-	compareGolden(t, "testdata/wire.golden", got)
-}
-
-// cutFields cuts fields of some widths off the front of packed, and
-// returns them.
-func cutFields(packed *string, widths ...int) string {
-	n := 0
-	for _, w := range widths {
-		n += w
-	}
-	n = min(n, len(*packed))
-	front := (*packed)[:n]
-	*packed = (*packed)[n:]
-	return fields(front, widths...)
-}
-
-// compareGolden compares a text with a file.
-func compareGolden(t *testing.T, file, got string) {
-	t.Helper()
-	want, err := os.ReadFile(file)
+// must fails the test on an error.
+func (w *wire) must(err error) {
+	w.t.Helper()
 	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("%s -, now +\n%s", file, diff)
-		t.Log(got)
+		w.t.Fatal(err)
 	}
 }
 
-// wireRequests are requests with every kind of budget, and a note.
-func wireRequests() (search, list, note quota.Request) {
-	daily := charge("daily", 100, quota.Daily(time.UTC), "search")
-	floor := quota.Floor{Coverage: quota.NewCoverage(quota.Coverage{Methods: []string{"search"}, Regions: []string{"IN"}}), Units: 20}
-	daily.Floors, daily.FloorUntil = []quota.Floor{floor}, time.Hour
-	minute := charge("minute", 50, quota.Counter(time.Minute))
-	search = quota.Request{Method: "search", Units: 30, Charges: []*quota.Charge{day, daily}}
-	list = quota.Request{Method: "list", Units: 1, Charges: []*quota.Charge{day, minute}}
-	note = quota.Request{Method: "list", Units: 5, Kind: quota.EntryNote, Calls: 2, Force: true}
-	return search, list, note
+// spend sends a batch as it is, without combining.
+func (w *wire) spend(client, seq uint64, requests ...quota.Request) []quota.Answer {
+	w.t.Helper()
+	batch := &quota.Batch{Account: account, Client: client, Seq: seq, Requests: requests}
+	answers, err := w.Spend(w.t.Context(), batch)
+	w.must(err)
+	return answers
 }
 
-// recorded returns a ledger whose last command the recorder keeps.
-func recorded(t *testing.T, server *redistest.Server, now func() time.Time) (*redisledger.Ledger, *recorder) {
-	t.Helper()
-	way := &recorder{}
-	given := redis.NewClient(&redis.Options{Addr: server.Addr})
-	given.AddHook(way)
-	t.Cleanup(func() { _ = given.Close() })
-	return redisledger.New(given, &redisledger.Options{Prefix: "wire", Now: now}), way
+// know makes the account know coverages, one after the other: a batch names
+// new ones in random order. Each leaves a note of 0 units in the log.
+func (w *wire) know(key string, charges ...*quota.Charge) {
+	w.t.Helper()
+	w.silently(func() {
+		for i, c := range charges {
+			bare := *c
+			bare.Floors, bare.FloorUntil = nil, 0
+			note := quota.Request{Method: "list", Kind: quota.EntryNote, Force: true, Charges: []*quota.Charge{&bare}}
+			_, err := w.Spend(w.t.Context(), &quota.Batch{Account: account, Key: key, Client: 6, Seq: uint64(1 + i), Requests: []quota.Request{note}})
+			w.must(err)
+		}
+	})
+}
+
+// stored writes what the server has.
+func (w *wire) stored(client *redis.Client) {
+	w.step("stored")
+	var all []string
+	for _, key := range do(w.t, client, "keys", "*").([]any) {
+		all = append(all, key.(string))
+	}
+	slices.SortFunc(all, func(a, b string) int { return strings.Compare(w.key(a), w.key(b)) })
+	for _, key := range all {
+		kind := do(w.t, client, "type", key).(string)
+		w.line(kind + " " + w.key(key))
+		switch kind {
+		case "list":
+			for _, record := range do(w.t, client, "lrange", key, 0, -1).([]any) {
+				w.packed(record.(string)).record()
+			}
+		case "string":
+			w.packed(do(w.t, client, "get", key).(string)).value(key)
+		case "hash":
+			w.hash(key, client.HGetAll(w.t.Context(), key).Val())
+		}
+	}
 }
