@@ -1,6 +1,7 @@
 package redisledger_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -129,6 +130,66 @@ func TestKnownEdgesSpareTheSearch(t *testing.T) {
 	for command, want := range map[string]int{"lindex": 2, "lrange": 0, "llen": 0, "rpush": 2} {
 		if got := strings.Contains(stats, fmt.Sprintf("cmdstat_%s:calls=%d,", command, want)); got != (want > 0) || want == 0 && strings.Contains(stats, "cmdstat_"+command+":") {
 			t.Errorf("%s is not called %d times: %s", command, want, stats)
+		}
+	}
+}
+
+// TestRecentSettleSparesOtherProcesses: most calls are settled within seconds.
+// A settle of a call that is up to a minute older than the newest one leaves
+// what other processes have cached as it is; that of an older call drops it.
+func TestRecentSettleSparesOtherProcesses(t *testing.T) {
+	server := redistest.Start(t)
+	client := raw(t, server)
+	hour := charge("hour", 1000, quota.Sliding(time.Hour))
+	const minute = time.Minute
+	for age, want := range map[time.Duration]string{30 * time.Second: "1", minute: "1", minute + time.Microsecond: "3"} {
+		clock := &ledgertest.Clock{}
+		clock.Set(noonUTC())
+		l := fresh(t, server.URL(), clock.Now)
+		mustSpend(t, l, "m", 1, hour) // the oldest call
+		clock.Add(time.Second)
+		call := mustSpend(t, l, "m", 10, hour)
+		clock.Add(age)
+		mustSpend(t, l, "m", 1, hour)
+		other := redisledger.New(client, &redisledger.Options{Now: clock.Now, Prefix: fmt.Sprintf("t%d", prefixes.Load())})
+		if err := other.Settle(t.Context(), call, 5); err != nil {
+			t.Fatal(err)
+		}
+		do(t, client, "config", "resetstat")
+		mustSpend(t, l, "m", 1, hour)
+		if stats := do(t, client, "info", "commandstats").(string); !strings.Contains(stats, "cmdstat_evalsha:calls="+want+",") {
+			t.Errorf("a call settled %s after it: not %s scripts for the next one: %s", age, want, stats)
+		}
+		if got := used(t, l, hour); got != 8 {
+			t.Errorf("a call settled %s after it: %d units; want 8", age, got)
+		}
+	}
+}
+
+// TestSettledFirstCallOfAWindow: a process knows what the first call of a
+// window counts. Another process lowers that call when it is exactly a minute
+// older than the newest one; the first said that it would make room for more.
+func TestSettledFirstCallOfAWindow(t *testing.T) {
+	server := redistest.Start(t)
+	clock := &ledgertest.Clock{}
+	for _, age := range []time.Duration{time.Minute - time.Microsecond, time.Minute, time.Minute + time.Microsecond} {
+		clock.Set(noonUTC())
+		l := fresh(t, server.URL(), clock.Now)
+		window := charge("window", 20, quota.Sliding(90*time.Second))
+		day := charge("day", 1000, quota.Sliding(24*time.Hour))
+		mustSpend(t, l, "m", 1, day, window) // the oldest call, outside of the window later
+		clock.Add(time.Minute)
+		call := mustSpend(t, l, "m", 10, day, window)
+		clock.Add(age)
+		last := mustSpend(t, l, "m", 10, day, window) // learns where the window begins
+		other := redisledger.New(raw(t, server), &redisledger.Options{Now: clock.Now, Prefix: fmt.Sprintf("t%d", prefixes.Load())})
+		if err := other.Settle(t.Context(), call, 2); err != nil {
+			t.Fatal(err)
+		}
+		_, err := spend(t, l, "m", 12, day, window)
+		refusal, ok := errors.AsType[*quota.RefusedError](err)
+		if want := last.At.Add(90 * time.Second); !ok || !refusal.RetryAt.Equal(want) {
+			t.Errorf("%s: %v; want a refusal until %s", age, err, want)
 		}
 	}
 }

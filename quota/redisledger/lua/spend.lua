@@ -232,7 +232,7 @@ if own and all.anew or first and redis.call('HINCRBY', KEYS[1], 'logs', 1) > 1 t
 
 for n = 1, own and ncharges or 0 do
   local c = charges[n]
-  local known = c.searched and c.first and c.counts > 0 and (c.place == 0 or c.first <= log.stamp - SETTLED)
+  local known = c.searched and c.first and c.counts > 0 and (c.place == 0 or c.first < log.stamp - SETTLED)
   if known or c.searched and c.first and c.place ~= c.guess then
     answer[#answer + 1] = struct.pack('>I2I7I6I4I4', n, known and c.first or 0, c.before, c.counts, c.place)
   end
