@@ -119,7 +119,7 @@ func wireSettle(w *wire) {
 	w.know(key, wireMinute)
 	w.silently(func() {
 		call := quota.Request{Method: "list", Units: 5, Charges: []*quota.Charge{wireMinute}}
-		answers, err := w.Spend(w.t.Context(), &quota.Batch{Account: account, Key: key, Client: 7, Seq: 1, Requests: []quota.Request{call}})
+		answers, err := w.Spend(w.t.Context(), &quota.Batch{Account: account, Key: key, Client: 7, Seq: 1, Requests: []quota.Request{call, call}})
 		w.must(err)
 		receipts[0] = answers[0].Receipt
 	})
@@ -200,7 +200,8 @@ func wireRestore(w *wire) {
 	}
 	w.step("a call, and a note for what others had spent, in a log of a long key")
 	restore(key, 0)
-	w.step("the same in the account's log, of which an older copy had taken the place")
+	w.step("the same in the account's log, of which an older copy had taken the place, and which grows meanwhile")
+	w.meanwhile = func() { w.spend(7, 2, wireList) }
 	restore("", granted.Epoch)
 }
 

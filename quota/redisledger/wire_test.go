@@ -56,6 +56,8 @@ type wire struct {
 	now    time.Time
 	reopen func() // make the ledger anew, which knows nothing
 
+	meanwhile func() // what happens, silently, when the ledger has sent an rpush
+
 	mu      sync.Mutex // held while text is written
 	text    strings.Builder
 	quiet   bool              // write nothing
@@ -93,14 +95,17 @@ func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
+		if cmd.Name() == "rpush" && w.meanwhile != nil {
+			defer w.silently(w.meanwhile)
+			w.meanwhile = nil
+		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		failed := err != nil && !errors.Is(err, redis.Nil) // such as NOSCRIPT
 		if failed || w.quiet || cmd.Name() == "hello" {
 			return err
 		}
-		name := w.write(cmd)
-		if name == "spend" && w.lose {
+		if name := w.write(cmd); name == "spend" && w.lose {
 			w.lose = false
 			w.line("< lost")
 			return errors.New("i/o timeout")
