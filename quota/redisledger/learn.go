@@ -76,7 +76,7 @@ func (a *accountCache) due(p *spendBatch) *wants {
 // learn reads the account's head, coverages and label numbers into the cache,
 // after adding those in w. A nil w adds nothing.
 func (l *Ledger) learn(op *scriptRunner, name string, w *wants) error {
-	if err := l.checkLookAlike(op.ctx, name); err != nil {
+	if err := l.checkLookAlike(op.ctx, name, w != nil); err != nil {
 		return err
 	}
 	n := l.names(name, "")

@@ -15,10 +15,12 @@ import (
 // process has begun to use it.
 const spellingLasts = 30 * 24 * time.Hour
 
-// checkLookAlike checks, once in a process, that an account is spelled as other
-// processes spell it. It is best effort: what it cannot read or write it leaves
-// to the scripts, which report it.
-func (l *Ledger) checkLookAlike(ctx context.Context, account string) error {
+// checkLookAlike checks that an account is spelled as other processes spell it.
+// A process that records anything does so once, and keeps the first spelling
+// for the others; one that only reads keeps none, since its own may be the
+// wrong one. It is best effort: what it cannot read or write it leaves to the
+// scripts, which report it.
+func (l *Ledger) checkLookAlike(ctx context.Context, account string, records bool) error {
 	a := l.cache(account)
 	a.mu.Lock()
 	checked := a.spelled
@@ -28,24 +30,32 @@ func (l *Ledger) checkLookAlike(ctx context.Context, account string) error {
 	}
 	// The key holds the first spelling of all that are folded alike.
 	key := l.prefix + ":spelled:" + escape(decide.Fold(account), "")
-	set := []any{"set", key, account}
+	get, set := []any{"get", key}, []any{"set", key, account}
 	if l.now == nil {
 		set = append(set, "ex", int64(spellingLasts/time.Second))
 	}
-	if _, err := l.send(ctx, append(set[:len(set):len(set)], "nx")); err != nil && !errors.Is(err, redis.Nil) {
+	first := get
+	if records {
+		first = append(set[:len(set):len(set)], "nx")
+	}
+	known, err := l.send(ctx, first)
+	if err != nil && !errors.Is(err, redis.Nil) {
 		if _, answered := errors.AsType[redis.Error](err); !answered && classify(err) == config {
 			return l.failed(err, config, false) // what answers is not a Redis
 		}
 		return nil
 	}
-	known, err := l.send(ctx, []any{"get", key})
-	if spelling, ok := known.(string); err == nil && ok {
-		if err := quota.CheckLookAlike(account, spelling); err != nil {
-			return err
-		}
-		_, err = l.send(ctx, set)
+	if records {
+		known, err = l.send(ctx, get)
 	}
-	if err == nil {
+	spelling, ok := known.(string)
+	if err != nil || !ok {
+		return nil
+	}
+	if err := quota.CheckLookAlike(account, spelling); err != nil || !records {
+		return err
+	}
+	if _, err = l.send(ctx, set); err == nil {
 		a.mu.Lock()
 		a.spelled = true
 		a.mu.Unlock()
