@@ -114,7 +114,7 @@ tidy:
 	GOOS=windows $(GO) build $$(GOOS=windows $(GO) list -f '{{if .GoFiles}}{{.ImportPath}} {{join .Deps " "}}{{end}}' ./... | grep -v modernc.org/sqlite | cut -d ' ' -f 1)
 	$(call installed,luacheck,lua-check,brew install luacheck; luarocks install luacheck)
 	luacheck -q quota/redisledger/lua
-	RATION_REQUIRE_TOOLS=1 $(GO) test -vet=off -run '^TestScriptsHaveWhatTheyUse$$' ./quota/redisledger
+	RATION_REQUIRE_TOOLS=1 $(GO) test $(TOOLS) -vet=off -run '^TestScriptsHaveWhatTheyUse$$' ./quota/redisledger
 	$(GO) mod verify
 	@# With differences it fails, and prints them.
 	@diff=$$($(GO) mod tidy -diff 2>&1) || { echo "run go mod tidy:"; echo "$$diff"; exit 1; } >&2
