@@ -139,6 +139,8 @@ func (d *drawn) play(faults map[string]func()) {
 	for range drawnWorkers {
 		d.workers = append(d.workers, d.start(len(d.workers)))
 	}
+	// A host that was never granted anything cannot know what a ledger has lost.
+	redistest.Await(d.T, "a first call", func() bool { return d.hits.Load() > 0 })
 	for range drawnFaults {
 		d.reach(d.draws.IntN(80), time.Second)
 		name := names[d.draws.IntN(len(names))]
