@@ -325,3 +325,15 @@ func TestFileWithoutTables(t *testing.T) {
 		t.Errorf("%+v, %v; want 3 units restored", done, err)
 	}
 }
+
+// TestDamagedFilesOutOfSight: doctor looked for one damaged file after the
+// other without an end, where its user may not enter the ledger's folder.
+func TestDamagedFilesOutOfSight(t *testing.T) {
+	notFolder := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(notFolder, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if kept := sqliteledger.Damaged(filepath.Join(notFolder, "ration.db")); len(kept) > 0 {
+		t.Errorf("%v; want none", kept)
+	}
+}

@@ -268,11 +268,12 @@ func (l *Ledger) remove() error {
 // has put a new one in its place. A number follows it from the second on.
 const damaged = ".damaged"
 
-// Damaged returns the damaged files that are kept beside a ledger's.
+// Damaged returns the damaged files that are kept beside a ledger's, as far as
+// this user can see them.
 func Damaged(path string) (kept []string) {
 	for n := 1; ; n++ {
 		name := damagedName(path, n)
-		if missing(name) {
+		if _, err := os.Stat(name); err != nil {
 			return kept
 		}
 		kept = append(kept, name)
