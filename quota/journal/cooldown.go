@@ -21,7 +21,7 @@ func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 	a, r := l.account(c.Account), record{kind: cooled, at: kept.Until.UnixMicro(), method: c.Budget, caller: quota.Caller{Job: kept.Reason}}
 	_ = a.files.append(false, r)
 	err := l.Ledger.SetCooldown(ctx, c)
-	if isDown(err) {
+	if mayLack(err) {
 		r.calls = owedCooldown
 		if a.files.append(true, r) == nil {
 			_ = a.owe()

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ration-dev/ration/quota"
@@ -37,10 +38,18 @@ func (l *Ledger) settle(receipt quota.Receipt, units, calls quota.Units, forward
 		return nil
 	}
 	err := forward()
-	if isDown(err) && receipt.Key == "" && units > 0 { // what it cost more comes with what is restored
-		_ = a.owe()
+	mayRaise := mayLack(err) && receipt.Key == "" && units > 0
+	if mayRaise && a.grant(receipt.ID) != nil && a.owe() == nil { // what it cost more comes with what is restored
+		return fmt.Errorf("%w; this host keeps what the call cost, and the next call records it", err)
 	}
 	return err
+}
+
+// mayLack reports whether the ledger may not have what was to be written when
+// err was returned: it is down, busy, silent or misconfigured, or the caller
+// did not wait.
+func mayLack(err error) bool {
+	return err != nil && !errors.Is(err, quota.ErrBadCall) && !errors.Is(err, quota.ErrLedgerClosed)
 }
 
 // owe makes the next call restore the log, since the journal knows what the
@@ -55,11 +64,18 @@ func (a *account) owe() error {
 
 // lacks reports whether the ledger lacks a call that was granted within
 // the allowance.
-func (l *Ledger) lacks(a *account, id quota.ID) (lacks bool) {
+func (l *Ledger) lacks(a *account, id quota.ID) bool {
+	g := a.grant(id)
+	return g != nil && g.owed
+}
+
+// grant returns a copy of a call that this host was granted, or nil.
+func (a *account) grant(id quota.ID) (found *grant) {
 	_ = a.withState(func(s *state) error {
-		g := s.grants[id]
-		lacks = g != nil && g.owed
+		if g := s.grants[id]; g != nil {
+			found = new(*g)
+		}
 		return nil
 	})
-	return lacks
+	return found
 }

@@ -1,0 +1,82 @@
+package journal_test
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// TestRaiseWhileTheLedgerIsBusy: another program keeps the file locked while a
+// call turns out to cost more, and while the upstream says to stop. Neither
+// reached the ledger afterwards: 800 of 500, and 50 calls during the cooldown.
+func TestRaiseWhileTheLedgerIsBusy(t *testing.T) {
+	for name, want := range map[string]struct {
+		learn func(*quota.Guard, *quota.Grant) error
+		calls int
+	}{
+		"raise": {func(_ *quota.Guard, grant *quota.Grant) error { return grant.Settle(context.Background(), 301) }, 199},
+		"cooldown": {func(g *quota.Guard, _ *quota.Grant) error {
+			return g.Cool(context.Background(), quota.Cooldown{Account: account, For: time.Hour, Reason: "quotaExceeded"})
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			file := filepath.Join(root, "ledger", "ration.db")
+			inner, err := sqliteledger.Open(file, nil)
+			must(t, err)
+			l := journal.New(inner, filepath.Join(root, "journal"), &journal.Options{Budgets: budgets})
+			defer l.Close()
+			g, err := quota.NewGuard(l, budgets, nil)
+			must(t, err)
+			grant, err := g.Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: 1})
+			must(t, err)
+			foreign, err := sql.Open("sqlite", file)
+			must(t, err)
+			defer foreign.Close()
+			foreign.SetMaxOpenConns(1)
+			_, err = foreign.Exec("BEGIN IMMEDIATE")
+			must(t, err)
+			if err := want.learn(g, grant); err == nil {
+				t.Error("the ledger was written to, although another program has it locked")
+			}
+			_, err = foreign.Exec("COMMIT")
+			must(t, err)
+			if n, err := calls(g, 1000); n != want.calls {
+				t.Errorf("%d calls afterwards, %v; want %d", n, err, want.calls)
+			}
+		})
+	}
+}
+
+// TestRaiseWhileRedisIsSilent: the answer of a Redis that hangs, and is killed,
+// does not say whether it has what a call cost more. It did not: 800 of 500.
+func TestRaiseWhileRedisIsSilent(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, aof...)
+	g := redisHost(t, server).process()
+	grant, err := g.Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: 1})
+	must(t, err)
+	server.Hang(t)
+	if err := grant.Settle(context.Background(), 301); err == nil {
+		t.Error("a server that hangs has answered")
+	}
+	killed(t, server)
+	total := 0
+	redistest.Await(t, "a refusal by the budget", func() bool { // calls are refused until the server is asked again
+		n, err := calls(g, 1000)
+		total += n
+		refused, ok := err.(*quota.RefusedError)
+		return ok && refused.Limit == 500
+	})
+	if total != 199 {
+		t.Errorf("%d calls afterwards; want 199", total)
+	}
+}
