@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -31,7 +32,7 @@ type Restoration struct {
 // Heard says how much the window of a budget held at one time.
 type Heard struct {
 	Client   uint64    // who was told; its later Heard of the same budget replaces this one
-	Budget   string    // the budget's name
+	Budget   string    // the budget's name; behind a NUL byte, what tells it from others of that name
 	Coverage *Coverage // what the budget counts
 	Since    time.Time // the timestamp of the oldest entry that the window could hold
 	At       time.Time // the timestamp of the newest one: the grant whose answer said it
@@ -61,7 +62,8 @@ type Gap struct {
 // Note returns the method and caller of the note that stands for calls that are
 // missing from the log. The budget covers it.
 func (h *Heard) Note() (method string, caller Caller) {
-	method, caller = externalMethod(h.Budget), Caller{Lane: externalLane}
+	name, _, _ := strings.Cut(h.Budget, "\x00")
+	method, caller = externalMethod(name), Caller{Lane: externalLane}
 	if h.Coverage.Covers(method, caller) {
 		return method, caller
 	}

@@ -193,7 +193,7 @@ func needText(r *quota.Request, rest quota.Units) string {
 // has returned since. Of a window that has heard nothing, or that cannot be
 // heard of, only this host's own calls are known.
 func (l *Ledger) left(s *state, charge *quota.Charge, now int64) (left quota.Units) {
-	h, epoch := s.lastHeard(charge.Budget)
+	h, epoch := s.lastHeard(heardName(charge))
 	left = charge.Limit
 	if h.limit > 0 {
 		left = min(left, h.limit-charge.Beside)

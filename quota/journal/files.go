@@ -27,6 +27,7 @@ import (
 //
 //	HASH-495233.journal  the records of one hour, since the Unix epoch
 //	HASH.owed            exists while the ledger lacks calls of this host
+//	HASH.stated          of which budgets the last restoration said what was heard
 //	HASH.lock            locked by a process that grants an allowance or restores
 type files struct {
 	dir, hash string
@@ -36,6 +37,7 @@ type files struct {
 	// As of the last append that readNewest and updateNewest have seen.
 	owes    atomic.Bool   // isOwed
 	changes atomic.Uint64 // how many records there were that withdraw looks for; perhaps more
+	settles atomic.Uint64 // how many settled, or more: the number changes with each of them
 
 	mu   sync.Mutex
 	file *os.File // of the present hour
@@ -92,6 +94,7 @@ func (f *files) append(sync bool, records ...record) error {
 	for i := range records {
 		f.buf = records[i].encode(f.buf)
 		f.changes.Add(records[i].changes())
+		f.settles.Add(records[i].settles())
 	}
 	n, err := f.file.Write(f.buf)
 	if f.hour == f.seenHour {

@@ -41,8 +41,8 @@ func (l *Ledger) noteRefusals(a *account, batch *quota.Batch, answers []quota.An
 		}
 		now := r.RetryAt.Add(-r.RetryAfter).UnixMicro() // an entry with this timestamp may have followed
 		h := hearing{at: max(now-1, newest), used: r.Used}
-		if a.isNews(r.Budget, h) {
-			records = append(records, record{kind: refused, at: h.at, epoch: answers[i].Receipt.Epoch, units: limit, heard: []use{{r.Budget, h.used}}})
+		if a.isNews(r.Budget, said{h, a.files.settles.Load()}) {
+			records = append(records, record{kind: refused, at: h.at, epoch: answers[i].Receipt.Epoch, units: limit, heard: []use{{l.heardName(a.name, r.Budget), h.used}}})
 		}
 	}
 	if len(records) == 0 {
@@ -91,7 +91,7 @@ func (l *Ledger) noteRepeated(ctx context.Context, a *account, batch *quota.Batc
 		records := make([]record, len(standings))
 		for i, s := range standings {
 			at := max(s.At.UnixMicro()-1, newest.At.UnixMicro()) // an entry with the timestamp At may have followed
-			records[i] = record{kind: refused, at: at, epoch: newest.Epoch, units: unheard[i].Limit + unheard[i].Beside, heard: []use{{unheard[i].Budget, s.Used}}}
+			records[i] = record{kind: refused, at: at, epoch: newest.Epoch, units: unheard[i].Limit + unheard[i].Beside, heard: []use{{l.heardName(a.name, unheard[i].Budget), s.Used}}}
 		}
 		l.written(a, a.files.append(false, records...))
 		return nil
@@ -112,19 +112,30 @@ func (l *Ledger) holds(ctx context.Context, known quota.Receipt) (bool, error) {
 	return false, nil
 }
 
+// said is what a refusal said when so many calls of the host had been settled.
+type said struct {
+	hearing
+	settles uint64
+}
+
+// isSame reports whether s says nothing that was not written with last. What
+// was settled since changes what the earlier one means.
+func (s *said) isSame(last *said) bool {
+	return s.used == last.used && s.settles == last.settles && s.at-last.at < refusalEvery.Microseconds()
+}
+
 // isNews reports whether a refusal says something that was not written, and
 // notes that it is.
-func (a *account) isNews(budget string, h hearing) bool {
+func (a *account) isNews(budget string, s said) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	last, known := a.refused[budget]
-	if known && last.used == h.used && h.at-last.at < refusalEvery.Microseconds() {
+	if last, known := a.refused[budget]; known && s.isSame(&last) {
 		return false
 	}
 	if a.refused == nil {
-		a.refused = map[string]hearing{}
+		a.refused = map[string]said{}
 	}
-	a.refused[budget] = h
+	a.refused[budget] = s
 	return true
 }
 
@@ -140,7 +151,7 @@ func chargeOf(r *quota.Request, budget string) *quota.Charge {
 
 // heardIn returns how much each budget held when the newest of a batch's grants
 // that it covers was granted.
-func heardIn(batch *quota.Batch, answers []quota.Answer) (heard []use) {
+func (l *Ledger) heardIn(batch *quota.Batch, answers []quota.Answer) (heard []use) {
 	var since []time.Time // of heard
 	for i := range answers {
 		if answers[i].Err != nil {
@@ -152,10 +163,11 @@ func heardIn(batch *quota.Batch, answers []quota.Answer) (heard []use) {
 			if charge.Window.Estimate() {
 				continue
 			}
-			known := slices.IndexFunc(heard, func(u use) bool { return u.budget == charge.Budget })
+			name := l.heardName(batch.Account, charge.Budget)
+			known := slices.IndexFunc(heard, func(u use) bool { return u.budget == name })
 			switch {
 			case known < 0:
-				heard, since = append(heard, use{charge.Budget, held.Used}), append(since, at)
+				heard, since = append(heard, use{name, held.Used}), append(since, at)
 			case at.After(since[known]):
 				heard[known].used, since[known] = held.Used, at
 			}

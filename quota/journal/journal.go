@@ -17,6 +17,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,6 +88,7 @@ type Ledger struct {
 	granted      func(quota.Units)
 	report       func(error)
 	budgets      map[string]map[string]*quota.Charge // by account and name
+	names        map[string]map[string]string        // of these: under which each is heard of
 	keep         map[string]time.Duration            // by account: how far its windows see
 	client       uint64                              // identifies the requests of batches without an id
 	decide       quota.SpendFunc                     // the other ledger's, with the journal
@@ -103,6 +105,7 @@ type account struct {
 	outage outage
 
 	restores restores
+	stated   atomic.Uint64 // the epoch for which isStated holds
 
 	writing  sync.Mutex
 	records  []record  // of the batch that is written
@@ -115,7 +118,7 @@ type account struct {
 	failed  bool                 // the files could not be read or written
 	unknown atomic.Bool          // what the last restoration found, as its answer was lost
 	cooling map[string]time.Time // ends of the cooldowns that refusals named, by budget
-	refused map[string]hearing   // what the last refusal that was written said, by budget
+	refused map[string]said      // what the last refusal that was written said, by budget
 
 	restorations int // of the host, when a call last fell back on the allowance
 }
@@ -130,7 +133,7 @@ func New(inner quota.Ledger, dir string, o *Options) *Ledger {
 		o = &Options{}
 	}
 	l := &Ledger{Ledger: inner, dir: dir, ledger: o.Name, now: o.Now, allow: o.Allow, allowance: "allowance", granted: o.Granted, report: o.Report, client: quota.NewClient(),
-		budgets: map[string]map[string]*quota.Charge{}, keep: map[string]time.Duration{}}
+		budgets: map[string]map[string]*quota.Charge{}, names: map[string]map[string]string{}, keep: map[string]time.Duration{}}
 	l.seq.Store(1)
 	if o.AllowIn != "" {
 		l.allowance += " in " + o.AllowIn
@@ -146,9 +149,10 @@ func New(inner quota.Ledger, dir string, o *Options) *Ledger {
 	for i, coverage := range quota.Coverages(o.Budgets) {
 		b := &o.Budgets[i]
 		if l.budgets[b.Account] == nil {
-			l.budgets[b.Account] = map[string]*quota.Charge{}
+			l.budgets[b.Account], l.names[b.Account] = map[string]*quota.Charge{}, map[string]string{}
 		}
-		l.budgets[b.Account][b.Name] = &quota.Charge{Budget: b.Name, Coverage: coverage, Limit: b.Limit, Window: b.Window}
+		charge := &quota.Charge{Budget: b.Name, Coverage: coverage, Limit: b.Limit, Window: b.Window}
+		l.budgets[b.Account][b.Name], l.names[b.Account][b.Name] = charge, heardName(charge)
 		l.keep[b.Account] = max(l.keep[b.Account], b.Window.Horizon())
 	}
 	return l
@@ -274,6 +278,9 @@ func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 		known, err := l.newestGrant(a)
 		if err != nil {
 			return nil, err
+		}
+		if !l.isStated(a, known.Epoch) {
+			return nil, cmp.Or(a.owe(), errOwed)
 		}
 		changes := a.files.changes.Load() // before owes: what is counted here, the ledger has, or owes says that it has not
 		if a.files.owes.Load() {

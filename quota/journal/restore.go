@@ -33,6 +33,9 @@ type RestoredError struct {
 
 // Error says what was restored.
 func (e *RestoredError) Error() string {
+	if e.Lost == nil && e.Units == 0 && e.Owed == 0 && e.Noted > 0 {
+		return fmt.Sprintf("account %q: the ledger had lost entries, and another file restored it; what others had spent of the budgets of this one is noted now, units: %d", e.Account, e.Noted)
+	}
 	if e.Lost == nil {
 		return fmt.Sprintf("account %q: what was spent while the ledger was down is recorded now, units: %d", e.Account, max(e.Owed, e.Units))
 	}
@@ -251,6 +254,8 @@ func (l *Ledger) restoreOnce(ctx context.Context, a *account, lost bool, skew in
 	if err := a.files.setOwed(true); err != nil { // until nothing is known to be missing
 		return false, err
 	}
+	err = l.setStated(a, report.Known.Epoch)
+	l.written(a, err) // after an error, a process with other budgets may not restore them
 	done := report.record(l.now())
 	a.mu.Lock()
 	a.newest.update(&done)
@@ -368,18 +373,23 @@ func (l *Ledger) clock() time.Time {
 // window sees it; the other nine are for a file that has a higher limit.
 const mostHeard = 10
 
-// heard returns what this host heard last of each budget, in each life of
-// the log.
+// heard returns what this host heard last of each budget of this process, in
+// each life of the log.
 func (l *Ledger) heard(a *account, s *state, stays stays, client uint64) (all []quota.Heard) {
-	for of, h := range s.heard {
-		held := func(r *record) bool { return stays.held(r.id, of.epoch, h.at) }
-		charge := l.budgets[a.name][of.budget]
-		if charge == nil || charge.Window.Estimate() {
+	for budget, charge := range l.budgets[a.name] {
+		if charge.Window.Estimate() {
 			continue
 		}
-		used := min(h.usedBy(charge, held), mostHeard*(charge.Limit+charge.Beside), quota.MaxLimit)
-		all = append(all, quota.Heard{Client: client, Budget: of.budget, Epoch: of.epoch, Coverage: charge.Coverage,
-			Since: decide.Time(decide.Since(&charge.Window, h.at)), At: decide.Time(h.at), Used: used})
+		name := l.names[a.name][budget]
+		if s.hasNamesakes(name) {
+			budget = name
+		}
+		for of, h := range s.hearings(name) {
+			held := func(r *record) bool { return stays.held(r.id, of.epoch, h.at) }
+			used := min(h.usedBy(charge, held), mostHeard*(charge.Limit+charge.Beside), quota.MaxLimit)
+			all = append(all, quota.Heard{Client: client, Budget: budget, Epoch: of.epoch, Coverage: charge.Coverage,
+				Since: decide.Time(decide.Since(&charge.Window, h.at)), At: decide.Time(h.at), Used: used})
+		}
 	}
 	return all
 }

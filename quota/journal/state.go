@@ -40,9 +40,11 @@ type grant struct {
 	repeated bool // an earlier request had the same id, and was granted it
 }
 
-// isUnheard reports whether a hearing does not count a call that was granted
-// within the allowance.
-func (g *grant) isUnheard(h *hearing) bool { return g.owed || g.down && h.at <= g.back }
+// isUnheard reports whether a hearing does not count a call: it was granted
+// within the allowance, or later to a process that has other budgets.
+func (g *grant) isUnheard(h *hearing) bool {
+	return g.owed || g.at > h.at || g.down && h.at <= g.back
+}
 
 // counted returns when the ledger began to count a call: what was granted
 // within the allowance, when it was restored. That can be after others were
@@ -75,7 +77,7 @@ type visit struct {
 
 // subject is what a hearing is about: a budget in one life of the log.
 type subject struct {
-	budget string
+	budget string // see heardName
 	epoch  uint64
 }
 
@@ -273,16 +275,6 @@ func (s *state) prune(now int64, keep time.Duration) {
 	}
 	s.visits = slices.DeleteFunc(s.visits, func(v visit) bool { return v.at < now-keep.Microseconds() })
 	s.gaps = slices.DeleteFunc(s.gaps, func(g quota.Gap) bool { return g.To.UnixMicro() < now-keep.Microseconds() })
-}
-
-// lastHeard returns what was heard of a budget last, and in which life.
-func (s *state) lastHeard(budget string) (last hearing, epoch uint64) {
-	for of, h := range s.heard {
-		if of.budget == budget && h.at >= last.at {
-			last, epoch = h, of.epoch
-		}
-	}
-	return last, epoch
 }
 
 // cooldownsToSet returns the cooldowns that the ledger does not have: if it has

@@ -67,6 +67,7 @@ func (f *files) readNewest() (newest newestRecord, err error) {
 	default:
 		f.changes.Add(f.changesSince(reader, f.seenHour, f.seen) + f.changesSince(reader, present, 0))
 	}
+	f.settles.Add(1) // what was read of them is not counted
 	f.seenHour, f.seen, f.own = present, 0, 0
 	hours, failed := f.hours()
 	for _, hour := range slices.Backward(hours) {
@@ -164,7 +165,7 @@ func (f *files) updateNewest(newest *newestRecord) bool {
 		return false
 	}
 	changes := uint64(0)
-	read, err := each(data, func(r *record) { newest.update(r); changes += r.changes() })
+	read, err := each(data, func(r *record) { newest.update(r); changes += r.changes(); f.settles.Add(r.settles()) })
 	if err != nil {
 		return false
 	}
@@ -177,6 +178,14 @@ func (f *files) updateNewest(newest *newestRecord) bool {
 // changes returns 1 for a record that withdraw looks for.
 func (r *record) changes() uint64 {
 	if r.kind == owed || r.kind == restored {
+		return 1
+	}
+	return 0
+}
+
+// settles returns 1 for a record that says what a call costs now.
+func (r *record) settles() uint64 {
+	if r.kind == settled {
 		return 1
 	}
 	return 0

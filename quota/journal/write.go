@@ -64,11 +64,11 @@ func (l *Ledger) written(a *account, err error) {
 // stricterLimits returns records of the limits that hold because another
 // configuration has asked them, for budgets of which a grant has said what
 // they hold.
-func stricterLimits(batch *quota.Batch, answers []quota.Answer, grant *record) (records []record) {
+func (l *Ledger) stricterLimits(batch *quota.Batch, answers []quota.Answer, grant *record) (records []record) {
 	for _, u := range grant.heard {
 		for i := range answers {
 			for n, held := range answers[i].Held {
-				if held.Limit == 0 || batch.Requests[i].Charges[n].Budget != u.budget {
+				if held.Limit == 0 || l.heardName(batch.Account, batch.Requests[i].Charges[n].Budget) != u.budget {
 					continue
 				}
 				limited := record{kind: refused, at: grant.at, epoch: grant.epoch, units: held.Limit, heard: []use{u}}
@@ -101,8 +101,8 @@ func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers [
 	if len(records) == 0 {
 		return
 	}
-	records[newest].heard = heardIn(batch, answers)
-	written := append(records, stricterLimits(batch, answers, &records[newest])...)
+	records[newest].heard = l.heardIn(batch, answers)
+	written := append(records, l.stricterLimits(batch, answers, &records[newest])...)
 	a.records = written
 	err := a.files.append(false, written...)
 	a.spelling.Do(func() { l.keepSpelling(a.name) })
