@@ -26,7 +26,7 @@ help:
 	@echo "make test-short  what is quick of it, without -race"
 	@echo "make check       gofmt, go vet, luacheck, go mod verify and tidy (make tidy); staticcheck, the modules in docs, govulncheck (make analyse)"
 	@echo "make lint        golangci-lint, as .golangci.yml configures it"
-	@echo "make bench       benchmarks beside their floors"
+	@echo "make bench       benchmarks beside their baselines"
 	@echo "make soak        the property and process tests at length, then the simulator for SIM=2h"
 	@echo "make replay SEED=N  one world of the simulator, with all that happens in it"
 	@echo "make fuzz        each fuzz test for half a minute"
