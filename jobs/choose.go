@@ -8,7 +8,7 @@ import (
 	"github.com/ration-dev/ration/costs/strictyaml"
 )
 
-// Choose returns the regions of that name, all without a name.
+// Choose returns the named regions, or all if names is empty.
 func Choose(regions []Region, names []string) ([]Region, error) {
 	if len(names) == 0 {
 		return regions, nil

@@ -7,8 +7,8 @@
 //
 // # For programs
 //
-// [Load] or [Parse] returns a [Config] with its [Region] values, of which
-// [Choose] takes some. A [Fetcher] makes a [Runner] from a costs/client.Client,
+// [Load] or [Parse] returns a [Config] with its [Region] values; [Choose]
+// selects among them. A [Fetcher] makes a [Runner] from a costs/client.Client,
 // a Config, a key and a catalogue. [Runner.Run] returns a [Report], and
 // [RetryAt] says when stopped work may go on.
 //

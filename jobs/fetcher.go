@@ -25,8 +25,8 @@ const api = "youtube/v3"
 // is transient.
 const retries = 1
 
-// Fetcher makes Runners from what fetching needs: the guarded client, the API
-// key, Google's client, the catalogue and what programs need. Client and
+// Fetcher makes Runners. It provides what their steps need: the guarded client,
+// the API key, Google's client, the catalogue and what programs use. Client and
 // Catalog are required; the Fetcher closes neither. It is safe for concurrent
 // use. Do not change its fields once it is used.
 type Fetcher struct {

@@ -46,7 +46,7 @@ type Runner struct {
 	Lane      string           // lane of the calls; "" means Lane, that of scheduled work
 	Parallel  int              // regions fetched concurrently; 0 means DefaultParallel
 	Grace     time.Duration    // wait for pages in flight after cancellation; 0 means DefaultGrace
-	ClaimTime time.Duration    // how long a pass stays claimed after its host was last heard; 0 means DefaultClaimTime
+	ClaimTime time.Duration    // how long a pass stays claimed after its last renewal; 0 means DefaultClaimTime
 	Again     bool             // fetch passes that are already finished, and steps that wait after failures
 	Now       func() time.Time // clock; nil means time.Now
 	Progress  func(Progress)   // called after every page, never concurrently; may be nil

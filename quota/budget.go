@@ -38,10 +38,10 @@ type Budget struct {
 
 	Config Config // where the budget is configured, as costs.Load sets it
 
-	// Floor reserves a part of Limit for each region, in what the budget
-	// counts. A call is admitted only if it leaves every other region the
-	// unused part of its floor. The floors add up to at most Limit. A budget
-	// with a Counter window has no floors.
+	// Floor reserves a part of Limit for each region, in the budget's measure.
+	// A call is admitted only if it leaves every other region the unused part
+	// of its floor. The floors add up to at most Limit. A budget with a Counter
+	// window has no floors.
 	Floor map[string]Units
 	// FloorUntil ends the floors of a calendar window this long before the
 	// window ends; from then on, any region may use what is left. 0 keeps the

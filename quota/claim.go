@@ -26,7 +26,7 @@ type ClaimRequest struct {
 	// Resumes is the Owner of a process that is known to have ended. If it
 	// still holds the claim, the new owner takes it over without waiting.
 	Resumes string
-	// Anew claims what is done already, and drops its notes.
+	// Anew reclaims finished work, and drops its notes.
 	Anew bool
 }
 
@@ -61,7 +61,7 @@ type ClaimedError struct {
 	Owner string        // "" if it is unknown
 	Since time.Time     // when the owner claimed it, by the ledger's clock; zero if that is unknown
 	Until time.Time     // when it can be claimed, unless it is renewed
-	After time.Duration // how long that was away
+	After time.Duration // the time left until Until
 }
 
 // Error names the owner and the time.

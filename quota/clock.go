@@ -89,10 +89,10 @@ func (e *ClockError) Unwrap() error { return ErrLedgerConfig }
 
 // AcceptClock accepts the ledger's clock for the logs of an account after a
 // *ClockError, when this host's is the wrong one. It adds a remark of 0 units
-// at the ledger's time, which supports its clock for MaxClockLead, as the calls
-// that follow do. The clock of the host must still be corrected. A clock that
-// is in doubt by the time since its host's start (ClockError.ByUptime) is
-// accepted for good.
+// at the ledger's time. The remark supports the ledger's clock for
+// MaxClockLead, and so does each later call. The clock of the host must still
+// be corrected. A clock that is in doubt by the time since its host's start
+// (ClockError.ByUptime) is accepted for good.
 func (g *Guard) AcceptClock(ctx context.Context, account string) error {
 	call := Call{Account: account, Method: "ledger.accept", Caller: Caller{Lane: LaneManual}}
 	mode := entryMode{force: true, kind: EntryNote, anyClock: true}

@@ -11,8 +11,8 @@
 //   - a call that reached the upstream is never missing from the ledger.
 //
 // Most programs do not begin here. Package costs/client sets up all that a
-// costs.yaml names in one call, with what holds while the ledger is down or has
-// forgotten, and what the upstream's answers say:
+// costs.yaml names in one call, including fallback while the ledger is down,
+// recovery after it has lost entries, and what the upstream's answers say:
 //
 //	c, err := client.Open("costs.yaml", nil)
 //	web := &http.Client{Transport: c}

@@ -71,11 +71,16 @@ type Recorded struct {
 
 // Standing is the state of one charge's window.
 type Standing struct {
-	At       time.Time     // the present time on the ledger's clock
-	Since    time.Time     // entries with this timestamp or a later one count; zero for a Counter window
-	Used     Units         // what the window holds
-	Over     Units         // for a Counter window, by how much Used may be too low
-	Earlier  Units         // all that the log recorded before Since, with what it has dropped; valid only if the charge counts the units of all calls, and 0 for a Counter window
+	At    time.Time // the present time on the ledger's clock
+	Since time.Time // entries with this timestamp or a later one count; zero for a Counter window
+	Used  Units     // what the window holds
+	Over  Units     // for a Counter window, by how much Used may be too low
+
+	// Earlier is all that the log recorded before Since, including what it has
+	// dropped. It is valid only if the charge counts the units of all calls. It
+	// is 0 for a Counter window.
+	Earlier Units
+
 	NextFree time.Time     // when the next units become free; zero if none are used
 	Cooldown *Cooldown     // the cooldown in force, or nil
 	Ahead    time.Duration // how far the log's newest timestamp is ahead of At; 0 if that is at most MaxStepBack

@@ -20,12 +20,11 @@ import (
 // did not know. The totals of a new coverage are computed from the log.
 //
 // Charges that say where they are configured are an exception. If
-// configurations disagree about the limit of one budget, the lowest limit holds
-// that any of them has asked within LimitHold; it ends at most 2*LimitRecord
-// later. What a configuration asks replaces what it asked before it was
-// changed, and ClearLimits ends the limits of all. A budget is what has one
-// Charge.Identity; keys share the limits of their account. Answers say which
-// limit held.
+// configurations disagree about the limit of one budget, the lowest limit
+// requested within LimitHold applies; it ends at most 2*LimitRecord later. What
+// a configuration requests replaces what it requested before it was changed,
+// and ClearLimits ends the limits of all. Charges with equal Identity are one
+// budget; keys share the limits of their account. Answers say which limit held.
 //
 // A Counter window is answered from two counts and the start of their period,
 // whatever the number of calls. A log that has only ever served Counter
@@ -63,14 +62,14 @@ import (
 // A clock that jumps ahead would free every window. A batch can therefore carry
 // its caller's time (Batch.Clock): where the two disagree and the log has no
 // recent entry that supports the ledger's clock, nothing is decided or dropped.
-// A ledger whose clock is its callers' own can have another witness, such as
-// the time since the host's start. While that disagrees, a call must fit by
-// both times, or else gets a *ClockError; Batch.Upstream may end the doubt.
+// A ledger whose clock is its callers' own can check another clock, such as the
+// time since the host's start. While the two disagree, a call must fit at both
+// times, or else gets a *ClockError; Batch.Upstream may settle which is right.
 //
 // A log has an epoch: a random number of one life of it. A log that was deleted
 // has another one when it is created again, and so has an older copy of a log
-// once a client has restored what it lacks. Receipts have the epoch, and a
-// client that passes the newest one on in Batch.Known is not granted anything
+// once a client has restored what it lacks. Each Receipt carries the epoch, and
+// a client that passes the newest one on in Batch.Known is not granted anything
 // by a log that has forgotten it. A ledger whose data can be replaced by an
 // older copy looks for the entry itself, when its connection or file is new and
 // once a minute; the other checks cost nothing.
@@ -99,17 +98,17 @@ type Ledger interface {
 	// that exceeds a limit. It is a no-op if the entry is no longer in the log.
 	// If more than MaxSettle entries are newer, Settle returns ErrStays for a
 	// lower cost and records the difference to a higher cost as a new entry; a
-	// late retry may then add the difference twice. For a call of which a log
-	// has kept no entry, as it kept none then, it changes the counts by the
+	// late retry may then add the difference twice. If a log was not keeping
+	// entries when the call was granted, Settle changes the counts by the
 	// difference to Receipt.Recorded, and returns ErrStays for a lower cost if
-	// that is Shared. If another life of the log has granted the call, it lowers
-	// nothing: this one may never have counted it.
+	// that is Shared. If another life of the log has granted the call, it
+	// lowers nothing: this one may never have counted it.
 	Settle(ctx context.Context, receipt Receipt, units Units) error
 
-	// Refund makes the entry of a call that was never sent count neither
-	// units nor as a call. It returns ErrStays if more than MaxSettle entries
-	// are newer, and as Settle does for a call without an entry. The log then
-	// forgets the request, so that a repeat is charged.
+	// Refund makes the entry of a call that was never sent count neither units
+	// nor as a call. It returns ErrStays if more than MaxSettle entries are
+	// newer or, for a call without an entry, if Receipt.Recorded is Shared. The
+	// log then forgets the request, so that a repeat is charged.
 	Refund(ctx context.Context, receipt Receipt) error
 
 	// Standings returns the state of each charge's window, all at one time. It
@@ -177,9 +176,10 @@ type Ledger interface {
 	// have spent that the log lacks by these statements. The notes are computed
 	// anew by each Restore, so that they shrink as other clients restore their
 	// own entries. Restore is idempotent; it lowers nothing but these notes. A
-	// log in whose place an older copy stands gets a new epoch
-	// (Restoration.Lost). A log that has kept no entries adds those to its counts
-	// that no life of it held (Life.Epoch); without History it stays as it is.
+	// log that was replaced by an older copy gets a new epoch
+	// (Restoration.Lost). A log that has kept no entries adds those to its
+	// counts that no life of it held (Life.Epoch); without History it stays as
+	// it is.
 	//
 	// A note of Guard.AcceptLoss, in the log or in the restoration, ends what
 	// is older (Entry.AcceptsLoss): no such entry is added or raised, and no
@@ -284,8 +284,8 @@ type Charge struct {
 	Limit    Units
 	Window   Window
 
-	// Beside is how much lower Limit is than the budget's, to leave room for
-	// calls that follow. So is a limit that another configuration asked.
+	// Beside is how far Limit is below the budget's, to leave room for calls
+	// that follow. Another configuration's limit is reduced by it too.
 	Beside Units
 
 	// Floors reserve parts of Limit: the request must leave the part of each
@@ -310,7 +310,7 @@ type Charge struct {
 // of the charge's.
 type Floor struct {
 	Coverage *Coverage
-	Units    Units // in what the charge counts, 1 to its Limit
+	Units    Units // in the charge's measure, 1 to its Limit
 }
 
 // always returns the part of the limit that calls outside the floors can never

@@ -57,8 +57,8 @@ func withoutExternal(methods []string) []string {
 	return slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return strings.HasPrefix(m, externalLabel) })
 }
 
-// Limited returns a copy of c with a lower limit, which holds until a time. It
-// is negative if Beside is more. Floors are at most the limit.
+// Limited returns a copy of c with a lower limit, which expires at until. The
+// limit is negative if Beside is more. Floors are at most the limit.
 func (c *Charge) Limited(limit Units, until time.Time) *Charge {
 	held := *c
 	held.Limit, held.OwnLimit, held.LimitUntil = limit, c.Limit, until

@@ -21,8 +21,8 @@ type Move struct {
 }
 
 // MoveUntil is the end of a Move's cooldown, as Unix time,
-// 2200-01-01T00:00:00Z; one of an arriving account ends a second later. Any
-// other one ends before.
+// 2200-01-01T00:00:00Z. The cooldown of an arriving account ends a second
+// later; cooldowns that are not of a Move end earlier.
 const MoveUntil = 7258118400
 
 const (

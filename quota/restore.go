@@ -14,7 +14,7 @@ type Restoration struct {
 	Key     string
 	History time.Duration // as in Batch: how long the log must keep what is restored
 	Clock   time.Time     // as in Batch: the time on the caller's clock, or zero
-	Entries []Entry       // in any order, but those of one id in that of their timestamps
+	Entries []Entry       // in any order, but entries with one id by timestamp
 	Heard   []Heard
 	Lives   []Life
 	Gaps    []Gap // what earlier restorations returned
@@ -31,19 +31,19 @@ type Restoration struct {
 
 // Heard says how much the window of a budget held at one time.
 type Heard struct {
-	Client   uint64    // who was told; its later Heard of the same budget replaces this one
-	Budget   string    // the budget's name; behind a NUL byte, what tells it from others of that name
+	Client   uint64    // the client that received the answer; its later Heard of the same budget replaces this one
+	Budget   string    // the budget's name; after a NUL byte, what tells it from others of that name
 	Coverage *Coverage // what the budget counts
 	Since    time.Time // the timestamp of the oldest entry that the window could hold
 	At       time.Time // the timestamp of the newest one: the grant whose answer said it
 	Used     Units     // what the window held
-	Epoch    uint64    // of the log; 0 if it is not known, and the log held every entry of the window
+	Epoch    uint64    // of the log; 0 if unknown, which implies that the log held every entry of the window
 }
 
-// Life says from when on one life of a log contained what a client had been
-// granted: there, in an earlier life, or within an allowance. A Heard of that
-// life from before Since lacks these entries, although it is later than they
-// are.
+// Life records since when a log, in one epoch, has held what a client was
+// granted: in that epoch, in an earlier one, or within an allowance. A Heard of
+// that epoch from before Since lacks these entries, although it is later than
+// they are.
 type Life struct {
 	Client uint64    // of the entries' ids, or of Heard
 	Seq    uint64    // of the first of the entries; the last is before the next Seq that is listed of the client
@@ -81,7 +81,11 @@ func (h *Heard) Note() (method string, caller Caller) {
 
 // Restored is what a restoration changed.
 type Restored struct {
-	Known   Receipt   // for Batch.Known: the log's epoch, and the newest of the entries that were missing, or else of the restored ones or of the log's
+	// Known is for Batch.Known. It has the log's epoch and identifies the newest
+	// entry that was missing. If none was, it has the newest entry of the
+	// restoration, or else the timestamp of the log's newest entry.
+	Known Receipt
+
 	Newest  time.Time // the log's newest timestamp: what was granted before has no later one
 	Entries int       // entries of the restoration that were missing
 	Units   Units     // the units of these

@@ -16,11 +16,10 @@ const MaxTogether = 1000
 // waits for at most limit. Calls that could never fit together are a
 // *NeverFitsError. A refusal is about all of the calls.
 //
-// The first call is charged if the rest has room beside it, and then the rest.
-// If other callers have taken that room in between, all are refunded. Calls
-// with an ID that were refunded since are charged anew, all of them; those
-// that an earlier request with the ID was granted stay charged, since they may
-// be sent.
+// The first call is charged if the others still fit, and then the others. If
+// other callers have taken that room in between, all are refunded. Calls with
+// an ID that were refunded since are charged anew, all of them; those that an
+// earlier request with the ID was granted stay charged, since they may be sent.
 //
 // It returns the errors of Spend. If calls were granted and could not be
 // refunded, the error says so, and their units stay charged.

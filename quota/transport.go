@@ -21,7 +21,7 @@ import (
 // like the first. A redirect from a guarded host to a host that is not guarded,
 // or from https to http, is refused with ErrRedirect. A redirect to another
 // guarded host is followed without headers that could carry credentials.
-// Loopback addresses are as good as https.
+// Loopback counts as https.
 type Transport struct {
 	Guard *Guard // required; without it every request is refused
 
@@ -36,8 +36,8 @@ type Transport struct {
 	// Base sends the requests. nil means http.DefaultTransport. See RoundTrip
 	// for how its type affects refunds. It must pass on a request's context, or
 	// one derived from it: if Base ends another context from a goroutine of its
-	// own, a resend that is refused may be sent all the same. It is then charged
-	// beyond the limit.
+	// own, a refused resend may still be sent; it is then charged beyond the
+	// limit.
 	Base http.RoundTripper
 
 	// MaxWait is the longest time that one request waits for its units. A

@@ -10,8 +10,8 @@ import (
 )
 
 // upstreamClocks are the clocks of the upstreams, as their answers show them:
-// the third witness where the clocks of the ledger and of this host disagree.
-// The time since an answer is monotonic, so it does not change when this host's
+// the third clock, for when those of the ledger and of this host disagree. The
+// time since an answer is monotonic, so it does not change when this host's
 // clock is set. The zero value is ready to use.
 type upstreamClocks struct {
 	mu     sync.Mutex

@@ -237,9 +237,9 @@ func (w Window) Day(now time.Time) Day {
 	}
 }
 
-// Days returns the window of one calendar day, without a margin, by whose days
-// what is spent in w is summed up: in the zone and from the time of day of a
-// calendar window, and in UTC for other windows.
+// Days returns the window of one calendar day, without a margin, whose days
+// group the spending of w: in the zone and from the time of day of a calendar
+// window, and in UTC for other windows.
 func (w Window) Days() Window {
 	if w.kind != KindDaily {
 		return Daily(time.UTC).WithMargin(0)

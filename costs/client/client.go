@@ -98,8 +98,8 @@ type Options struct {
 	MustExist bool
 	// Opened is the ledger, in place of the one that Ledger names: one of
 	// package memledger in tests and benchmarks, or one that another module
-	// implements. Close closes it. The state folder and the journal of this host
-	// have nothing to do with it: without State nothing is kept, and without
+	// implements. Close closes it. The state folder and the journal of this
+	// host do not apply to it: without State nothing is kept, and without
 	// Journal the journal is in State. nil opens the ledger.
 	Opened quota.Ledger
 	// Layer decorates the ledger itself, below the journal, for example to time
@@ -124,8 +124,8 @@ type Options struct {
 	// Report is called with errors that no method returns: those passed to
 	// quota.Transport.Report and, with a zero Call, an *OutageError or an
 	// *EmptyLedgerError. It may be called from another goroutine. nil logs
-	// warnings to slog.Default. Beside them, the client of Redis writes each
-	// connection that fails to stderr, unless Disable of its package
+	// warnings to slog.Default. go-redis also writes each failed connection to
+	// stderr, unless Disable of its package
 	// github.com/redis/go-redis/v9/logging turns that off for the program.
 	Report func(quota.Call, error)
 	// Conceal is called with each password before it is used, so that the

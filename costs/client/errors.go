@@ -30,7 +30,7 @@ func configError(format string, args ...any) error {
 // container with an empty volume.
 type NewJournalError struct{ Ledger string }
 
-// Error says what is at stake.
+// Error says what may be lost, and what to do.
 func (e *NewJournalError) Error() string {
 	return fmt.Sprintf("the journal of this host knows none of the calls on %s: if this host is not new, its journal is lost, and so is what it could restore of them; give it a folder that stays (RATION_JOURNAL)", e.Ledger)
 }
@@ -56,7 +56,7 @@ type OutageError struct {
 	Ledger string
 	Down   bool
 	Since  time.Time // when any process with this state folder first found it down
-	Until  time.Time // when this Client found it back; zero while it is down
+	Until  time.Time // when this Client saw it recover; zero while it is down
 	Reason string
 
 	refused string // why no call is granted without the ledger; "" if some may be
@@ -90,8 +90,8 @@ func IsDown(err error) bool {
 	return is(quota.ErrLedgerDown) || is(quota.ErrInDoubt) || is(quota.ErrLedgerLost)
 }
 
-// DescribeOutage returns the text of an outage with what all processes of this
-// host have sent meanwhile, and whether they may send more.
+// DescribeOutage describes an outage: what outage.Error returns, with what all
+// processes of this host have sent meanwhile and whether they may send more.
 func (c *Client) DescribeOutage(outage *OutageError) string {
 	if !outage.Down {
 		return outage.Error()

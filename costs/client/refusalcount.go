@@ -100,9 +100,9 @@ func RefusalFiles(state string) ([]string, error) {
 // maxRefusalRead is the most bytes that ReadRefusals reads at once.
 const maxRefusalRead = 4 << 20
 
-// ReadRefusals reads the counts in a file of a state folder, from a byte on. It
-// returns them and the byte at which the next call goes on; that is from itself
-// if there are no more. Lines that are malformed are skipped.
+// ReadRefusals reads the counts in a file of a state folder, starting at an
+// offset. It returns them and the offset to resume at, or from if there are no
+// more. It skips malformed lines.
 func ReadRefusals(state, name string, from int64) (counts []RefusalCount, next int64, err error) {
 	f, err := privatefile.OpenRead(filepath.Join(state, name))
 	if err != nil {

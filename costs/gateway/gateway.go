@@ -158,9 +158,8 @@ func (g *Gateway) Use(c *client.Client) {
 	}
 }
 
-// Release makes the gateway not use c any more. It returns when no request uses
-// c, which may then be closed. An answer of an upstream that is still streaming
-// does not use it any more.
+// Release detaches c from the gateway. It returns when no request uses c, which
+// may then be closed. A streaming answer does not use c.
 func (g *Gateway) Release(c *client.Client) {
 	g.mu.Lock()
 	used := g.clients[c]
@@ -175,7 +174,8 @@ func (g *Gateway) Release(c *client.Client) {
 }
 
 // Acquire returns the client in use, which stays open until release is called,
-// or nil if there is none. Release waits for it, so do not keep it.
+// or nil if there is none. Call release promptly: Gateway.Release blocks until
+// then.
 func (g *Gateway) Acquire() (c *client.Client, release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

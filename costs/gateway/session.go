@@ -28,8 +28,8 @@ type Session struct {
 	stopped *connected // if refused is the upstream's; that client has the cooldown
 }
 
-// NewSession returns a session, whose calls are attributed to fixed. What is
-// empty in fixed the program's requests may say, and fallback if they do not.
+// NewSession returns a session, whose calls are attributed to fixed. Requests
+// may set the fields that are empty in fixed; fallback fills the rest.
 func (g *Gateway) NewSession(fixed, fallback quota.Caller) *Session {
 	s := &Session{Token: tokenPrefix + rand.Text(), gateway: g, fixed: fixed, fallback: fallback}
 	g.mu.Lock()
@@ -45,10 +45,10 @@ func (s *Session) End() {
 	delete(s.gateway.sessions, s.Token)
 }
 
-// Refused returns why a call of the session was not made last, or nil: a
-// *quota.RefusedError of a budget, a cooldown or the upstream, or an error of
-// the ledger that has granted none since. A refusal by the upstream is one that
-// has set a cooldown, and is over when that ends.
+// Refused returns the session's latest refusal, or nil: a *quota.RefusedError
+// of a budget, a cooldown or the upstream, or an error of the ledger that has
+// granted none since. A refusal by the upstream is one that has set a cooldown,
+// and is over when that ends.
 func (s *Session) Refused(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
