@@ -3,6 +3,7 @@ package jobs
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,6 +48,9 @@ func ParseSchedule(spec string, zone *time.Location) (Schedule, error) {
 		if field := looseField(spec); field != "" {
 			return Schedule{}, malformedSchedule(spec, fmt.Sprintf("%q is not a list of numbers and ranges", field))
 		}
+		if field, most := wideStep(spec); field != "" {
+			return Schedule{}, malformedSchedule(spec, fmt.Sprintf("the step of %q is more than %d", field, most))
+		}
 		if !hasDay(parsed) {
 			return Schedule{}, fmt.Errorf("schedule %q has no tick: write a day that its month has", spec)
 		}
@@ -83,6 +87,25 @@ func looseField(spec string) string {
 		}
 	}
 	return ""
+}
+
+// wideStep returns the first field with a step that is longer than the field,
+// and its length: */66 hours would be midnight alone. field is "" if there
+// is none.
+func wideStep(spec string) (field string, most int) {
+	if strings.HasPrefix(spec, "@") {
+		return "", 0
+	}
+	lengths := []int{60, 24, 31, 12, 7} // minutes, hours, days, months, weekdays
+	for i, field := range strings.Fields(spec) {
+		for item := range strings.SplitSeq(field, ",") {
+			_, step, _ := strings.Cut(item, "/")
+			if n, err := strconv.Atoi(step); err == nil && n > lengths[i] {
+				return field, lengths[i]
+			}
+		}
+	}
+	return "", 0
 }
 
 // hasDay reports whether one of the schedule's months has one of its days of

@@ -49,6 +49,8 @@ func TestScheduleRefuses(t *testing.T) {
 		"1,,2 * * * *":        `"1,,2" is not a list of numbers`,
 		"*-5 * * * *":         `"*-5" is not a list of numbers`,
 		"+5 * * * *":          `"+5" is not a list of numbers`,
+		"0 */66 * * *":        `the step of "*/66" is more than 24`,
+		"0,*/61 0 * * *":      "is more than 60",
 		"0 0 30 2 *":          "has no tick: write a day that its month has",
 		"0 0 30-31 Feb ?":     "has no tick",
 		"0 0 31 4,6,9,11 *":   "has no tick",
