@@ -282,7 +282,7 @@ func TestAccountsHaveTheirOwnFiles(t *testing.T) {
 		}
 	}
 	found, err := os.ReadDir(dir)
-	if err != nil || len(found) != 3*len(names) {
+	if err != nil || len(found) != 4*len(names) {
 		t.Fatal(fmt.Sprint(found), err)
 	}
 }

@@ -29,10 +29,11 @@ import (
 //	HASH.owed            exists while the ledger lacks calls of this host
 //	HASH.stated          of which budgets the last restoration said what was heard
 //	HASH.lock            locked by a process that grants an allowance or restores
+//	HASH.keep            the longest horizon of any process of the host
 type files struct {
 	dir, hash string
 	now       func() time.Time
-	keep      time.Duration // how long records are kept
+	horizon   time.Duration // how far the windows of this process see
 
 	// As of the last append that readNewest and updateNewest have seen.
 	owes    atomic.Bool   // isOwed
@@ -49,6 +50,9 @@ type files struct {
 	seen     int64     // how much of that has been read
 	own      int64     // how much this process has appended to it since
 	checked  time.Time // when file was last found in its place
+
+	others     time.Duration // the horizon that HASH.keep held in lookedHour
+	lookedHour int64
 }
 
 const (
@@ -69,9 +73,9 @@ var (
 	errNoFolder = errors.New("there is no folder for it")
 )
 
-func newFiles(dir, ledger, account string, keep time.Duration, now func() time.Time) *files {
+func newFiles(dir, ledger, account string, horizon time.Duration, now func() time.Time) *files {
 	sum := sha256.Sum256([]byte(ledger + "\x00" + account))
-	return &files{dir: dir, hash: hex.EncodeToString(sum[:12]), now: now, keep: keep}
+	return &files{dir: dir, hash: hex.EncodeToString(sum[:12]), now: now, horizon: horizon}
 }
 
 func (f *files) path(hour int64) string {
@@ -127,13 +131,8 @@ func (f *files) open() error {
 	}
 	f.file, f.hour = file, hour
 	f.checked = f.now()
-	if hours, err := f.hours(); err == nil {
-		for _, old := range hours {
-			if old < hour-int64((f.keep+clockAhead)/segment)-1 {
-				_ = os.Remove(f.path(old)) // another process may have
-			}
-		}
-	}
+	f.writeKeep()
+	f.removeOld()
 	return nil
 }
 

@@ -89,7 +89,7 @@ type Ledger struct {
 	report       func(error)
 	budgets      map[string]map[string]*quota.Charge // by account and name
 	names        map[string]map[string]string        // of these: under which each is heard of
-	keep         map[string]time.Duration            // by account: how far its windows see
+	horizons     map[string]time.Duration            // by account: how far its windows see
 	client       uint64                              // identifies the requests of batches without an id
 	decide       quota.SpendFunc                     // the other ledger's, with the journal
 
@@ -133,7 +133,7 @@ func New(inner quota.Ledger, dir string, o *Options) *Ledger {
 		o = &Options{}
 	}
 	l := &Ledger{Ledger: inner, dir: dir, ledger: o.Name, now: o.Now, allow: o.Allow, allowance: "allowance", granted: o.Granted, report: o.Report, client: quota.NewClient(),
-		budgets: map[string]map[string]*quota.Charge{}, names: map[string]map[string]string{}, keep: map[string]time.Duration{}}
+		budgets: map[string]map[string]*quota.Charge{}, names: map[string]map[string]string{}, horizons: map[string]time.Duration{}}
 	l.seq.Store(1)
 	if o.AllowIn != "" {
 		l.allowance += " in " + o.AllowIn
@@ -153,7 +153,7 @@ func New(inner quota.Ledger, dir string, o *Options) *Ledger {
 		}
 		charge := &quota.Charge{Budget: b.Name, Coverage: coverage, Limit: b.Limit, Window: b.Window}
 		l.budgets[b.Account][b.Name], l.names[b.Account][b.Name] = charge, heardName(charge)
-		l.keep[b.Account] = max(l.keep[b.Account], b.Window.Horizon())
+		l.horizons[b.Account] = max(l.horizons[b.Account], b.Window.Horizon())
 	}
 	return l
 }
@@ -161,7 +161,7 @@ func New(inner quota.Ledger, dir string, o *Options) *Ledger {
 func (l *Ledger) account(name string) *account {
 	a, ok := l.accounts.Load(name)
 	if !ok {
-		files := newFiles(l.dir, l.ledger, name, quota.Retention(max(l.keep[name], window)), l.now)
+		files := newFiles(l.dir, l.ledger, name, l.horizons[name], l.now)
 		a, _ = l.accounts.LoadOrStore(name, &account{name: name, files: files})
 	}
 	return a.(*account)
@@ -334,14 +334,16 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 func (a *account) withState(f func(*state) error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.state == nil {
+	keep := retention(a.files.farthest())
+	if a.state == nil || a.state.keep < keep { // records that were pruned are needed now
 		a.state = newState()
 	}
+	a.state.keep = keep
 	if err := a.state.catchUp(a.files); err != nil {
 		a.state = nil
 		return err
 	}
-	a.state.prune(a.files.now().UnixMicro()-a.state.skew, a.files.keep)
+	a.state.prune(a.files.now().UnixMicro() - a.state.skew)
 	return f(a.state)
 }
 

@@ -286,7 +286,7 @@ func (l *Ledger) collect(a *account, lost bool, skew int64, report *RestoredErro
 	if err != nil {
 		return nil, rest, err
 	}
-	r = &quota.Restoration{Account: a.name, Lost: lost, History: l.keep[a.name], Clock: l.clock()}
+	r = &quota.Restoration{Account: a.name, Lost: lost, History: a.files.farthest(), Clock: l.clock()}
 	if r.Known, err = l.newestGrant(a); err != nil {
 		return nil, rest, err
 	}

@@ -14,6 +14,7 @@ import (
 // to date by catchUp, which reads what was appended since.
 type state struct {
 	read      map[int64]int64 // how far the file of each hour was read
+	keep      time.Duration   // how long prune keeps records
 	grants    map[quota.ID]*grant
 	doubts    map[quota.ID]record // calls that may have been granted
 	heard     map[subject]hearing // what the newest grants and refusals said
@@ -257,24 +258,25 @@ func (s *state) hasOtherBatch(batch *quota.Batch, now int64) bool {
 }
 
 // prune drops grants that are older than anything needs them.
-func (s *state) prune(now int64, keep time.Duration) {
+func (s *state) prune(now int64) {
+	oldest := now - s.keep.Microseconds()
 	for id, g := range s.grants {
-		if g.at < now-keep.Microseconds() {
+		if g.at < oldest {
 			delete(s.grants, id)
 		}
 	}
 	for id, r := range s.doubts {
-		if r.at < now-keep.Microseconds() {
+		if r.at < oldest {
 			delete(s.doubts, id)
 		}
 	}
 	for of, h := range s.heard {
-		if h.at < now-keep.Microseconds() {
+		if h.at < oldest {
 			delete(s.heard, of)
 		}
 	}
-	s.visits = slices.DeleteFunc(s.visits, func(v visit) bool { return v.at < now-keep.Microseconds() })
-	s.gaps = slices.DeleteFunc(s.gaps, func(g quota.Gap) bool { return g.To.UnixMicro() < now-keep.Microseconds() })
+	s.visits = slices.DeleteFunc(s.visits, func(v visit) bool { return v.at < oldest })
+	s.gaps = slices.DeleteFunc(s.gaps, func(g quota.Gap) bool { return g.To.UnixMicro() < oldest })
 }
 
 // cooldownsToSet returns the cooldowns that the ledger does not have: if it has

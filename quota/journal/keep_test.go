@@ -1,0 +1,138 @@
+package journal_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// Two budgets of one account, which two processes of a host have.
+var (
+	ofADay   = quota.Budget{Account: account, Name: "day", Methods: []string{"m"}, Limit: 10_000, Window: quota.Sliding(24 * time.Hour)}
+	ofAMonth = quota.Budget{Account: account, Name: "month", Methods: []string{"m"}, Limit: 500, Window: quota.Monthly(time.UTC)}
+)
+
+// keeper makes processes of one host, on a ledger that can forget.
+type keeper struct {
+	*testing.T
+	ledgertest.Clock
+	inner *faulty
+	dir   string
+}
+
+func newKeeper(t *testing.T) *keeper {
+	k := &keeper{T: t, inner: failing(nil), dir: t.TempDir()}
+	k.Set(time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC))
+	k.forget()
+	return k
+}
+
+func (k *keeper) forget() { k.inner.Ledger = memledger.Open(&memledger.Options{Now: k.Now}) }
+
+func (k *keeper) process(b quota.Budget) *quota.Guard {
+	l := journal.New(k.inner, k.dir, &journal.Options{Budgets: []quota.Budget{b}, Now: k.Now})
+	g, err := quota.NewGuard(l, []quota.Budget{b}, nil)
+	must(k.T, err)
+	return g
+}
+
+func (k *keeper) files() int {
+	found, err := filepath.Glob(filepath.Join(k.dir, "*.journal"))
+	must(k.T, err)
+	return len(found)
+}
+
+// TestShorterWindowsDeleteTheJournal: a process keeps and restores what the
+// longer windows of another process of its host need, whichever of them notices
+// the loss.
+func TestShorterWindowsDeleteTheJournal(t *testing.T) {
+	for _, first := range []string{"short", "new and short", "new and long"} {
+		t.Run(first, func(t *testing.T) {
+			k := newKeeper(t)
+			short, long := k.process(ofADay), k.process(ofAMonth)
+			total, err := calls(long, 400)
+			must(t, err)
+			for range 80 {
+				k.Add(time.Hour)
+				n, err := calls(short, 1)
+				must(t, err)
+				total += n
+			}
+			k.forget()
+			switch first {
+			case "short":
+				_, err = calls(short, 1)
+			case "new and short":
+				_, err = calls(k.process(ofADay), 1)
+			case "new and long":
+				_, err = calls(k.process(ofAMonth), 1)
+			}
+			must(t, err)
+			n, _ := calls(long, 1000)
+			if total += 1 + n; total != 500 {
+				t.Errorf("%d calls in one month; want 500", total)
+			}
+		})
+	}
+}
+
+// TestLongerWindowsComeLater: a process that has dropped old records restores
+// them for another that needs them.
+func TestLongerWindowsComeLater(t *testing.T) {
+	k := newKeeper(t)
+	short := k.process(ofADay)
+	total, err := calls(short, 400)
+	must(t, err)
+	k.Add(30 * time.Hour)
+	k.forget()
+	n, err := calls(short, 1)
+	must(t, err)
+	total += n
+	n, err = calls(k.process(ofAMonth), 1)
+	must(t, err)
+	total += n
+	k.Add(time.Hour)
+	k.forget()
+	n, err = calls(short, 1)
+	must(t, err)
+	total += n
+	n, _ = calls(k.process(ofAMonth), 1000)
+	if total += n; total != 500 {
+		t.Errorf("%d calls in one month; want 500", total)
+	}
+}
+
+// TestWindowsOutOfUseKeepTheJournal: once no process has long windows any more,
+// and their records are old, files go as short windows say.
+func TestWindowsOutOfUseKeepTheJournal(t *testing.T) {
+	k := newKeeper(t)
+	short, long := k.process(ofADay), k.process(ofAMonth)
+	_, err := calls(long, 1)
+	must(t, err)
+	found, err := filepath.Glob(filepath.Join(k.dir, "*.keep"))
+	if err != nil || len(found) != 1 || !strings.HasPrefix(string(read(t, found[0])), ofAMonth.Window.Horizon().String()+" 2026-11-02T12:") {
+		t.Fatalf("files %v, %v; want one of a month", found, err)
+	}
+	for day := 1; day <= 40; day++ {
+		k.Add(24 * time.Hour)
+		_, err := calls(short, 1)
+		must(t, err)
+		if day == 34 && k.files() != 35 {
+			t.Errorf("%d files after %d days; want one of each", k.files(), day)
+		}
+	}
+	if k.files() > 4 {
+		t.Errorf("%d files after 40 days; want those of the last 52 h", k.files())
+	}
+	write(t, found[0], []byte("a month"))
+	k.Add(24 * time.Hour)
+	if _, err := calls(short, 1); err != nil || !strings.HasPrefix(string(read(t, found[0])), "24h0m0s 2026-12-13T12:") {
+		t.Errorf("%q, %v; want a malformed file to be replaced", read(t, found[0]), err)
+	}
+}
