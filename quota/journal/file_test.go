@@ -242,9 +242,7 @@ func TestDeletedLockFileExcludesToo(t *testing.T) {
 // and a day, which a clock that ran ahead may have to step back.
 func TestOldRecordsLeave(t *testing.T) {
 	clock, dir := &ledgertest.Clock{}, t.TempDir()
-	o := allow(1000)
-	o.Now = clock.Now
-	l := journal.New(failing(errDown), dir, o)
+	l := journal.New(memledger.Open(&memledger.Options{Now: clock.Now}), dir, &journal.Options{Now: clock.Now})
 	files := func() int {
 		found, err := filepath.Glob(filepath.Join(dir, "*.journal"))
 		if err != nil {

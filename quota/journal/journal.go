@@ -343,7 +343,9 @@ func (a *account) withState(f func(*state) error) error {
 		a.state = nil
 		return err
 	}
-	a.state.prune(a.files.now().UnixMicro() - a.state.skew)
+	if !a.files.isOwed() { // else the host's clock may have jumped ahead since
+		a.state.prune(a.files.now().UnixMicro() - a.state.skew)
+	}
 	return f(a.state)
 }
 

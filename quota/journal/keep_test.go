@@ -136,3 +136,54 @@ func TestWindowsOutOfUseKeepTheJournal(t *testing.T) {
 		t.Errorf("%q, %v; want a malformed file to be replaced", read(t, found[0]), err)
 	}
 }
+
+// TestOwedCallsArePruned: what was sent while the ledger was down is charged,
+// although the host's clock jumped ahead by days meanwhile.
+func TestOwedCallsArePruned(t *testing.T) {
+	for name, isAhead := range map[string]bool{"the clock is right again": false, "the clock is still ahead": true} {
+		t.Run(name, func(t *testing.T) {
+			k := newKeeper(t)
+			var ahead time.Duration
+			o := allow(50)
+			o.Budgets = []quota.Budget{ofADay}
+			o.Now = func() time.Time { return k.Now().Add(ahead) }
+			used := journal.New(k.inner, k.dir, o)
+			grant := func(l quota.Ledger, most int) (granted int) {
+				g, err := quota.NewGuard(l, o.Budgets, nil)
+				must(t, err)
+				granted, _ = calls(g, most)
+				return granted
+			}
+			if n := grant(used, 480); n != 480 {
+				t.Fatalf("%d calls; want 480", n)
+			}
+			k.inner.fail(errDown)
+			sent := 0
+			for _, ahead = range []time.Duration{0, 25 * time.Hour, 50 * time.Hour, 75 * time.Hour} {
+				sent += grant(used, 100)
+			}
+			if sent != 200 {
+				t.Fatalf("%d calls in the outage; want 50 for each day of the host's clock", sent)
+			}
+			if !isAhead {
+				ahead = 0
+			}
+			k.inner.fail(nil)
+			back := journal.New(k.inner, k.dir, o)
+			if n := grant(back, 1); n != 1 {
+				t.Fatal("no call after the outage")
+			}
+			unrecorded(t, back, 0)
+			var held quota.Units
+			for e, err := range k.inner.Entries(t.Context(), quota.Query{Account: account}) {
+				must(t, err)
+				if held += e.Units; e.At.After(k.Now().Add(time.Second)) {
+					t.Fatalf("an entry is stamped %v, after %v", e.At, k.Now())
+				}
+			}
+			if held != 480+200+1 {
+				t.Errorf("the ledger holds %d units; want %d", held, 480+200+1)
+			}
+		})
+	}
+}
