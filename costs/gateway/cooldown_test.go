@@ -69,10 +69,52 @@ func TestCooldownOfAnUnknownBudget(t *testing.T) {
 		`{"budget": "houre"}`:                         `no budget "houre" in costs.yaml; write hour`,
 		`{"budget": "hour", "account": "my-project"}`: `no budget "hour" in costs.yaml; write day`,
 		`{"account": "my-projcet"}`:                   `no account "my-projcet" in costs.yaml; write my-project`,
-		`{}`:                                          "several accounts are meant; name one of my-project, other",
+		`{"budget": "", "for": "1m"}`:                 `name a budget, or for a whole account the account: {"budget": "NAME"} or {"account": "NAME"}`,
 	} {
 		if a := s.do("POST", "/v1/cooldowns", body); a.StatusCode != http.StatusUnprocessableEntity || a.json["detail"] != want {
 			t.Errorf("%s: %s %s; want %s", body, a.Status, a.text, want)
 		}
+	}
+}
+
+// TestMisspelledScopeLiftsNothing: a request whose query has a typo, or that
+// names neither a budget nor an account, does not reach the whole account.
+func TestMisspelledScopeLiftsNothing(t *testing.T) {
+	c := newClient(t, anyTable, t.TempDir(), nil)
+	s := newServer(t, &gateway.Options{}, c)
+	if err := c.Guard().Cool(t.Context(), quota.Cooldown{Account: "my-project", For: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	const neither = "name a budget, or for a whole account the account"
+	for _, request := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"DELETE", "/v1/cooldowns?bugdet=day", "", http.StatusBadRequest, `unknown parameter "bugdet": write budget`},
+		{"DELETE", "/v1/cooldowns?account=my-project&budget=%zz", "", http.StatusBadRequest, "the query is malformed"},
+		{"DELETE", "/v1/cooldowns?account=my-project&account=other", "", http.StatusBadRequest, "account is given 2 times; give it once"},
+		{"DELETE", "/v1/cooldowns", "", http.StatusUnprocessableEntity, neither},
+		{"DELETE", "/v1/cooldowns?budget=", "", http.StatusUnprocessableEntity, neither},
+		{"POST", "/v1/cooldowns", `{"for": "1m"}`, http.StatusUnprocessableEntity, neither},
+		{"POST", "/v1/cooldowns?budget=day", `{"account": "my-project", "for": "1m"}`, http.StatusBadRequest, `unknown parameter "budget"; this request has none, write its values into the body`},
+		{"GET", "/v1/cooldowns?x=1", "", http.StatusBadRequest, `unknown parameter "x"; this request has none`},
+		{"POST", "/v1/spend?x=1", `{"method": "read"}`, http.StatusBadRequest, `unknown parameter "x"`},
+		{"POST", "/v1/grants/x/refund?x=1", "", http.StatusBadRequest, `unknown parameter "x"`},
+		{"GET", "/v1/openapi.json?x=1", "", http.StatusBadRequest, `unknown parameter "x"`},
+	} {
+		a := s.do(request.method, request.path, request.body)
+		if detail, _ := a.json["detail"].(string); a.StatusCode != request.status || !strings.HasPrefix(detail, request.want) {
+			t.Errorf("%s %s %s: %s %s; want %d, %s", request.method, request.path, request.body, a.Status, a.text, request.status, request.want)
+		}
+	}
+	if a := s.do("DELETE", "/v1/cooldowns?budget=day", `{"account": "my-project"}`); a.json["lifted"] != false || a.json["budget"] != "day" {
+		t.Errorf("%s; want that the account's cooldown stays", a.text)
+	}
+	if a := s.do("DELETE", "/v1/cooldowns?account=my-project", `{"budget": "day"}`); a.json["lifted"] != false || a.json["budget"] != "day" {
+		t.Errorf("%s; want that the account's cooldown stays", a.text)
+	}
+	if a := s.do("DELETE", "/v1/cooldowns?account=my-project", ""); a.json["lifted"] != true {
+		t.Errorf("%s; want it lifted", a.text)
 	}
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -46,7 +47,12 @@ type Lines iter.Seq2[any, error]
 // document answers with what read returns.
 func (g *Gateway) document(read Document) handler {
 	return func(w http.ResponseWriter, r *http.Request, c *connected) {
-		found, err := read(r.Context(), c.Client, r.URL.Query())
+		query, err := readQuery(r)
+		if err != nil {
+			newProblem(http.StatusBadRequest, "bad-query", "%v", err).write(w)
+			return
+		}
+		found, err := read(r.Context(), c.Client, query)
 		if lines, ok := found.(Lines); ok && err == nil {
 			g.writeLines(w, lines)
 			return
@@ -127,8 +133,11 @@ func (e *end) UnmarshalJSON(text []byte) error {
 }
 
 // scope returns the account and the budget that are meant. The account may be
-// left out if only one has the budget, or if there is only one.
+// left out if only one has the budget.
 func (c *cooldownRequest) scope(table *costs.Table) (account, budget string, err error) {
+	if c.Account == "" && c.Budget == "" {
+		return "", "", errors.New(`name a budget, or for a whole account the account: {"budget": "NAME"} or {"account": "NAME"}`)
+	}
 	accounts, budgets := table.Accounts(), []string{}
 	if c.Account != "" {
 		if !slices.Contains(accounts, c.Account) {
@@ -163,9 +172,8 @@ func (g *Gateway) readCooldown(w http.ResponseWriter, r *http.Request, c *connec
 	if err := g.readJSON(w, r, &asked); err != nil {
 		return asked, "", "", err
 	}
-	if query := r.URL.Query(); r.Method == http.MethodDelete && len(query) > 0 {
-		asked.Account, asked.Budget = query.Get("account"), query.Get("budget")
-	}
+	query := r.URL.Query() // empty but for DELETE; see routes
+	asked.Account, asked.Budget = cmp.Or(query.Get("account"), asked.Account), cmp.Or(query.Get("budget"), asked.Budget)
 	if account, budget, err = asked.scope(c.Table()); err != nil {
 		err = newProblem(http.StatusUnprocessableEntity, "bad-call", "%v", err)
 	}

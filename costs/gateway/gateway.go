@@ -221,22 +221,24 @@ func (g *Gateway) withAnswer(answer answerer) http.Handler {
 }
 
 func (g *Gateway) routes() {
-	api := func(pattern string, answer answerer) { g.mux.Handle(pattern, g.withAnswer(answer)) }
+	api := func(pattern string, answer answerer, parameters ...string) {
+		g.mux.Handle(pattern, withParameters(parameters, g.withAnswer(answer)))
+	}
 	api("POST /v1/spend", g.spend)
 	api("POST /v1/grants/{grant}/report", g.report)
 	api("POST /v1/grants/{grant}/settle", g.settle)
 	api("POST /v1/grants/{grant}/refund", g.refund)
 	api("GET /v1/cooldowns", g.listCooldowns)
 	api("POST /v1/cooldowns", g.setCooldown)
-	api("DELETE /v1/cooldowns", g.liftCooldown)
+	api("DELETE /v1/cooldowns", g.liftCooldown, "account", "budget")
 	for name, read := range g.options.Documents {
 		g.mux.Handle("GET /v1/"+name, g.DocumentHandler(read))
 	}
-	api("GET /readyz", g.ready)
+	g.mux.Handle("GET /readyz", g.withAnswer(g.ready)) // probes may add parameters of their own
 	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		g.writeJSON(w, http.StatusOK, map[string]bool{"ok": true})
 	})
-	g.mux.HandleFunc("GET /v1/openapi.json", g.serveOpenAPI)
+	g.mux.Handle("GET /v1/openapi.json", withParameters(nil, http.HandlerFunc(g.serveOpenAPI)))
 	g.mux.HandleFunc("/", g.notFound)
 }
 

@@ -215,7 +215,7 @@ func TestSpendReportSettle(t *testing.T) {
 	if cooled := s.do("POST", "/v1/spend", `{"method": "items.list"}`); cooled.StatusCode != 429 || cooled.Header.Get("Retry-After") != "7200" {
 		t.Errorf("%s %s; want the cooldown", cooled.Status, cooled.text)
 	}
-	for _, body := range []string{"{}", `{"budget":"day"}`, `{"budget":"day","for":0}`, `{"budget":"day","for":"1h","until":"reset"}`, `{"budget":"day","for":"1h","until":"2100-01-01T00:00:00Z"}`} {
+	for _, body := range []string{`{"account":"my-project"}`, `{"budget":"day"}`, `{"budget":"day","for":0}`, `{"budget":"day","for":"1h","until":"reset"}`, `{"budget":"day","for":"1h","until":"2100-01-01T00:00:00Z"}`} {
 		if a := s.do("POST", "/v1/cooldowns", body, "Content-Type", "application/json"); a.StatusCode != 422 || !strings.Contains(a.text, "one of for and until") {
 			t.Errorf("%s: %s %s; want how to say how long", body, a.Status, a.text)
 		}
