@@ -176,28 +176,58 @@ type NeverFitsError struct {
 	Measure Measure // what the numbers below count
 	Limit   Units
 	Kept    Units // the part of Limit always reserved by the floors of other regions
-	Needed  Units // what the call would use
+	Needed  Units // what the call, or all Calls together, would use
+	Calls   int   // how many calls SpendTogether was asked for; 0 for one
 
 	OwnLimit   Units // as in RefusedError
 	LimitUntil time.Time
 }
 
-// Error names the budget, its limit and the cost, and says what to change.
+// Error returns the text of Short and says what to change.
 func (e *NeverFitsError) Error() string {
-	if e.OwnLimit > 0 {
-		kept := ""
-		if e.Kept > 0 {
-			kept = fmt.Sprintf(" and keeps %d of them for other regions", e.Kept)
-		}
-		return fmt.Sprintf("%s allows %d %s%s, %s needs %d and does not fit%s",
-			e.Budget, e.Limit, e.Measure, kept, e.Method, e.Needed, limitNote(e.Limit, e.OwnLimit, e.LimitUntil))
+	together := e.MostTogether()
+	switch {
+	case e.OwnLimit > 0:
+		return e.Short()
+	case together > 0:
+		return fmt.Sprintf("%s; spend at most %d at once", e.Short(), together)
+	case e.Kept > 0:
+		return e.Short() + "; lower its cost or the floors, or raise the limit"
 	}
+	return e.Short() + "; lower its cost or raise the limit"
+}
+
+// MostTogether returns how many of several calls fit at once. It is 0 if not
+// even one of them does, or if one call was asked for.
+func (e *NeverFitsError) MostTogether() int {
+	if e.Calls < 2 {
+		return 0
+	}
+	each := e.Needed / Units(e.Calls)
+	return int((e.Limit - e.Kept) / max(each, 1))
+}
+
+// Short names the budget, its limit and the cost.
+func (e *NeverFitsError) Short() string {
+	kept := ""
 	if e.Kept > 0 {
-		return fmt.Sprintf("%s allows %d %s and keeps %d of them for other regions, %s needs %d and never fits; lower its cost or the floors, or raise the limit",
-			e.Budget, e.Limit, e.Measure, e.Kept, e.Method, e.Needed)
+		kept = fmt.Sprintf(" and keeps %d of them for other regions", e.Kept)
 	}
-	return fmt.Sprintf("%s allows %d %s, %s needs %d and never fits; lower its cost or raise the limit",
-		e.Budget, e.Limit, e.Measure, e.Method, e.Needed)
+	needs, verdict := e.Method+" needs", "never fits"
+	several, isLimited := e.Calls > 1, e.OwnLimit > 0
+	if several {
+		needs = fmt.Sprintf("%d calls of %s need", e.Calls, e.Method)
+	}
+	switch {
+	case several && isLimited:
+		verdict = "do not fit together"
+	case several:
+		verdict = "never fit together"
+	case isLimited:
+		verdict = "does not fit"
+	}
+	return fmt.Sprintf("%s allows %d %s%s, %s %d and %s", e.Budget, e.Limit, e.Measure, kept, needs, e.Needed, verdict) +
+		limitNote(e.Limit, e.OwnLimit, e.LimitUntil)
 }
 
 // Is reports whether target is ErrNeverFits.

@@ -53,7 +53,7 @@ func (g *Guard) waitTogether(ctx context.Context, call Call, count int, limit ti
 	for _, charge := range set.charges {
 		if need := Units(count) * charge.Coverage.Amount(call.Units); need > charge.Limit-charge.always() {
 			return nil, &NeverFitsError{Account: call.Account, Budget: charge.Budget, Method: call.Method,
-				Measure: charge.Coverage.Measure, Limit: charge.Limit, Kept: charge.always(), Needed: need}
+				Measure: charge.Coverage.Measure, Limit: charge.Limit, Kept: charge.always(), Needed: need, Calls: count}
 		}
 	}
 	for deadline := time.Now().Add(limit); ; {
@@ -141,7 +141,7 @@ func (s *chargeSet) refusedTogether(err error, call *Call, count int, kept, gran
 				refused.OwnLimit = charge.Limit
 			}
 		case never != nil && charge.Budget == never.Budget:
-			never.Limit, never.Needed = never.Limit+kept*each, Units(count)*each
+			never.Limit, never.Needed, never.Calls = never.Limit+kept*each, Units(count)*each, count
 			if never.OwnLimit > 0 {
 				never.OwnLimit = charge.Limit
 			}

@@ -48,8 +48,13 @@ func TestSpendTogetherIsPartial(t *testing.T) {
 				t.Fatalf("%d grants, %v, %d units; want 4 and 400", len(grants), err, used(t, guard))
 			}
 		}
-		if _, err := guard.SpendTogether(t.Context(), call("search", 100), 11, time.Hour); !errors.Is(err, quota.ErrNeverFits) {
-			t.Errorf("%v; want that 1,100 of 1,000 never fit", err)
+		for units, want := range map[quota.Units]string{
+			100:  "allows 1000 units, 11 calls of search need 1100 and never fit together; spend at most 10 at once",
+			1001: "allows 1000 units, 11 calls of search need 11011 and never fit together; lower its cost or raise the limit",
+		} {
+			if _, err := guard.SpendTogether(t.Context(), call("search", units), 11, time.Hour); !errors.Is(err, quota.ErrNeverFits) || !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("%v; want %s", err, want)
+			}
 		}
 		if _, err := guard.SpendTogether(t.Context(), call("search", 1), quota.MaxTogether+1, 0); !errors.Is(err, quota.ErrBadCall) {
 			t.Errorf("%v; want the most calls", err)

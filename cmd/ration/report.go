@@ -54,8 +54,8 @@ and says when to try again, so that a script can end with "|| exit".
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("units") {
 				f.units = -1
-			} else if f.units < 0 {
-				return &cmdline.Error{Err: fmt.Errorf("--units %d: give 0 or more", f.units)}
+			} else if f.units < 0 || quota.Units(f.units) > quota.MaxUnits {
+				return &cmdline.Error{Err: fmt.Errorf("--units %d: give 0 to %d", f.units, quota.MaxUnits)}
 			}
 			method := ""
 			if len(args) > 0 {

@@ -46,8 +46,8 @@ repeated with the same --idempotency-key within ten minutes is charged once.
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.units = max(f.units, 0)
-			if cmd.Flags().Changed("units") && f.units < 1 {
-				return &cmdline.Error{Err: errors.New("--units: give at least 1")}
+			if cmd.Flags().Changed("units") && (f.units < 1 || quota.Units(f.units) > quota.MaxUnits) {
+				return &cmdline.Error{Err: fmt.Errorf("--units: give 1 to %d", quota.MaxUnits)}
 			}
 			if f.calls < 1 || f.calls > quota.MaxTogether {
 				return &cmdline.Error{Err: fmt.Errorf("--calls %d: give 1 to %d", f.calls, quota.MaxTogether)}
@@ -100,7 +100,7 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 		return &cmdline.Error{Err: fmt.Errorf("--idempotency-key: %w", err)}
 	}
 	if err != nil && !errors.Is(err, quota.ErrRefused) {
-		return client.NameLedger(err, c.LedgerName())
+		return client.NameLedger(cmdline.NeverFits(err, f.units > 0), c.LedgerName())
 	}
 	return a.printSpend(c, call, gateway.NewSpend(c, call, f.calls, grants, err, a.now), err)
 }
