@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs/daemon"
 	"github.com/ration-dev/ration/jobs/setup"
@@ -30,7 +31,12 @@ at /metrics. While the ledger is down, metrics prints what it knows and exits
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration metrics\n  ration metrics --out /var/lib/prometheus/node-exporter/ration.prom",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.metrics(out) },
+		RunE: func(*cobra.Command, []string) error {
+			if a.json {
+				return &cmdline.Error{Err: errors.New("--json: metrics are in the text format of Prometheus; leave it out, or use ration status --json")}
+			}
+			return a.metrics(out)
+		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "write to this `file` instead of stdout")
 	return cmd
