@@ -83,6 +83,6 @@ func (a *app) report(call quota.Call, err error) {
 	case setup.Disagrees(err):
 		a.warn("drift", err.Error())
 	case a.verbose:
-		fmt.Fprintf(a.stderr, "ration: %s stays charged: %v\n", call.Method, err)
+		a.warn("ledger", fmt.Sprintf("%s stays charged: %v", call.Method, err))
 	}
 }

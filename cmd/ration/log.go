@@ -130,7 +130,7 @@ func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) erro
 				return (&logReport{app: a, flags: f, source: source}).printPeriods(ctx, days)
 			}
 		}
-		fmt.Fprintf(a.stderr, "no ledger at %s yet: nothing was spent\n", a.setup().LedgerName())
+		a.remark("log", "no ledger at %s yet: nothing was spent", a.setup().LedgerName())
 		return nil
 	}
 	return err
@@ -156,7 +156,7 @@ func (r *logReport) print(ctx context.Context, c *client.Client) error {
 		err = r.printLines(ctx, found.Lines)
 	}
 	if found.More && err == nil {
-		fmt.Fprintln(r.stderr, "older entries are not shown; --last 0 shows all")
+		r.remark("log", "older entries are not shown; --last 0 shows all")
 	}
 	if !r.flags.ByHistory(r.source) && !found.More && err == nil {
 		err = r.noteMissing(ctx, c.Guard())
@@ -170,15 +170,14 @@ func (r *logReport) printNone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(names) == 0 {
-		fmt.Fprintln(r.stderr, "no entries")
-		return nil
+	said := "no entries"
+	if len(names) > 0 {
+		said = "no entry matches"
+		if by, asked, unknown := r.flags.filter.Unknown(names); unknown {
+			said += fmt.Sprintf("; --%s %q: %s", by, asked, jobs.RegionAdvice(asked, names[by]))
+		}
 	}
-	hint := ""
-	if by, asked, unknown := r.flags.filter.Unknown(names); unknown {
-		hint = fmt.Sprintf("; --%s %q: %s", by, asked, jobs.RegionAdvice(asked, names[by]))
-	}
-	fmt.Fprintf(r.stderr, "no entry matches%s\n", hint)
+	r.remark("log", "%s", said)
 	return nil
 }
 

@@ -82,7 +82,7 @@ func (r *logReport) noteMissing(ctx context.Context, guard *quota.Guard) error {
 		if r.flags.By == "day" {
 			hint = ""
 		}
-		fmt.Fprintf(r.stderr, "the ledger no longer holds entries of %s before %s%s\n", human.Name(account), human.Time(missing[account].Truncate(time.Second)), hint)
+		r.remark("log", "the ledger no longer holds entries of %s before %s%s", human.Name(account), human.Time(missing[account].Truncate(time.Second)), hint)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (r *logReport) printTotals(ctx context.Context, all []usage.Total) error {
 		rest += s.Units
 	}
 	if left := len(all) - len(shown); left > 0 {
-		fmt.Fprintf(r.stderr, "%s spent %s; --top 0 shows all\n", human.Count(left, "other"), human.Count(rest, "unit"))
+		r.remark("log", "%s spent %s; --top 0 shows all", human.Count(left, "other"), human.Count(rest, "unit"))
 	}
 	return nil
 }

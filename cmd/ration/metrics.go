@@ -31,18 +31,16 @@ at /metrics. While the ledger is down, metrics prints what it knows and exits
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration metrics\n  ration metrics --out /var/lib/prometheus/node-exporter/ration.prom",
 		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if a.json {
-				return &cmdline.Error{Err: errors.New("--json: metrics are in the text format of Prometheus; leave it out, or use ration status --json")}
-			}
-			return a.metrics(out)
-		},
+		RunE:    func(*cobra.Command, []string) error { return a.metrics(out) },
 	}
 	cmd.Flags().StringVar(&out, "out", "", "write to this `file` instead of stdout")
 	return cmd
 }
 
 func (a *app) metrics(out string) error {
+	if a.json {
+		return &cmdline.Error{Err: errors.New("--json: metrics are in the text format of Prometheus; leave it out, or use ration status --json")}
+	}
 	table, err := a.setup().Prices()
 	if err != nil {
 		return err

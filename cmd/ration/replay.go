@@ -138,7 +138,7 @@ func (r *replaying) noteCooldowns(ctx context.Context, guard *quota.Guard) error
 		if c.Budget != nil {
 			name = human.Name(*c.Budget)
 		}
-		fmt.Fprintf(r.stderr, "a cooldown holds back %s until %s; calls that it refused are not in the log, and are not replayed\n", name, human.Time(c.Until))
+		r.remark("replay", "a cooldown holds back %s until %s; calls that it refused are not in the log, and are not replayed", name, human.Time(c.Until))
 	}
 	return err
 }

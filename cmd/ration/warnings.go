@@ -39,6 +39,16 @@ func (a *app) warn(kind, text string) {
 	_ = json.NewEncoder(a.stderr).Encode(map[string]any{"warning": map[string]any{"kind": kind, "message": text}})
 }
 
+// remark prints what a document or table leaves out to stderr: for programs as
+// a warning, for people as a plain line.
+func (a *app) remark(kind, format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); a.json {
+		a.warn(kind, text)
+	} else {
+		fmt.Fprintln(a.stderr, text)
+	}
+}
+
 // warnOfLoss warns if the ledger has forgotten grants of this host, or if the
 // journal cannot say. That a ledger is down is the command's own error.
 func (a *app) warnOfLoss(ctx context.Context) (missing []*client.MissingError) {
