@@ -89,8 +89,8 @@ type RefusedError struct {
 	Detail  string // the reason of a cooldown, as set with it
 
 	Measure   Measure // what the numbers below count
-	Limit     Units   // the budget's limit; 0 for a cooldown of the account
-	Used      Units   // what the window holds, which may exceed Limit; 0 for ReasonQueue and a cooldown of the account
+	Limit     Units   // the budget's limit; 0 for a cooldown of the account, or if the ledger could not say
+	Used      Units   // what the window holds, which may exceed Limit; 0 for ReasonQueue and if Limit is 0
 	Remaining Units   // what this call could have used, without Kept; never negative
 	Kept      Units   // the part of Limit reserved by the floors of other regions
 	Needed    Units   // what the call would have used

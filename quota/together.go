@@ -133,9 +133,12 @@ func (s *chargeSet) refusedTogether(err error, call *Call, count int, kept, gran
 		each := charge.Coverage.Amount(call.Units)
 		switch {
 		case refused != nil && charge.Budget == refused.Budget:
+			refused.Needed = Units(count) * each
+			if refused.Limit == 0 {
+				continue // the ledger could not say what it holds
+			}
 			refused.Limit += kept * each
 			refused.Used -= granted * each
-			refused.Needed = Units(count) * each
 			refused.Remaining = max(0, refused.Limit-refused.Used-refused.Kept)
 			if refused.OwnLimit > 0 {
 				refused.OwnLimit = charge.Limit

@@ -51,10 +51,12 @@ func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Gran
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
 		s.RetryAt, s.RetryAfter, s.Reason = human.OptionalTime(refused.RetryAt), new(human.SecondsUntil(client.RefusedAt(refused, now), refused.RetryAt)), new(refused.Error())
 		s.LimitUntil = human.OptionalTime(refused.LimitUntil)
-		if refused.Budget != "" {
-			s.Limit, s.Budget = &refused.Limit, &refused.Budget
+		s.Budget = human.Optional(refused.Budget)
+		isKnown := refused.Limit > 0
+		if isKnown {
+			s.Limit = &refused.Limit
 		}
-		if refused.Budget != "" && refused.Reason != quota.ReasonQueue { // which was not asked what it holds
+		if isKnown && refused.Reason != quota.ReasonQueue { // which was not asked what it holds
 			s.Used, s.Remaining = &refused.Used, &refused.Remaining
 			s.Shortfall = new(max(0, refused.Needed-refused.Remaining))
 		}
