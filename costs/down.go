@@ -192,7 +192,7 @@ func (r *DownRule) includes(other *DownRule) bool {
 func readThen(n strictyaml.Node) (units quota.Units) {
 	switch n.Kind() {
 	case strictyaml.Text:
-		n.OneOf("policy", []string{"refuse"})
+		n.OneOf("policy", []string{"refuse"}, "{allow: 50}")
 	case strictyaml.Map:
 		n.Fields(allowFields(&units)...)
 	default:

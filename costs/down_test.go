@@ -125,9 +125,9 @@ func TestParseReportsAllMistakesInAllowances(t *testing.T) {
 		{old, "  - {lanes: [cron]}", "19:5: missing key \"then\": write then: refuse, or then: {allow: 50}"},
 		{old, "  - {lanes: [], then: refuse}", "19:13: an empty list: name at least one, or remove the key to cover all"},
 		{old, "  - {regions: [in], then: refuse}", `19:16: unknown region "in": write its two capital letters, such as IN`},
-		{old, "  - {then: open}", `19:12: unknown policy "open": write one of refuse`},
+		{old, "  - {then: open}", `19:12: unknown policy "open": write one of refuse, {allow: 50}`},
 		{old, "  - {then: 50}", "19:12: neither refuse nor an allowance: write refuse, or {allow: 50}"},
-		{old, "  - {lanes: [], then: open}", "19:13: an empty list: name at least one, or remove the key to cover all\n" + `19:23: unknown policy "open": write one of refuse`},
+		{old, "  - {lanes: [], then: open}", "19:13: an empty list: name at least one, or remove the key to cover all\n" + `19:23: unknown policy "open": write one of refuse, {allow: 50}`},
 		{old, "  - {then: {allow: 0}}", "19:20: allow is 0: write an integer from 1 to 2147483647"},
 		{old, "  - {then: {}}", "19:12: missing key \"allow\": write allow: 50, in units"},
 		{old, "  - {lane: [cron], then: refuse}", `19:6: unknown key "lane": write lanes`},
@@ -136,7 +136,7 @@ func TestParseReportsAllMistakesInAllowances(t *testing.T) {
 		{old, "  []", "19:3: no rule: write one, such as [{then: {allow: 50}}], or remove the key to refuse all"},
 		{old, "  - {then: refuse}\n  - {jobs: [x], then: {allow: 50}}", `20:5: rule "jobs x: allow 50" is never reached, since the rule in line 19 decides its calls: write it before that one, or remove it`},
 		{old, "  - {lanes: [a, b], then: refuse}\n  - {lanes: [b], jobs: [x], then: {allow: 50}}", `20:5: rule "lanes b, jobs x: allow 50" is never reached, since the rule in line 19 decides its calls: write it before that one, or remove it`},
-		{old, "  default: open", `19:12: unknown policy "open": write one of refuse`},
+		{old, "  default: open", `19:12: unknown policy "open": write one of refuse, {allow: 50}`},
 	})
 	for _, lines := range []string{"[{lanes: [a], then: refuse}, {lanes: [a, b], then: refuse}]", "[{jobs: [a], then: refuse}, {lanes: [a], then: refuse}]", "{}"} {
 		if _, err := costs.Parse("costs.yaml", []byte(strings.Replace(valid, "\n"+old, " "+lines, 1))); err != nil {

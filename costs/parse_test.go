@@ -93,7 +93,7 @@ func TestParseReportsAllMistakesInCostsAndBudgets(t *testing.T) {
 		{"    limit: 500\n", "", "14:5: missing key \"limit\": write limit: 9500"},
 		{"name: search", "name: search\n    colour: red", `15:5: unknown key "colour": write one of name, limit, window, count, methods, except, lanes, regions, floor, floor_until, upstream_limit, shadow`},
 		{"  search.list: refuse", "  search.list: {allow: 99}", "19:16: search.list costs 100, more than its allowance of 99 units: write refuse, or at least 100"},
-		{"  search.list: refuse", "  search.list: open", `19:16: unknown policy "open": write one of refuse`},
+		{"  search.list: refuse", "  search.list: open", `19:16: unknown policy "open": write one of refuse, {allow: 50}`},
 		{"  default: {allow: 50}", "  defualt: 50", `20:3: unknown method of youtube/v3 "defualt": write default` + "\n20:12: neither refuse nor an allowance: write refuse, or {allow: 50}"},
 		{"  default: {allow: 50}\n", "  default: {allow: 50}\n---\nversion: 1\nupstream: youtube\naccount: a\nledger: sqlite:other.db\ncosts: {get: 2000}\nbudgets: [{name: all, limit: 3000, window: 1h}]\n",
 			"23:11: repeated upstream \"youtube\": write another name\n25:9: ledger differs from that of the first document: write it there only\n" +

@@ -244,9 +244,10 @@ func (n Node) Bool() bool {
 // fewer, the methods of an API are more.
 const maxListed = 40
 
-// OneOf reads a text that is one of words. what describes them in messages. It
-// returns "" only after a mistake.
-func (n Node) OneOf(what string, words []string) string {
+// OneOf reads a text that is one of words. what describes them in messages,
+// which also list others: what may be written in place of a text. OneOf returns
+// "" only after a mistake.
+func (n Node) OneOf(what string, words []string, others ...string) string {
 	text, ok := n.text()
 	if ok && slices.Contains(words, text) {
 		return text
@@ -258,7 +259,7 @@ func (n Node) OneOf(what string, words []string) string {
 	if near := Nearest(text, words); near != "" {
 		n.Mistake("unknown %s %s: write %s", what, shown, near)
 	} else if len(words) <= maxListed {
-		n.Mistake("unknown %s %s: write one of %s", what, shown, strings.Join(words, ", "))
+		n.Mistake("unknown %s %s: write one of %s", what, shown, strings.Join(slices.Concat(words, others), ", "))
 	} else {
 		n.Mistake("unknown %s %s: remove it", what, shown)
 	}
