@@ -159,15 +159,9 @@ upstream's next reset, which resets: in costs.yaml defines.
 		Example: "  ration cooldown set youtube --for 10m --reason 'the console is at 9,990'\n  ration cooldown set --account my-project --until 2026-11-21T08:00:00Z\n  ration cooldown set youtube --until reset",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var at time.Time
-			var err error
-			switch {
-			case (length != 0) == (until != ""):
-				return &cmdline.Error{Err: errors.New("say how long: --for 10m, --until a time, or --until reset")}
-			case until != "" && until != untilReset:
-				if at, err = cmdline.ParseTime("--until", until, cmdline.LastYear); err != nil {
-					return &cmdline.Error{Err: fmt.Errorf("%w, or reset", err)}
-				}
+			at, err := cmdline.CooldownEnd(length, cmd.Flags().Changed("for"), until)
+			if err != nil {
+				return err
 			}
 			return a.cooldownSet(cmd.Context(), args, account, at, length, reason)
 		},
@@ -179,9 +173,6 @@ upstream's next reset, which resets: in costs.yaml defines.
 	flags.StringVar(&reason, "reason", "set by hand", "the `reason` that refusals give")
 	return cmd
 }
-
-// untilReset is what --until accepts besides a time.
-const untilReset = "reset"
 
 func (a *app) cooldownSet(ctx context.Context, args []string, account string, until time.Time, length time.Duration, reason string) error {
 	table, err := a.setup().Prices()

@@ -26,7 +26,7 @@ const maxShown = 60
 func Parse(text string) (time.Duration, error) {
 	d, ok := parse(text)
 	if !ok {
-		return 0, fmt.Errorf("%q is %w; write a number and a unit, such as 30s, 10m, 24h or 7d", textfmt.Shorten(text, maxShown), ErrSyntax)
+		return 0, fmt.Errorf("%q is %s%w; write a number and a unit, such as 30s, 10m, 24h or 7d", textfmt.Shorten(text, maxShown), signNote(text), ErrSyntax)
 	}
 	return d, nil
 }
@@ -39,9 +39,20 @@ func ParseSeconds(text string) (time.Duration, error) {
 	}
 	d, ok := parse(text)
 	if !ok {
-		return 0, fmt.Errorf("%q is %w; write seconds, such as 30, or a number and a unit, such as 30s, 10m, 24h or 7d", textfmt.Shorten(text, maxShown), ErrSyntax)
+		return 0, fmt.Errorf("%q is %s%w; write seconds, such as 30, or a number and a unit, such as 30s, 10m, 24h or 7d", textfmt.Shorten(text, maxShown), signNote(text), ErrSyntax)
 	}
 	return d, nil
+}
+
+// signNote says of a text that would be a duration without its minus that it is
+// negative, and is empty for others.
+func signNote(text string) string {
+	positive, isNegative := strings.CutPrefix(text, "-")
+	_, ok := parse(positive)
+	if isNegative && (ok || number(positive)) {
+		return "negative, and "
+	}
+	return ""
 }
 
 func parse(text string) (time.Duration, bool) {

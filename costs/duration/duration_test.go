@@ -55,6 +55,17 @@ func TestMalformedDurationsAreRejected(t *testing.T) {
 	}
 }
 
+// TestNegativeDurationIsNamed: a duration that has only a minus too many is not
+// called malformed.
+func TestNegativeDurationIsNamed(t *testing.T) {
+	for text, want := range map[string]string{"-1h": `"-1h" is negative, and not a duration; `, "-1d12h": `"-1d12h" is negative, and not a duration; `,
+		"-5": `"-5" is negative, and not a duration; `, "-x": `"-x" is not a duration; `, "x": `"x" is not a duration; `} {
+		if _, err := duration.ParseSeconds(text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v; want %s", text, err, want)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"1d12h", "0.5d", "5", "1h", "106751d23h47m16s", "1d1d"} {
 		f.Add(seed)

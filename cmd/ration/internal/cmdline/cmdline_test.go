@@ -184,9 +184,9 @@ func TestReadingIsTakenForAnother(t *testing.T) {
 		given bool
 		fail  string
 	}{
-		{[]string{"all"}, -1, true, "--used: give one budget"},
-		{[]string{"all", "searches"}, 1, true, "--used: give one budget"},
-		{[]string{"all"}, 1 << 60, true, "--used: give one budget"},
+		{[]string{"all"}, -1, true, "--used -1: give 0 to "},
+		{[]string{"all", "searches"}, 1, true, "--used is for one budget; write BUDGET=N for each of several"},
+		{[]string{"all"}, 1 << 60, true, "--used 1152921504606846976: give 0 to "},
 		{[]string{"all"}, 0, false, "write all=N for each of several budgets"},
 		{[]string{"all=-1"}, 0, false, "write BUDGET=N"},
 		{[]string{"all=many"}, 0, false, "write BUDGET=N"},

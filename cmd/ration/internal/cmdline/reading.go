@@ -1,6 +1,7 @@
 package cmdline
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,8 +16,11 @@ import (
 // Readings reads BUDGET with --used, or BUDGET=N once or more.
 func Readings(args []string, used int64, given bool) ([]reconcile.Reading, error) {
 	if given {
-		if len(args) != 1 || used < 0 || quota.Units(used) > quota.MaxLimit {
-			return nil, &Error{fmt.Errorf("--used: give one budget, and what the upstream's console says was used, 0 to %d", quota.MaxLimit)}
+		if used < 0 || quota.Units(used) > quota.MaxLimit {
+			return nil, &Error{fmt.Errorf("--used %d: give 0 to %d", used, quota.MaxLimit)}
+		}
+		if len(args) != 1 {
+			return nil, &Error{errors.New("--used is for one budget; write BUDGET=N for each of several")}
 		}
 		return []reconcile.Reading{{Budget: args[0], Used: quota.Units(used)}}, nil
 	}
@@ -43,6 +47,9 @@ func Readings(args []string, used int64, given bool) ([]reconcile.Reading, error
 func AccountOf(table *costs.Table, readings []reconcile.Reading, flag string) (account string, err error) {
 	for i, r := range readings {
 		budget, err := Budget(table, r.Budget, flag)
+		if _, _, isReading := strings.Cut(r.Budget, "="); err != nil && isReading {
+			return "", &Error{fmt.Errorf("%w; write BUDGET --used N or BUDGET=N, not both", err)}
+		}
 		if err != nil {
 			return "", err
 		}

@@ -1,6 +1,7 @@
 package cmdline
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -19,6 +20,29 @@ func ParseTime(flag, text string, last int) (time.Time, error) {
 	}
 	return t, nil
 }
+
+// CooldownEnd checks --for and --until of a cooldown, one of which says how
+// long it lasts. It returns the time of --until, which is zero for reset and
+// with --for.
+func CooldownEnd(length time.Duration, hasLength bool, until string) (at time.Time, err error) {
+	switch {
+	case hasLength && until != "":
+		return at, &Error{errors.New("--for and --until: give one of them")}
+	case hasLength && length == 0:
+		return at, &Error{errors.New("--for 0: give more than 0, such as 10m")}
+	case !hasLength && until == "":
+		return at, &Error{errors.New("say how long: --for 10m, --until a time, or --until reset")}
+	case until == "" || until == untilReset:
+		return at, nil
+	}
+	if at, err = ParseTime("--until", until, LastYear); err != nil {
+		return at, &Error{fmt.Errorf("%w, or reset", err)}
+	}
+	return at, nil
+}
+
+// untilReset is what --until accepts besides a time.
+const untilReset = "reset"
 
 // The last years that flags may give: of a time that is only compared and
 // shown, and of one from which windows are counted on.
