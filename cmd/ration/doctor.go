@@ -20,6 +20,7 @@ the same --key-file as to run. With --at it checks as of another time, such as
 a date next year.
 
 ` + exitCodes(exitLedger, exitConfig) + `
+
 A warning does not change the exit code.`,
 		Example: "  ration doctor\n  ration doctor --json",
 		Args:    cobra.NoArgs,

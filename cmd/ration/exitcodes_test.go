@@ -55,6 +55,9 @@ func TestHelpListsTheExitCodesThatACommandGives(t *testing.T) {
 			return
 		}
 		_, codes, _ := strings.Cut(cmd.Long, "Exit codes:\n")
+		if follows := regexp.MustCompile(`(?m)^  [0-9]+ .*\n(\S.*)`).FindStringSubmatch(codes); follows != nil {
+			t.Errorf("%s --help: no blank line between the exit codes and %q", cmd.CommandPath(), follows[1])
+		}
 		listed := map[string]bool{}
 		for _, line := range regexp.MustCompile(`(?m)^  ([0-9]+) `).FindAllStringSubmatch(codes, -1) {
 			listed[line[1]] = true

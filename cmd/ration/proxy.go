@@ -28,6 +28,7 @@ names another ledger. On SIGTERM or SIGINT it answers the requests in flight,
 for up to --grace, and exits 0.
 
 ` + exitCodes(exitConfig) + `
+
 Once started, it exits only with 0.`,
 		Example: `  ration proxy
   ration proxy --listen 0.0.0.0:8377 --host ration.internal --token-file /srv/ration/token

@@ -45,6 +45,7 @@ mail; otherwise it prints one line. -q also omits the line of a run that a
 budget stopped, unless a step waits because it keeps failing.
 
 ` + exitCodes(exitStopped, exitLedger, exitConfig) + `
+
 If regions end differently, the first of 78, 69, 1, 75, 0 applies. For a
 scheduler that takes 75 for a failure, --stopped-exit 0 replaces it; nothing
 else changes.`,

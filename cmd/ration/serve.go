@@ -46,6 +46,7 @@ charts and the log (--no-page: it is left out). If another program has the usual
 port, serve warns and goes on without a gateway.
 
 ` + exitCodes(exitConfig) + `
+
 Once started, it exits only with 0.`,
 		Example: "  ration serve --key-file /srv/ration/key\n  ration serve --jitter 5m --json",
 		Args:    cobra.NoArgs,
