@@ -102,6 +102,9 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	if err != nil && !errors.Is(err, quota.ErrRefused) {
 		return client.NameLedger(cmdline.NeverFits(err, f.units > 0), c.LedgerName())
 	}
+	if unrecorded := c.RefusalError(); unrecorded != nil {
+		a.warn("refusal", unrecorded.Error())
+	}
 	return a.printSpend(c, call, gateway.NewSpend(c, call, f.calls, grants, err, a.now), err)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/ration-dev/ration/costs/why"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/jobs/status"
-	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 func (a *app) whyCommand() *cobra.Command {
@@ -47,23 +45,11 @@ func (a *app) why(ctx context.Context) error {
 	case a.json:
 		return a.writeJSON(e)
 	case kept == nil:
-		a.paragraph("", "no refusal is known here: %s", a.whyNone())
+		a.paragraph("", "no refusal is known here: %s", a.setup().WhyNoRefusal())
 	default:
 		a.whyText(e)
 	}
 	return nil
-}
-
-// whyNone says why no refusal is known.
-func (a *app) whyNone() string {
-	dir, err := a.setup().StateFolder()
-	if err == nil {
-		err = privatefile.Writable(dir)
-	}
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		return "none has ended a run or a spend with this state folder"
-	}
-	return "this user cannot write to the state folder (" + err.Error() + "); make it writable, or name another with --state"
 }
 
 // askWhy adds what the ledger says. If there is none or it is down, the

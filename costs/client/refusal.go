@@ -68,8 +68,8 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 // recordRefusal writes the refusal in a decision of the guard to the state
 // folder, for ration why, and counts it for the history. It writes at most once
 // a second and when the Client is closed. It is a no-op if the call was
-// granted, if it is of a key, whose log why does not read, or if the folder
-// cannot be written.
+// granted, or if it is of a key, whose log why does not read. That the folder
+// cannot be written is not an error of the call; see RefusalError.
 func (c *Client) recordRefusal(d quota.Decision) {
 	if d.Call.Key == "" {
 		c.refusals.record(c, d.Err, true)
@@ -79,6 +79,17 @@ func (c *Client) recordRefusal(d quota.Decision) {
 // RepeatRefusal writes a refusal again that the Guard has returned before, as
 // the last one, without counting it again. It may be called after Close.
 func (c *Client) RepeatRefusal(err error) { c.refusals.record(c, err, false) }
+
+// RefusalError returns why the last refusal could not be written to the state
+// folder, or nil.
+func (c *Client) RefusalError() error {
+	c.refusals.mu.Lock()
+	defer c.refusals.mu.Unlock()
+	if c.refusals.failed == nil {
+		return nil
+	}
+	return configError("the refusal is not recorded for ration why: %w; make the state folder writable, or name another with --state", c.refusals.failed)
+}
 
 // LastRefusal returns the last refusal in a state folder, or nil if there is
 // none. It returns a *ConfigError if the file cannot be read.
@@ -110,6 +121,7 @@ type refusals struct {
 	counts  map[RefusalCount]int64 // not written yet; the keys' Count is 0
 	timer   *time.Timer            // writes what is pending
 	closed  bool                   // the Client is: nothing may be pending
+	failed  error                  // of the last write
 	recent  recentRefusals
 }
 
@@ -162,14 +174,20 @@ func (r *refusals) close(c *Client) {
 // write writes a refusal. The caller has locked r.
 func (r *refusals) write(c *Client, refused *quota.RefusedError) {
 	r.written, r.pending = time.Now(), nil
-	if c.state == "" || privatefile.MkdirAll(c.state) != nil {
+	if c.state == "" {
+		clear(r.counts)
+		return
+	}
+	if r.failed = privatefile.MkdirAll(c.state); r.failed != nil {
 		clear(r.counts)
 		return
 	}
 	r.writeCounts(c)
-	if text, err := json.Marshal(c.newRefusal(refused)); err == nil {
-		_ = privatefile.Replace(filepath.Join(c.state, refusalFile), append(text, '\n'), false)
+	text, err := json.Marshal(c.newRefusal(refused))
+	if err == nil {
+		err = privatefile.Replace(filepath.Join(c.state, refusalFile), append(text, '\n'), false)
 	}
+	r.failed = err
 }
 
 func newRefusal(r *quota.RefusedError, ledger string, now func() time.Time) *Refusal {

@@ -10,13 +10,14 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/status"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
 // CheckMissingLedger checks whether a ledger that does not exist can
 // be created. isLost says that this host was granted calls on it.
 func (c *Checkup) CheckMissingLedger(name string, isLost bool) {
-	if err := makeable(strings.TrimPrefix(name, "sqlite:")); err != nil {
+	if err := privatefile.Makeable(strings.TrimPrefix(name, "sqlite:")); err != nil {
 		c.failConfig("ledger %s: none there yet, and it cannot be made: %w; have it made for this user, or name another ledger with --ledger", name, err)
 		return
 	}

@@ -18,7 +18,7 @@ func (c *Checkup) CheckState(dir string) {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := makeable(dir); err != nil {
+		if err := privatefile.Makeable(dir); err != nil {
 			c.failConfig("state folder %s: none there yet, and it cannot be made: %w; have it made for this user, or name another with --state", dir, err)
 			return
 		}
@@ -54,7 +54,7 @@ func (c *Checkup) CheckJournal(dir string) {
 	}
 	_, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = makeable(dir)
+		err = privatefile.Makeable(dir)
 	} else if err == nil {
 		err = privatefile.Writable(dir)
 	}
@@ -101,20 +101,6 @@ func (c *Checkup) checkFiles(pattern string) {
 		}
 		if err != nil {
 			c.failConfig("%w; give the file to the user that runs ration, with mode 0600", err)
-		}
-	}
-}
-
-// makeable returns why a path that does not exist cannot be created: the
-// nearest folder above it that exists is not writable.
-func makeable(path string) error {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return err
-	}
-	for folder := filepath.Dir(path); ; folder = filepath.Dir(folder) {
-		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) || folder == filepath.Dir(folder) {
-			return privatefile.Writable(folder)
 		}
 	}
 }

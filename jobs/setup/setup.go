@@ -11,6 +11,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -202,6 +204,22 @@ func (s *Setup) LastRefusal() (*client.Refusal, error) {
 		return nil, err
 	}
 	return client.LastRefusal(dir)
+}
+
+// WhyNoRefusal says why LastRefusal returns none.
+func (s *Setup) WhyNoRefusal() string {
+	dir, err := s.StateFolder()
+	if err == nil {
+		if _, err = os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			err = privatefile.Makeable(dir)
+		} else if err == nil {
+			err = privatefile.Writable(dir)
+		}
+	}
+	if err == nil {
+		return "none has ended a run or a spend with this state folder"
+	}
+	return "this user cannot write to the state folder (" + err.Error() + "); make it writable, or name another with --state"
 }
 
 // Key returns the API key, from a file or the environment; it is never on the

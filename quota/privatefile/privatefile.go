@@ -182,6 +182,20 @@ func Writable(folder string) error {
 	return fmt.Errorf("nothing can be written in %s: %w", folder, err)
 }
 
+// Makeable returns an error that says why a path that does not exist cannot be
+// created, or nil: the nearest folder above it that exists is not writable.
+func Makeable(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	for folder := filepath.Dir(path); ; folder = filepath.Dir(folder) {
+		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) || folder == filepath.Dir(folder) {
+			return Writable(folder)
+		}
+	}
+}
+
 func createTemp(folder, pattern string) (*os.File, error) {
 	c, err := newChecker()
 	if err != nil {
