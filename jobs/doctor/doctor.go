@@ -40,7 +40,7 @@ type Checkup struct {
 	Message  func(error) string // returns the text of an error without secrets
 	Now      func() time.Time
 
-	checked map[string]bool // files
+	checked map[string]error // by file: why it cannot be written
 }
 
 // Add adds a finding; do may be "".

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"path/filepath"
+	"strings"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
@@ -46,19 +47,28 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 		c.examineFailures(ctx, s)
 	}
 	c.CheckJournal(client.JournalFolder(s.Options()))
-	c.CheckLedgerFiles(client.LedgerName(table, s.Options()))
+	name := client.LedgerName(table, s.Options())
+	c.CheckLedgerFiles(name)
 	opened, err := s.Open(table, false)
 	if errors.Is(err, setup.ErrNoLedger) {
 		c.CheckMissingLedger(s.LedgerName(), c.examineLoss(ctx, s))
 		return
 	}
 	if err != nil {
-		c.Fail(err)
+		if c.checked[strings.TrimPrefix(name, "sqlite:")] == nil { // otherwise CheckLedgerFiles has said it
+			c.Fail(err)
+		}
 		return
 	}
 	defer opened.Close()
 	c.CheckLedger(ctx, opened)
 	c.examineLoss(ctx, s)
+	c.examineRepairs(s)
+}
+
+// examineRepairs says what the journal of this host has restored, and what it
+// has not yet.
+func (c *Checkup) examineRepairs(s *setup.Setup) {
 	repairs, err := s.Repairs()
 	c.Fail(err)
 	for i := range repairs {

@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -9,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs/doctor"
+	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/quota"
 )
 
 // asNobody gives a folder to the user nobody, and lets a test that runs as root
@@ -61,6 +65,43 @@ func TestDoctorMissesWhatRunFinds(t *testing.T) {
 	all := strings.Join(found, "\n")
 	if len(found) != 2 || !strings.Contains(all, "ration.db:") || !strings.Contains(all, "region US.lock:") || c.Err == nil {
 		t.Errorf("found %q; want the ledger and the lock, once each", all)
+	}
+}
+
+// TestEmptyLedgerOfAnotherUser: status said that nothing was spent, spend ended
+// with 78, and doctor said both.
+func TestEmptyLedgerOfAnotherUser(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "empty.db")
+	if err := os.WriteFile(path, nil, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "costs.yaml"), []byte("version: 1\nupstream: u\naccount: a\ncosts: {list: 1}\nbudgets: [{name: b, limit: 1, window: 1h}]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	asNobody(t, dir)
+	env := map[string]string{"RATION_JOURNAL": filepath.Join(dir, "journal"), "RATION_TRUST_OWNER": os.Getenv("RATION_TRUST_OWNER")}
+	s := &setup.Setup{Folder: dir, Ledger: "sqlite:" + path, State: filepath.Join(dir, "state"), Now: time.Now, Getenv: func(name string) string { return env[name] },
+		Conceal: func(string) {}, Redactor: func() func(string) string { return func(text string) string { return text } },
+		CutURLs: func(text string) string { return text }, Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }}
+	table, err := s.Prices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Open(table, false)
+	if _, ok := errors.AsType[*client.ConfigError](err); !ok || !strings.Contains(err.Error(), "empty.db: permission denied; give the file to the user") {
+		t.Errorf("opened: %v; want that the file cannot be used", err)
+	}
+	c := &doctor.Checkup{Message: error.Error, Now: time.Now}
+	c.Examine(t.Context(), s, "")
+	var found []string
+	for _, f := range c.Findings {
+		if strings.Contains(f.What, "empty.db") {
+			found = append(found, f.Grade+" "+f.What)
+		}
+	}
+	if len(found) != 1 || !strings.HasPrefix(found[0], "problem open ") {
+		t.Errorf("found %q; want one problem", found)
 	}
 }
 

@@ -88,13 +88,11 @@ func (c *Checkup) CheckLedgerFiles(name string) {
 func (c *Checkup) checkFiles(pattern string) {
 	paths, _ := filepath.Glob(pattern) // a folder whose name is a pattern is not checked
 	for _, path := range paths {
-		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() || c.checked[path] {
+		info, err := os.Lstat(path)
+		_, wasChecked := c.checked[path]
+		if err != nil || !info.Mode().IsRegular() || wasChecked {
 			continue
 		}
-		if c.checked == nil {
-			c.checked = map[string]bool{}
-		}
-		c.checked[path] = true
 		file, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err == nil {
 			err = file.Close()
@@ -102,5 +100,9 @@ func (c *Checkup) checkFiles(pattern string) {
 		if err != nil {
 			c.failConfig("%w; give the file to the user that runs ration, with mode 0600", err)
 		}
+		if c.checked == nil {
+			c.checked = map[string]error{}
+		}
+		c.checked[path] = err
 	}
 }

@@ -1,8 +1,12 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -46,9 +50,22 @@ func (s *Setup) Open(table *costs.Table, create bool) (*client.Client, error) {
 	}
 	s.Opened, s.Client = table, c
 	if missing {
-		return nil, ErrNoLedger
+		return nil, cmp.Or(checkEmptyFile(s.LedgerName()), ErrNoLedger)
 	}
 	return c, nil
+}
+
+// checkEmptyFile returns a *client.ConfigError if the file of a ledger without
+// tables exists, and this user may not write it: no call could create them.
+func checkEmptyFile(name string) error {
+	file, err := os.OpenFile(strings.TrimPrefix(name, "sqlite:"), os.O_RDWR, 0)
+	if err == nil {
+		err = file.Close()
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return &client.ConfigError{Err: fmt.Errorf("ledger %s: %w; give the file to the user that runs ration, with mode 0600", name, err)}
 }
 
 // OpenNamed opens the ledger at an address for the budgets of a table, with
