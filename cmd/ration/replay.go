@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/cooldown"
 	"github.com/ration-dev/ration/costs/human"
@@ -77,8 +76,8 @@ func (r *replaying) run(ctx context.Context) error {
 	if r.InForce, err = r.setup().Prices(); err != nil {
 		return err
 	}
-	if r.Other, err = costs.Load(r.path); err != nil {
-		return &client.ConfigError{Err: err}
+	if r.Other, err = r.setup().OtherPrices(r.path); err != nil {
+		return err
 	}
 	missing, err := r.Missing(r.path)
 	if err != nil {

@@ -149,7 +149,7 @@ func (a *app) answer(f *reportFlags) (*gateway.Answer, error) {
 		if name, isFile := strings.CutPrefix(text, "@"); isFile {
 			dump, err := a.readAnswer(name)
 			if err != nil {
-				return nil, &cmdline.Error{Err: fmt.Errorf("--header %w", err)}
+				return nil, &cmdline.Error{Err: fmt.Errorf("--header: %w; name a file that curl --dump-header has written", err)}
 			}
 			text, add = dump, answer.AddDump
 		}
@@ -160,7 +160,7 @@ func (a *app) answer(f *reportFlags) (*gateway.Answer, error) {
 	if f.body != "" {
 		body, err := a.readAnswer(f.body)
 		if err != nil {
-			return nil, &cmdline.Error{Err: fmt.Errorf("--body %w", err)}
+			return nil, &cmdline.Error{Err: fmt.Errorf("--body: %w; name the file that holds the answer's body", err)}
 		}
 		answer.Body = body
 	}

@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,6 +21,9 @@ func ReadCredential(c *costs.Credential) (string, error) {
 		return "", nil
 	}
 	data, err := privatefile.ReadSecret(c.File)
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return "", fmt.Errorf("the upstream's credential: %w; write the secret into a file that only this user can read, and name it in costs.yaml", err)
+	}
 	if err != nil {
 		return "", fmt.Errorf("the upstream's credential: %w", err)
 	}

@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -70,20 +72,35 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 // has not yet.
 func (c *Checkup) examineRepairs(s *setup.Setup) {
 	repairs, err := s.Repairs()
-	c.Fail(err)
+	if err != nil {
+		c.failJournal(err)
+		return
+	}
 	for i := range repairs {
 		if repairs[i].Lost {
 			c.Add(Warning, "find out why the ledger lost entries: see docs/faults.md", "%s", status.DescribeRepair(&repairs[i], c.Now()))
 		}
 	}
 	if units, err := s.Unrecorded(); err != nil {
-		c.Fail(err)
+		c.failJournal(err)
 	} else if units > 0 {
 		do := "nothing, the next call records them once the ledger is up"
 		if _, ok := errors.AsType[*quota.LookAlikeError](c.Err); ok {
 			do = "correct the account's name, and charge them to it: ration spend METHOD --units N; this ledger cannot record them under the other name"
 		}
 		c.Add(Warning, do, "%s %s sent within the allowance while the ledger was down, not yet in the ledger", human.Count(units, "unit"), human.Was(units))
+	}
+}
+
+// failJournal adds that the journal of this host cannot be read, unless
+// CheckJournal has named the file.
+func (c *Checkup) failJournal(err error) {
+	failed, ok := errors.AsType[*fs.PathError](err)
+	switch {
+	case !ok:
+		c.Fail(err)
+	case c.checked[failed.Path] == nil:
+		c.Fail(fmt.Errorf("journal: %w; make it readable for this user, or name another with RATION_JOURNAL", err))
 	}
 }
 

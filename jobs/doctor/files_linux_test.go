@@ -68,6 +68,35 @@ func TestDoctorMissesWhatRunFinds(t *testing.T) {
 	}
 }
 
+// newSetup returns what finds the configuration, the ledger empty.db and the
+// journal in a folder.
+func newSetup(t *testing.T, dir string) *setup.Setup {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "costs.yaml"), []byte("version: 1\nupstream: u\naccount: a\ncosts: {list: 1}\nbudgets: [{name: b, limit: 1, window: 1h}]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"RATION_JOURNAL": filepath.Join(dir, "journal")}
+	return &setup.Setup{Folder: dir, Ledger: "sqlite:" + filepath.Join(dir, "empty.db"), State: filepath.Join(dir, "state"), Now: time.Now,
+		Getenv:  func(name string) string { return env[name] },
+		Conceal: func(string) {}, Redactor: func() func(string) string { return func(text string) string { return text } },
+		CutURLs: func(text string) string { return text }, Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }}
+}
+
+// TestUnreadableConfiguration: the error did not say what to do.
+func TestUnreadableConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	s := newSetup(t, dir)
+	if err := os.WriteFile(filepath.Join(dir, "regions.yaml"), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	asNobody(t, dir)
+	_, _, err := s.PricesAndRegions()
+	const want = "regions.yaml: permission denied; make it readable for this user, or name another folder with --config"
+	if _, ok := errors.AsType[*client.ConfigError](err); !ok || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v; want %s", err, want)
+	}
+}
+
 // TestEmptyLedgerOfAnotherUser: status said that nothing was spent, spend ended
 // with 78, and doctor said both.
 func TestEmptyLedgerOfAnotherUser(t *testing.T) {
@@ -76,14 +105,8 @@ func TestEmptyLedgerOfAnotherUser(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o400); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "costs.yaml"), []byte("version: 1\nupstream: u\naccount: a\ncosts: {list: 1}\nbudgets: [{name: b, limit: 1, window: 1h}]\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
 	asNobody(t, dir)
-	env := map[string]string{"RATION_JOURNAL": filepath.Join(dir, "journal"), "RATION_TRUST_OWNER": os.Getenv("RATION_TRUST_OWNER")}
-	s := &setup.Setup{Folder: dir, Ledger: "sqlite:" + path, State: filepath.Join(dir, "state"), Now: time.Now, Getenv: func(name string) string { return env[name] },
-		Conceal: func(string) {}, Redactor: func() func(string) string { return func(text string) string { return text } },
-		CutURLs: func(text string) string { return text }, Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }}
+	s := newSetup(t, dir)
 	table, err := s.Prices()
 	if err != nil {
 		t.Fatal(err)
@@ -102,6 +125,56 @@ func TestEmptyLedgerOfAnotherUser(t *testing.T) {
 	}
 	if len(found) != 1 || !strings.HasPrefix(found[0], "problem open ") {
 		t.Errorf("found %q; want one problem", found)
+	}
+}
+
+// TestUnreadableJournalIsOneFinding: each account that a file of the journal
+// belongs to named it twice again, without what to do.
+func TestUnreadableJournalIsOneFinding(t *testing.T) {
+	dir := t.TempDir()
+	s := newSetup(t, dir)
+	s.Report = func(quota.Call, error) {}
+	table, err := s.Prices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := s.Open(table, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := opened.Guard().Spend(t.Context(), quota.Call{Account: "a", Method: "list", Units: 1}); err != nil {
+		t.Fatal(err)
+	}
+	opened.Close()
+	paths, _ := filepath.Glob(filepath.Join(dir, "journal", "*.*"))
+	for _, path := range paths {
+		if err := os.Chmod(path, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ledger, _ := filepath.Glob(filepath.Join(dir, "empty.db*"))
+	for _, path := range append(ledger, filepath.Join(dir, "journal")) {
+		if err := os.Chown(path, map[bool]int{true: 65534, false: -1}[os.Geteuid() == 0], -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asNobody(t, dir)
+	c := &doctor.Checkup{Message: error.Error, Now: time.Now}
+	c.Examine(t.Context(), s, "")
+	named := map[string]int{}
+	for _, f := range c.Findings {
+		if _, path, ok := strings.Cut(f.What, "open "); ok && strings.Contains(f.What, "permission denied") {
+			path, _, _ = strings.Cut(path, ":")
+			named[path]++
+			if !strings.Contains(f.What, "; ") {
+				t.Errorf("%s: says not what to do", f.What)
+			}
+		}
+	}
+	for _, path := range paths {
+		if named[path] != 1 {
+			t.Errorf("%s: in %d findings; want 1: %+v", path, named[path], c.Findings)
+		}
 	}
 }
 

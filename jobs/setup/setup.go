@@ -88,7 +88,7 @@ func (s *Setup) Prices() (*costs.Table, error) {
 	}
 	table, err := costs.Load(path)
 	if err != nil {
-		return nil, &client.ConfigError{Err: err}
+		return nil, unreadable(err, otherFolder)
 	}
 	if endpoint := s.UpstreamEndpoint(); endpoint != "" {
 		if table, err = table.WithEndpoint("", endpoint); err != nil {
@@ -96,6 +96,27 @@ func (s *Setup) Prices() (*costs.Table, error) {
 		}
 	}
 	return table, nil
+}
+
+// OtherPrices loads another costs.yaml than the one of the folder.
+func (s *Setup) OtherPrices(path string) (*costs.Table, error) {
+	table, err := costs.Load(path)
+	if err != nil {
+		return nil, unreadable(err, "name a costs.yaml that this user can read")
+	}
+	return table, nil
+}
+
+// otherFolder says what to do about a configuration file that cannot be read.
+const otherFolder = "make it readable for this user, or name another folder with --config"
+
+// unreadable returns the error of a configuration file, with what to do if the
+// file cannot be read. Other errors say that themselves.
+func unreadable(err error, advice string) error {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		err = fmt.Errorf("%w; %s", err, advice)
+	}
+	return &client.ConfigError{Err: err}
 }
 
 // PricesAndRegions loads costs.yaml and regions.yaml.
@@ -124,7 +145,7 @@ func (s *Setup) Regions(table *costs.Table, lane string) (*jobs.Config, error) {
 		return err
 	})
 	if err != nil {
-		return nil, &client.ConfigError{Err: err}
+		return nil, unreadable(err, otherFolder)
 	}
 	return config, nil
 }

@@ -189,6 +189,9 @@ func ParseFault(text string) (Fault, error) {
 				return Fault{}, fmt.Errorf("free: write true or false, not %q", value)
 			}
 			fields[key] = b
+		case "method", "region", "delay", "reason", "delivery", "body":
+		default:
+			return Fault{}, fmt.Errorf("unknown key %q: write method, region, skip, every, times, delay, status, reason, delivery or free", key)
 		}
 	}
 	body, err := json.Marshal(fields)

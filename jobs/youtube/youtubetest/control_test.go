@@ -113,10 +113,13 @@ func TestControlTakesAnything(t *testing.T) {
 	if resp.StatusCode != 400 {
 		t.Errorf("a body of any page's form: %s; want 400", resp.Status)
 	}
-	for _, bad := range []string{"", "status", "status=x", "free=perhaps", "colour=red", "delay=2"} {
+	for _, bad := range []string{"", "status", "status=x", "free=perhaps", "delay=2"} {
 		if f, err := youtubetest.ParseFault(bad); err == nil {
 			t.Errorf("%q: %+v; want an error", bad, f)
 		}
+	}
+	if _, err := youtubetest.ParseFault("colour=red"); err == nil || err.Error() != `unknown key "colour": write method, region, skip, every, times, delay, status, reason, delivery or free` {
+		t.Errorf("%v; want the keys", err)
 	}
 	f, err := youtubetest.ParseFault("method=search.list, every=2,times=-1,delay=2s,delivery=cut_short,free=true,status=429")
 	if err != nil || f.Method != "search.list" || f.Every != 2 || f.Times != -1 || f.Delay != 2*time.Second || f.Delivery != youtubetest.CutShort || !f.Free || f.Status != 429 {
