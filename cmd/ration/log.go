@@ -122,6 +122,7 @@ func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) erro
 	source := &usage.Source{Accounts: chosen, Since: since, Until: until, Filter: f.filter}
 	err = a.withClient(table, false, func(c *client.Client) error {
 		source.Ledger = c.Ledger()
+		a.warnOfSpelling(ctx, c)
 		return (&logReport{app: a, flags: f, source: source}).print(ctx, c)
 	})
 	if errors.Is(err, setup.ErrNoLedger) {

@@ -79,9 +79,7 @@ func (a *app) status(ctx context.Context) error {
 			}
 			return err
 		}
-		if err := c.CheckSpelling(ctx); err != nil {
-			a.warn("config", client.NameLedger(err, c.LedgerName()).Error())
-		}
+		a.warnOfSpelling(ctx, c)
 		report.Forgotten, shown = a.warnOfLoss(ctx), true
 		if err := a.showStatus(ctx, report, nil); err != nil {
 			return err

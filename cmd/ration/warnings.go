@@ -8,6 +8,7 @@ import (
 
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs/entries"
+	"github.com/ration-dev/ration/quota"
 )
 
 // writeJSON prints a document, with the state of the ledger as its last key.
@@ -63,6 +64,13 @@ func (a *app) warnOfLoss(ctx context.Context) (missing []*client.MissingError) {
 		a.warn("loss", loss.Error())
 	}
 	return missing
+}
+
+// warnOfSpelling warns if the ledger has an account under another spelling.
+func (a *app) warnOfSpelling(ctx context.Context, c *client.Client) {
+	if err := c.CheckSpelling(ctx); as[*quota.LookAlikeError](err) {
+		a.warn("config", client.NameLedger(err, c.LedgerName()).Error())
+	}
 }
 
 // warnUnfilled says that the history is not up to date.

@@ -5,6 +5,7 @@ package cooldown
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -122,6 +123,9 @@ func Set(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown q
 		return at, nil, err
 	}
 	if err := record(ctx, guard, "cooldown.set", cooldown.Account, cooldown.Budget); err != nil {
+		if alike, ok := errors.AsType[*quota.LookAlikeError](err); ok { // no call of the account is granted
+			return at, nil, cmp.Or(guard.Uncool(ctx, cooldown.Account, cooldown.Budget), error(alike))
+		}
 		return at, nil, err
 	}
 	at, held, err := guard.Cooldowns(ctx, cooldown.Account)
