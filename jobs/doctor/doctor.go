@@ -40,7 +40,8 @@ type Checkup struct {
 	Message  func(error) string // returns the text of an error without secrets
 	Now      func() time.Time
 
-	checked map[string]error // by file: why it cannot be written
+	checked    map[string]error // by file: why it cannot be written
+	isReplaced bool             // the ledger is empty, and another one was used before
 }
 
 // Add adds a finding; do may be "".

@@ -110,7 +110,8 @@ func (c *Checkup) failJournal(err error) {
 // CheckLedger.
 func (c *Checkup) examineLoss(ctx context.Context, s *setup.Setup) (isLost bool) {
 	if empty, ok := errors.AsType[*client.EmptyLedgerError](s.CheckEmpty(ctx)); ok {
-		c.Add(Warning, "", "%v", empty)
+		c.isReplaced = true
+		c.Add(Warning, "nothing, if it is meant; otherwise name the old one again", "the ledger %s is empty, and the one used here before is %s: what was spent there does not count any more", empty.Ledger, empty.Before)
 	}
 	missing, err := s.Missing(ctx)
 	if isKnown := errors.Is(err, quota.ErrLedgerConfig) && errors.Is(c.Err, quota.ErrLedgerConfig); !isKnown && !client.IsDown(err) {

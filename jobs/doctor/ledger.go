@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -25,7 +26,9 @@ func (c *Checkup) CheckMissingLedger(name string, isLost bool) {
 		c.Add(Warning, "find out who removed it, or name another ledger with --ledger", "ledger %s: none there any more, the next call makes it", name)
 		return
 	}
-	c.Add(OK, "", "ledger %s: none there yet, the first call makes it", name)
+	if !c.isReplaced {
+		c.Add(OK, "", "ledger %s: none there yet, the first call makes it", name)
+	}
 }
 
 // CheckLedger checks that the ledger answers, its clock, and the settings of
@@ -39,7 +42,7 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 	}
 	c.Add(OK, "", "ledger %s answers", name)
 	if err := opened.CheckSpelling(ctx); err != nil {
-		c.Fail(client.NameLedger(err, name))
+		c.failSpelling(client.NameLedger(err, name))
 	}
 	balances, err := opened.Guard().Balances(ctx)
 	if err != nil {
@@ -82,6 +85,20 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 			c.Err = &client.ConfigError{Err: errors.New(f.What)}
 		}
 		c.Add(grade, f.Do, "%s", f.What)
+	}
+}
+
+// failSpelling adds the error of client.Client.CheckSpelling.
+func (c *Checkup) failSpelling(err error) {
+	alike, ok := errors.AsType[*quota.LookAlikeError](err)
+	if !ok {
+		c.Fail(err)
+		return
+	}
+	c.Add(Problem, fmt.Sprintf("write %s in costs.yaml, or choose a name that differs in more than case and spaces", human.Name(alike.Known)),
+		"account %s has no log, but account %s has one in this ledger; two spellings would each have the whole limit", human.Name(alike.Account), human.Name(alike.Known))
+	if c.Err == nil {
+		c.Err = err
 	}
 }
 
