@@ -40,7 +40,7 @@ func (l *Ledger) withdraw(ctx context.Context, a *account, batch *quota.Batch, a
 		}
 		return nil
 	})
-	l.written(a, err)
+	l.read(a, err)
 	if !isOvertaken {
 		return nil
 	}

@@ -21,7 +21,7 @@ func (l *Ledger) newestGrant(a *account) (known quota.Receipt, err error) {
 	if errors.Is(err, errNewer) {
 		return known, err
 	}
-	l.written(a, err)
+	l.read(a, err)
 	return known, nil
 }
 
@@ -50,7 +50,16 @@ func (l *Ledger) Check(account string) error {
 	return err
 }
 
-// written reports the first of consecutive errors of the journal's files.
+// read reports an error of reading the journal's files, unless one was reported
+// since they were last written: files that cannot be written may be readable.
+func (l *Ledger) read(a *account, err error) {
+	if err != nil {
+		l.written(a, err)
+	}
+}
+
+// written reports the first of consecutive errors of writing the journal's
+// files.
 func (l *Ledger) written(a *account, err error) {
 	a.mu.Lock()
 	first := err != nil && !a.failed
