@@ -119,7 +119,7 @@ func remark(e *quota.Entry) string {
 	case e.Kind == quota.EntryAddition:
 		return "added to an earlier call"
 	case e.Units == 0 && e.Calls == 0:
-		return "no call, by hand"
+		return "not a call, by hand"
 	case e.Kind == quota.EntryCorrection:
 		return "found missing " + byHand
 	}

@@ -249,7 +249,7 @@ func TestLineReportSaysWhatIsNotACall(t *testing.T) {
 		"":                         {Kind: quota.EntryCall, Units: 1, Calls: 1},
 		"refunded":                 {Kind: quota.EntryRefunded},
 		"added to an earlier call": {Kind: quota.EntryAddition, Units: 1},
-		"no call, by hand":         {Kind: quota.EntryNote},
+		"not a call, by hand":      {Kind: quota.EntryNote},
 		"found missing by ration ledger reconcile":                 {Kind: quota.EntryCorrection, Units: 1},
 		"found missing by the upstream's answers or a restoration": {Kind: quota.EntryNote, Calls: 1},
 	} {
