@@ -89,7 +89,7 @@ func TestOutageIsHiddenFromReaders(t *testing.T) {
 		{"log", nil, "; meanwhile 26 units were sent within the allowance$"},
 		{"cooldown list", nil, "; meanwhile 26 units"},
 		{"plan", nil, "; meanwhile 26 units"},
-		{"doctor", []string{"^problem +.*ledger down", "^warning +" + sent}, ""},
+		{"doctor", []string{"^problem +.*ledger down", "^warning +" + sent + "$", "^ +-> nothing, the next call records this once the ledger is up$"}, ""},
 		{"doctor --json", []string{`"ledger_state":\{"down":true,`}, ""},
 	} {
 		readers.Go(func() {

@@ -84,7 +84,7 @@ func (c *Checkup) examineRepairs(s *setup.Setup) {
 	if units, err := s.Unrecorded(); err != nil {
 		c.failJournal(err)
 	} else if units > 0 {
-		do := "nothing, the next call records them once the ledger is up"
+		do := "nothing, the next call records this once the ledger is up"
 		if _, ok := errors.AsType[*quota.LookAlikeError](c.Err); ok {
 			do = "correct the account's name, and charge them to it: ration spend METHOD --units N; this ledger cannot record them under the other name"
 		}
