@@ -126,8 +126,7 @@ type account struct {
 // New returns inner with a journal in dir, a folder on a local disk. It
 // creates dir with mode 0700 when it first needs it. An empty dir means that
 // there is none: the Ledger then restores nothing, grants nothing by itself,
-// and reports an
-// *UnwrittenError at its first grant.
+// and reports an *UnwrittenError at its first grant.
 func New(inner quota.Ledger, dir string, o *Options) *Ledger {
 	if o == nil {
 		o = &Options{}
@@ -147,13 +146,7 @@ func New(inner quota.Ledger, dir string, o *Options) *Ledger {
 		l.decide = inner.Spend
 	}
 	for i, coverage := range quota.Coverages(o.Budgets) {
-		b := &o.Budgets[i]
-		if l.budgets[b.Account] == nil {
-			l.budgets[b.Account], l.names[b.Account] = map[string]*quota.Charge{}, map[string]string{}
-		}
-		charge := &quota.Charge{Budget: b.Name, Coverage: coverage, Limit: b.Limit, Window: b.Window}
-		l.budgets[b.Account][b.Name], l.names[b.Account][b.Name] = charge, heardName(charge)
-		l.horizons[b.Account] = max(l.horizons[b.Account], b.Window.Horizon())
+		l.addBudget(&o.Budgets[i], coverage)
 	}
 	return l
 }

@@ -33,7 +33,8 @@ type RestoredError struct {
 
 // Error says what was restored.
 func (e *RestoredError) Error() string {
-	if e.Lost == nil && e.Units == 0 && e.Owed == 0 && e.Noted > 0 {
+	isOwn := max(e.Units, e.Owed) > 0
+	if e.Lost == nil && !isOwn && e.Noted > 0 {
 		return fmt.Sprintf("account %q: the ledger had lost entries, and another file restored it; what others had spent of the budgets of this one is noted now, units: %d", e.Account, e.Noted)
 	}
 	if e.Lost == nil {

@@ -44,7 +44,8 @@ type grant struct {
 // isUnheard reports whether a hearing does not count a call: it was granted
 // within the allowance, or later to a process that has other budgets.
 func (g *grant) isUnheard(h *hearing) bool {
-	return g.owed || g.at > h.at || g.down && h.at <= g.back
+	cameBackLater := g.down && h.at <= g.back
+	return g.owed || g.at > h.at || cameBackLater
 }
 
 // counted returns when the ledger began to count a call: what was granted

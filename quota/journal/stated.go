@@ -82,6 +82,15 @@ func (s *state) hasNamesakes(name string) bool {
 	return false
 }
 
+func (l *Ledger) addBudget(b *quota.Budget, coverage *quota.Coverage) {
+	if l.budgets[b.Account] == nil {
+		l.budgets[b.Account], l.names[b.Account] = map[string]*quota.Charge{}, map[string]string{}
+	}
+	charge := &quota.Charge{Budget: b.Name, Coverage: coverage, Limit: b.Limit, Window: b.Window}
+	l.budgets[b.Account][b.Name], l.names[b.Account][b.Name] = charge, heardName(charge)
+	l.horizons[b.Account] = max(l.horizons[b.Account], b.Window.Horizon())
+}
+
 // heardName returns the name under which this process keeps what it hears of a
 // budget.
 func (l *Ledger) heardName(account, budget string) string {
