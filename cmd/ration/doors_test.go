@@ -33,7 +33,6 @@ var openElsewhere = map[string]string{
 	"internal/redistest/redistest.go os.ReadFile":          "tests read the log of the server that they started",
 	"internal/redistest/topology.go os.ReadFile":           "tests read the logs of the sentinels that they started",
 	"internal/redistest/topology.go os.WriteFile":          "tests write the configuration of a sentinel",
-	"jobs/doctor/state.go os.OpenFile":                     "doctor tries whether a file can be written, and neither reads nor writes it",
 	"jobs/catalog/catalog.go database/sql.Open":            "SQLite opens by path what statFile has checked",
 	"quota/sqliteledger/conn.go modernc.org/sqlite.Driver": "SQLite opens by path what checkFiles has checked",
 	"quota/readahead/spool.go os.CreateTemp":               "a new file of this user's, which loses its name at once",

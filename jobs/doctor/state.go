@@ -93,11 +93,7 @@ func (c *Checkup) checkFiles(pattern string) {
 		if err != nil || !info.Mode().IsRegular() || wasChecked {
 			continue
 		}
-		file, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err == nil {
-			err = file.Close()
-		}
-		if err != nil {
+		if err = privatefile.WritableFile(path); err != nil {
 			c.failConfig("%w; give the file to the user that runs ration, with mode 0600", err)
 		}
 		if c.checked == nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/metrics"
+	"github.com/ration-dev/ration/quota/privatefile"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
@@ -58,10 +58,7 @@ func (s *Setup) Open(table *costs.Table, create bool) (*client.Client, error) {
 // checkEmptyFile returns a *client.ConfigError if the file of a ledger without
 // tables exists, and this user may not write it: no call could create them.
 func checkEmptyFile(name string) error {
-	file, err := os.OpenFile(strings.TrimPrefix(name, "sqlite:"), os.O_RDWR, 0)
-	if err == nil {
-		err = file.Close()
-	}
+	err := privatefile.WritableFile(strings.TrimPrefix(name, "sqlite:"))
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

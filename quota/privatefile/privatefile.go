@@ -182,6 +182,16 @@ func Writable(folder string) error {
 	return fmt.Errorf("nothing can be written in %s: %w", folder, err)
 }
 
+// WritableFile returns an error that says why this user may not write a file
+// that exists, or nil. It neither reads nor writes it.
+func WritableFile(path string) error {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
 // Makeable returns an error that says why a path that does not exist cannot be
 // created, or nil: the nearest folder above it that exists is not writable.
 func Makeable(path string) error {
