@@ -55,8 +55,8 @@ func TestMalformedDurationsAreRejected(t *testing.T) {
 	}
 }
 
-// TestNegativeDurationIsNamed: a duration that has only a minus too many is not
-// called malformed.
+// TestNegativeDurationIsNamed: the error of a duration with a minus in front
+// says that it is negative.
 func TestNegativeDurationIsNamed(t *testing.T) {
 	for text, want := range map[string]string{"-1h": `"-1h" is negative, and not a duration; `, "-1d12h": `"-1d12h" is negative, and not a duration; `,
 		"-5": `"-5" is negative, and not a duration; `, "-x": `"-x" is not a duration; `, "x": `"x" is not a duration; `} {
