@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ration-dev/ration/quota"
 )
@@ -49,7 +50,8 @@ func (l *Ledger) settle(receipt quota.Receipt, units, calls quota.Units, forward
 // err was returned: it is down, busy, silent or misconfigured, or the caller
 // did not wait.
 func mayLack(err error) bool {
-	return err != nil && !errors.Is(err, quota.ErrBadCall) && !errors.Is(err, quota.ErrLedgerClosed)
+	is := func(kind error) bool { return errors.Is(err, kind) }
+	return slices.ContainsFunc([]error{quota.ErrLedgerDown, quota.ErrLedgerBusy, quota.ErrLedgerConfig, quota.ErrInDoubt, context.Canceled, context.DeadlineExceeded}, is)
 }
 
 // owe makes the next call restore the log, since the journal knows what the
