@@ -176,7 +176,9 @@ func TestTickAndNextAgree(t *testing.T) {
 	field := func(low, high int) *rapid.Generator[string] {
 		n := rapid.IntRange(low, high)
 		return rapid.OneOf(rapid.Just("*"), rapid.Custom(func(t *rapid.T) string { return fmt.Sprint(n.Draw(t, "n")) }),
-			rapid.Custom(func(t *rapid.T) string { return fmt.Sprintf("*/%d", rapid.IntRange(1, min(30, high-low+1)).Draw(t, "step")) }),
+			rapid.Custom(func(t *rapid.T) string {
+				return fmt.Sprintf("*/%d", rapid.IntRange(1, min(30, high-low+1)).Draw(t, "step"))
+			}),
 			rapid.Custom(func(t *rapid.T) string {
 				from := n.Draw(t, "from")
 				return fmt.Sprintf("%d-%d,%d", from, rapid.IntRange(from, high).Draw(t, "to"), n.Draw(t, "also"))
