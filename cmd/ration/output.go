@@ -11,6 +11,16 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 )
 
+// writeJSON prints a document, with the state of the ledger as its last key.
+func (a *app) writeJSON(document any) error {
+	text, err := a.setup().LedgerState().AddTo(document)
+	if err != nil {
+		return err
+	}
+	_, err = a.stdout.Write(append(text, '\n'))
+	return err
+}
+
 // width returns how many columns a line on stdout may have: COLUMNS if it
 // is set, else the width of the terminal. 0 means no limit: stdout is not
 // a terminal.

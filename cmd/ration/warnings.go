@@ -11,16 +11,6 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// writeJSON prints a document, with the state of the ledger as its last key.
-func (a *app) writeJSON(document any) error {
-	text, err := a.setup().LedgerState().AddTo(document)
-	if err != nil {
-		return err
-	}
-	_, err = a.stdout.Write(append(text, '\n'))
-	return err
-}
-
 // reportOutage reports an outage once a call was granted without the ledger,
 // and its end. The error that ends the command reports an outage without
 // such a call.

@@ -1,5 +1,6 @@
-// Package entries selects what the log command and the gateway's log show: the
-// entries of a ledger, their totals, or the days of the history.
+// Package entries selects what commands and the gateway show of the past: the
+// entries of a ledger, their totals and the days of the history for log, and
+// the videos of the catalogue for search.
 package entries
 
 import (
