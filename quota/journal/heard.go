@@ -112,7 +112,8 @@ func (l *Ledger) holds(ctx context.Context, known quota.Receipt) (bool, error) {
 	return false, nil
 }
 
-// said is what a refusal said when so many calls of the host had been settled.
+// said is what a refusal said, and the number of settled calls in the journal
+// then.
 type said struct {
 	hearing
 	settles uint64

@@ -14,11 +14,12 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// The processes of a host may have different budgets: other costs.yaml, or
-// other limits of one name. What is heard of a budget is kept under its name
-// and what tells it from others of that name. A process restores what was heard
-// of its own budgets, and the file HASH.stated says which these were, so that a
-// process with others restores the log once more before it is granted anything.
+// The processes of a host may have different budgets, if they use different
+// costs.yaml. A hearing is kept under the name of its budget and a checksum of
+// what distinguishes it from another budget with that name. A restoration
+// states only the hearings of the budgets of its own process. The file
+// HASH.stated lists these, so that a process with others restores the log once
+// more before it is granted anything.
 
 // statement is the content of that file.
 type statement struct {
