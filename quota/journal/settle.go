@@ -41,7 +41,7 @@ func (l *Ledger) settle(receipt quota.Receipt, units, calls quota.Units, forward
 	err := forward()
 	mayRaise := mayLack(err) && receipt.Key == "" && units > 0
 	if mayRaise && a.grant(receipt.ID) != nil && a.owe() == nil { // what it cost more comes with what is restored
-		return fmt.Errorf("%w; this host keeps what the call cost, and the next call records it", err)
+		return fmt.Errorf("%w; the journal of this host keeps what the call cost", err)
 	}
 	return err
 }
