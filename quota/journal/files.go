@@ -53,6 +53,7 @@ type files struct {
 
 	others     time.Duration // the horizon that HASH.keep held in lookedHour
 	lookedHour int64
+	keptHour   atomic.Int64 // when HASH.keep was last written, if it had to be
 }
 
 const (

@@ -287,6 +287,7 @@ func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 			}
 		}
 		host := l.now() // before the decision: by a slow answer, calls of an outage would be stamped too early
+		a.files.stayInUse(host)
 		answers, err := core(ctx, &own)
 		if errors.Is(err, quota.ErrInDoubt) && batch.Key == "" {
 			l.writeDoubts(a, batch)

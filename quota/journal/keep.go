@@ -56,6 +56,17 @@ func (f *files) readKeep() (horizon time.Duration, asked time.Time) {
 	return horizon.Truncate(time.Microsecond), asked
 }
 
+// stayInUse writes HASH.keep once an hour. A process whose calls are all
+// refused opens no file, and its windows are in use all the same.
+func (f *files) stayInUse(now time.Time) {
+	if f.dir == "" || f.hourOf(now) == f.keptHour.Load() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.writeKeep()
+}
+
 // writeKeep writes the horizon of this process unless another has a longer one.
 // It is best effort: if two processes write at once, the other one writes again
 // an hour later. The caller holds f.mu.
@@ -63,6 +74,7 @@ func (f *files) writeKeep() {
 	now := f.now()
 	horizon, asked := f.readKeep()
 	f.others, f.lookedHour = horizon, f.hourOf(now)
+	f.keptHour.Store(f.lookedHour)
 	isKnown := horizon == f.horizon && f.hourOf(asked) == f.hourOf(now)
 	if f.horizon < horizon || isKnown {
 		return

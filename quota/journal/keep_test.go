@@ -137,6 +137,37 @@ func TestWindowsOutOfUseKeepTheJournal(t *testing.T) {
 	}
 }
 
+// TestRefusedWindowsAreNotInUse: while each call of a process is refused, it
+// writes no record, and what its windows need is kept all the same.
+func TestRefusedWindowsAreNotInUse(t *testing.T) {
+	k := newKeeper(t)
+	month := ofAMonth
+	month.Window = quota.Sliding(30 * 24 * time.Hour)
+	short, long := k.process(ofADay), k.process(month)
+	for day := range 50 {
+		n, err := calls(short, 30)
+		must(t, err)
+		refused, _ := calls(long, 1)
+		if n != 30 || refused != 0 && day > 20 {
+			t.Fatalf("day %d: %d calls by one file and %d by the other; want 30, and from day 20 on none", day, n, refused)
+		}
+		k.Add(24 * time.Hour)
+	}
+	k.forget()
+	_, err := calls(k.process(ofADay), 1)
+	must(t, err)
+	var held quota.Units
+	for e, err := range k.inner.Entries(t.Context(), quota.Query{Account: account, Since: k.Now().Add(-29 * 24 * time.Hour)}) {
+		must(t, err)
+		if e.Kind != quota.EntryNote {
+			held += e.Units
+		}
+	}
+	if held != 29*30+1 {
+		t.Errorf("the ledger holds %d units of 29 days; want 30 a day and 1", held)
+	}
+}
+
 // TestOwedCallsArePruned: what was sent while the ledger was down is charged,
 // although the host's clock jumped ahead by days meanwhile.
 func TestOwedCallsArePruned(t *testing.T) {
