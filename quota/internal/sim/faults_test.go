@@ -65,7 +65,7 @@ func (w *world) settleDown() {
 	for range 2 {
 		for _, h := range w.hosts {
 			time.Sleep(2 * time.Minute)
-			p := w.start(h, 0, 100)
+			p := w.start(h, 0, w.file(h), 100)
 			_, err := p.guard.Spend(context.Background(), quota.Call{Account: account, Method: "list", Units: 1})
 			w.event("host %d returns: %v", h.number, err == nil)
 			_ = p.ledger.Close()

@@ -17,13 +17,15 @@ func (s *sending) knownSince(t time.Time) {
 	}
 }
 
-// restore notes a grant to a host, which asked at begin: before that it has
-// restored its own sendings, and what it has heard of each budget.
-func (s *sending) restore(host int, begin, granted time.Time) {
-	own := s.host == host && s.decided.Before(begin)
+// restore notes a grant to a process, which asked at begin: before that it has
+// restored the sendings of its host, and what that has heard of each budget of
+// the process.
+func (s *sending) restore(p *process, begin, granted time.Time) {
+	isOwn := s.host == p.host.number && s.decided.Before(begin)
 	for i := range s.counts {
 		k := &s.counts[i]
-		if k.since.Equal(never) && !k.lost.After(begin) && (own || k.memory&(1<<host) != 0) {
+		hasHeard := p.limits[i] > 0 && k.memory&(1<<p.host.number) != 0
+		if k.since.Equal(never) && !k.lost.After(begin) && (isOwn || hasHeard) {
 			k.since = granted
 		}
 	}

@@ -86,10 +86,10 @@ func (w *world) grant(p *process, method string, units quota.Units, r quota.Rece
 		return s
 	}
 	for _, x := range w.grants {
-		x.restore(p.host.number, begin, s.decided)
+		x.restore(p, begin, s.decided)
 	}
 	for i := range budgets {
-		if isTold && covers(&budgets[i], method) && s.decided.After(p.host.told[i]) {
+		if isTold && p.limits[i] > 0 && covers(&budgets[i], method) && s.decided.After(p.host.told[i]) {
 			p.host.told[i] = s.decided
 		}
 	}

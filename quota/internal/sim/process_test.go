@@ -20,6 +20,7 @@ type host struct {
 	number int
 	dir    string
 	ahead  time.Duration // of its clock
+	usual  time.Time     // when it last used the usual file
 
 	// told is when the newest grant was decided, of those it has journaled with
 	// what each budget then held.
@@ -33,7 +34,7 @@ type process struct {
 	host    *host
 	number  int
 	killAt  time.Time
-	limits  map[string]quota.Units
+	limits  limits
 	remote  *remote
 	ledger  *journal.Ledger
 	guard   *quota.Guard
@@ -42,21 +43,22 @@ type process struct {
 
 func (p *process) isDead() bool { return !p.killAt.IsZero() && !time.Now().Before(p.killAt) }
 
-// start starts a process whose budgets have a part of the limits: in some
-// worlds, as two files configure them.
-func (w *world) start(h *host, lifetime time.Duration, part quota.Units) *process {
+// start starts a process with the budgets of a file and a part of their limits:
+// in some worlds, as two files configure them.
+func (w *world) start(h *host, lifetime time.Duration, file []int, part quota.Units) *process {
 	w.processes++
-	p := &process{w: w, host: h, number: w.processes, limits: map[string]quota.Units{}}
+	p := &process{w: w, host: h, number: w.processes}
 	if lifetime > 0 {
 		p.killAt = time.Now().Add(lifetime)
 	}
-	own := make([]quota.Budget, len(budgets))
-	for i, b := range budgets {
-		b.Limit = b.Limit * part / 100
+	var own []quota.Budget
+	for _, i := range file {
+		b := budgets[i]
+		b.Limit = max(1, b.Limit*part/100)
 		if w.twoFiles() {
-			b.Config = quota.Config{Name: fmt.Sprintf("%d%%", part), Changed: w.began}
+			b.Config = quota.Config{Name: fmt.Sprintf("%v %d%%", file, part), Changed: w.began}
 		}
-		own[i], p.limits[b.Name] = b, b.Limit
+		own, p.limits[i] = append(own, b), b.Limit
 	}
 	p.remote = newRemote(w.server, w.seed, uint64(p.number), p.isDead)
 	p.ledger = journal.New(p.remote, h.dir, &journal.Options{
@@ -173,8 +175,8 @@ func (p *process) checkWait(err error) error {
 	if !ok || refused.Reason == quota.ReasonCooldown {
 		return err
 	}
-	for _, b := range budgets {
-		if b.Name == refused.Budget && refused.RetryAfter > b.Window.Horizon()+quota.MaxStepBack {
+	for i, b := range budgets {
+		if p.limits[i] > 0 && b.Name == refused.Budget && refused.RetryAfter > b.Window.Horizon()+quota.MaxStepBack {
 			p.w.fail("I5: process %d must wait %v for %s", p.number, refused.RetryAfter, b.Name)
 		}
 	}

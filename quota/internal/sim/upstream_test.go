@@ -27,7 +27,7 @@ type sending struct {
 	method    string
 	price     quota.Units
 	real      quota.Units // by the upstream's own table
-	limits    map[string]quota.Units
+	limits    limits      // of its process
 	receipt   quota.Receipt
 	allowance bool // granted by the journal
 	decided   time.Time
@@ -125,7 +125,11 @@ func (u *upstream) check(d *sending) {
 	w := u.w
 	for i := range budgets {
 		b := &budgets[i]
-		if amount(b, d) == 0 {
+		isLimited := d.limits[i] > 0
+		if d.allowance {
+			isLimited = i == 0
+		}
+		if amount(b, d) == 0 || !isLimited {
 			continue
 		}
 		sum := quota.Units(0)
@@ -142,12 +146,9 @@ func (u *upstream) check(d *sending) {
 			within = append(within, x)
 			sum += amount(b, x)
 		}
-		limit := u.limit(b, d)
+		limit := u.limit(i, d)
 		if d.allowance {
 			limit = allowance
-			if b.Name != "day" {
-				continue
-			}
 		}
 		if over := sum - limit; over > 0 && !d.allowance && over <= u.forked(b, d) {
 			w.event("  of one history and another: %d over", over)
@@ -173,12 +174,12 @@ func (u *upstream) check(d *sending) {
 // limit returns the limit of a budget that held for a grant: another file's, if
 // that is lower, was asked in the last day, and the ledger has forgotten
 // nothing since.
-func (u *upstream) limit(b *quota.Budget, d *sending) quota.Units {
-	limit := d.limits[b.Name]
+func (u *upstream) limit(budget int, d *sending) quota.Units {
+	limit := d.limits[budget]
 	for _, x := range u.all {
-		isAsked := u.w.twoFiles() && covers(b, x.method) && !x.allowance && x.decided.After(u.w.forgot)
+		isAsked := u.w.twoFiles() && x.limits[budget] > 0 && covers(&budgets[budget], x.method) && !x.allowance && x.decided.After(u.w.forgot)
 		if isAsked && x.decided.Before(d.decided) && d.decided.Sub(x.decided) < quota.LimitHold-2*u.w.wobble {
-			limit = min(limit, x.limits[b.Name])
+			limit = min(limit, x.limits[budget])
 		}
 	}
 	return limit

@@ -55,7 +55,19 @@ var budgets = [...]quota.Budget{
 	{Account: account, Name: "day", Limit: 500, Window: quota.Sliding(24 * time.Hour)},
 	{Account: account, Name: "calendar", Limit: 450, Window: quota.Daily(pacific)},
 	{Account: account, Name: "burst", Limit: 4, Window: quota.Sliding(10 * time.Minute), Measure: quota.Calls, Methods: []string{"search"}},
+	{Account: account, Name: "burst", Limit: 6, Window: quota.Sliding(40 * time.Minute), Measure: quota.Calls, Methods: []string{"search"}},
+	{Account: account, Name: "hour", Limit: 150, Window: quota.Sliding(time.Hour)},
 }
+
+// limits are those of a file, by budget: 0 of one that it does not have.
+type limits [len(budgets)]quota.Units
+
+// A file is the budgets of a costs.yaml: most worlds have the first alone.
+var (
+	usual     = []int{0, 1, 2}
+	short     = []int{3, 4} // no window of a day
+	different = []int{0, 3} // one in common, one that has the name of another
+)
 
 // world is one simulation.
 type world struct {
@@ -154,6 +166,20 @@ func isHasty(seed uint64) bool { return seed%10 == 9 }
 // its own alone.
 func (w *world) twoFiles() bool { return w.seed%3 == 1 }
 
+// file draws the budgets of a process. In some worlds there are two files that
+// have different ones. Each host knows the longest windows, since it uses the
+// first file each day.
+func (w *world) file(h *host) []int {
+	if w.seed%7 != 5 || time.Since(h.usual) > 12*time.Hour || w.rng.IntN(2) == 0 {
+		h.usual = time.Now()
+		return usual
+	}
+	if w.seed%2 == 0 {
+		return short
+	}
+	return different
+}
+
 func (w *world) clock(t time.Time) string {
 	if t.Equal(never) {
 		return "never"
@@ -196,8 +222,8 @@ func (w *world) run() {
 		if w.rng.IntN(8) == 0 {
 			part = 25
 		}
-		p := w.start(h, lifetime, part)
-		w.event("process %d starts on host %d with %d%% of the limits", p.number, h.number, part)
+		p := w.start(h, lifetime, w.file(h), part)
+		w.event("process %d starts on host %d with %d%% of the limits: %v", p.number, h.number, part, p.limits)
 		running.Go(func() { p.run(uint64(p.number)) })
 	}
 	running.Wait()
