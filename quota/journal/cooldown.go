@@ -44,6 +44,21 @@ func (l *Ledger) ClearCooldown(ctx context.Context, account, budget string) erro
 	return nil
 }
 
+// restoreCooldowns sets the cooldowns that the ledger lacks. If it has
+// forgotten, those are all.
+func (l *Ledger) restoreCooldowns(ctx context.Context, rest *others, forgotten bool) error {
+	lacking := rest.owed
+	if forgotten {
+		lacking = rest.cooldowns
+	}
+	for _, c := range lacking {
+		if err := l.Ledger.SetCooldown(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // noteCooldowns writes the cooldowns that the refusals of a batch name, and the
 // end of those that its grants show to be over.
 func (l *Ledger) noteCooldowns(a *account, batch *quota.Batch, answers []quota.Answer) {

@@ -275,9 +275,10 @@ func (l *Ledger) restoreOnce(ctx context.Context, a *account, lost bool, skew in
 // others are what is restored besides the log of an account.
 type others struct {
 	keyed     []*quota.Restoration
-	cooldowns []quota.Cooldown
-	granted   map[uint64]int // state.granted at that time
-	raised    int            // state.raised at that time
+	owed      []quota.Cooldown // that the ledger does not have
+	cooldowns []quota.Cooldown // to set if it has forgotten
+	granted   map[uint64]int   // state.granted at that time
+	raised    int              // state.raised at that time
 }
 
 // collect returns what the journal knows of an account. The caller holds the
@@ -299,7 +300,7 @@ func (l *Ledger) collect(a *account, lost bool, skew int64, report *RestoredErro
 		r.Lives = stays.lives(client)
 		r.Gaps = slices.Clone(s.gaps)
 		rest.granted, rest.raised = maps.Clone(s.granted), s.raised
-		rest.cooldowns = s.cooldownsToSet(a.name, lost, l.now().UnixMicro()-s.skew)
+		rest.owed, rest.cooldowns = s.cooldownsToSet(a.name, l.now().UnixMicro()-s.skew)
 		for _, key := range s.keys() {
 			rest.keyed = append(rest.keyed, &quota.Restoration{Account: a.name, Key: key, Clock: r.Clock, Entries: s.entries(key, skew)})
 		}
@@ -330,12 +331,7 @@ func (l *Ledger) restoreLogs(ctx context.Context, r *quota.Restoration, rest oth
 			return err
 		}
 	}
-	for _, c := range rest.cooldowns {
-		if err := l.Ledger.SetCooldown(ctx, c); err != nil {
-			return err
-		}
-	}
-	return nil
+	return l.restoreCooldowns(ctx, &rest, r.Lost || report.Forgotten != nil)
 }
 
 // restored counts and reports a restoration that changed the ledger.

@@ -189,6 +189,36 @@ func TestCooldownIsForgottenByTheLedger(t *testing.T) {
 	}
 }
 
+// TestCooldownIsForgottenInAnOutage: a ledger that came back empty, and was
+// restored because calls had been granted meanwhile, lacked its cooldowns.
+func TestCooldownIsForgottenInAnOutage(t *testing.T) {
+	server := redistest.Start(t)
+	ours := redisHost(t, server)
+	process := func() *quota.Guard {
+		l := journal.New(ours.open(), ours.dir, &journal.Options{Budgets: patientBudgets(), Allow: func(quota.Call) quota.Units { return 50 }})
+		t.Cleanup(func() { _ = l.Close() })
+		g, err := quota.NewGuard(l, patientBudgets(), nil)
+		must(t, err)
+		return g
+	}
+	spend := func(g *quota.Guard, method string) error {
+		_, err := g.Spend(t.Context(), quota.Call{Account: account, Method: method, Units: 1})
+		return err
+	}
+	g := process()
+	must(t, spend(g, "search"))
+	must(t, g.Cool(t.Context(), quota.Cooldown{Account: account, Budget: "searches", For: time.Hour, Reason: "maintenance"}))
+	server.Stop()
+	must(t, spend(g, "list"))
+	server.Restart(t)
+	g = process()
+	must(t, spend(g, "list"))
+	err := spend(g, "search")
+	if refused, ok := errors.AsType[*quota.RefusedError](err); !ok || refused.Reason != quota.ReasonCooldown {
+		t.Errorf("%v; want the cooldown", err)
+	}
+}
+
 // TestArrivalIsRememberedWhileDown: a host that met an account on its way
 // to this ledger may not hear that it is there, and uses its allowance when
 // the ledger is down. One that has left is not sent to while its old ledger

@@ -280,21 +280,26 @@ func (s *state) prune(now int64) {
 	s.gaps = slices.DeleteFunc(s.gaps, func(g quota.Gap) bool { return g.To.UnixMicro() < oldest })
 }
 
-// cooldownsToSet returns the cooldowns that the ledger does not have: if it has
-// forgotten, all that hold, except those that close an account which has moved,
-// as another host may have opened that since, and those that a clock ahead has
-// set.
-func (s *state) cooldownsToSet(account string, forgotten bool, now int64) (lacking []quota.Cooldown) {
+// cooldownsToSet returns the cooldowns that the ledger does not have, and those
+// to set if it has forgotten: all that hold, except those that close an account
+// which has moved, as another host may have opened that since, and those that a
+// clock ahead has set.
+func (s *state) cooldownsToSet(account string, now int64) (owed, forgotten []quota.Cooldown) {
 	for budget, c := range s.cooldowns {
+		if c.until <= now {
+			continue
+		}
 		set := quota.Cooldown{Account: account, Budget: budget, Until: decide.Time(c.until), Reason: c.reason}
 		_, moved := set.Move()
 		wasAhead := c.hour > now/segment.Microseconds()+1
-		isForgotten := forgotten && !moved && !wasAhead
-		if c.until > now && (c.owed || isForgotten) {
-			lacking = append(lacking, set)
+		if c.owed {
+			owed = append(owed, set)
+		}
+		if c.owed || !moved && !wasAhead {
+			forgotten = append(forgotten, set)
 		}
 	}
-	return lacking
+	return owed, forgotten
 }
 
 // allowed returns the units granted within the allowance in the trailing
