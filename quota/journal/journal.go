@@ -177,6 +177,9 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 		return nil, fmt.Errorf("%w by this process; open it again", quota.ErrLedgerClosed)
 	}
 	a := l.account(batch.Account)
+	if err := l.restoreMissing(ctx, a, batch.Key); err != nil {
+		return nil, err
+	}
 	for again := false; ; again = true {
 		answers, err := l.spend(ctx, a, batch)
 		if !isDown(err) {
