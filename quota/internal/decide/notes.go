@@ -155,3 +155,9 @@ func noteSeq(h *quota.Heard, n int) uint64 {
 	fmt.Fprintf(sum, "%x %s", h.Epoch, h.Budget)
 	return uint64(sum.Sum32() + uint32(n))
 }
+
+// isNoteOf reports whether an id is that of a note of a statement.
+func isNoteOf(h *quota.Heard, id quota.ID) bool {
+	n := uint32(id.Seq) - uint32(noteSeq(h, 0))
+	return id.Client == h.Client && quota.Units(n) <= h.Used/quota.MaxUnits
+}

@@ -153,15 +153,19 @@ func (o *Restorer) givesUp(e *quota.Entry) bool {
 	return !e.At.After(o.accepted) && !e.AcceptsLoss()
 }
 
-// removeNotes removes the notes of earlier restorations.
+// removeNotes removes the notes of earlier restorations of this log. Those of
+// one that it is a copy of stay, since nothing says what they stood for.
 func (o *Restorer) removeNotes(more []quota.Heard) {
-	clients := map[uint64]bool{}
+	clients := map[uint64][]*quota.Heard{}
 	for _, heard := range [][]quota.Heard{o.Heard, more} {
 		for i := range heard {
-			clients[heard[i].Client] = true
+			h := &heard[i]
+			clients[h.Client] = append(clients[h.Client], h)
 		}
 	}
-	o.Entries = slices.DeleteFunc(slices.Clone(o.Entries), func(e quota.Entry) bool { return clients[e.ID.Client] })
+	o.Entries = slices.DeleteFunc(slices.Clone(o.Entries), func(e quota.Entry) bool {
+		return slices.ContainsFunc(clients[e.ID.Client], func(h *quota.Heard) bool { return isNoteOf(h, e.ID) })
+	})
 }
 
 // shortID is what every ledger keeps of an id.
