@@ -1,10 +1,10 @@
 package journal
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/ration-dev/ration/quota/privatefile"
@@ -37,40 +37,49 @@ func (l *Ledger) Restamp(ctx context.Context, account, key string) (changed int,
 // from the same file, the stamps of the last microseconds until r.at, in its
 // order.
 func (s *state) restamp(r *record) {
-	var ahead []*record
-	for _, g := range s.grants {
-		if g.hour != r.hour {
-			continue
+	moved := map[int64]int64{}
+	s.eachTime(r.hour, func(at int64) int64 {
+		if at > r.at {
+			moved[at] = 0
 		}
-		g.back = min(g.back, r.at)
-		if g.at > r.at {
-			ahead = append(ahead, &g.record)
-		}
-	}
-	slices.SortFunc(ahead, func(a, b *record) int {
-		return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(a.id.Client, b.id.Client), cmp.Compare(a.id.Seq, b.id.Seq))
+		return at
 	})
-	for i, g := range ahead {
-		g.at = r.at - int64(i)
+	for i, at := range slices.Sorted(maps.Keys(moved)) {
+		moved[at] = r.at - int64(len(moved)-1-i)
+	}
+	s.eachTime(r.hour, func(at int64) int64 {
+		if to, isAhead := moved[at]; isAhead {
+			return to
+		}
+		return at
+	})
+	s.newest = min(s.newest, r.at)
+}
+
+// eachTime replaces each time that was read from the file of an hour.
+func (s *state) eachTime(hour int64, f func(int64) int64) {
+	for _, g := range s.grants {
+		if g.hour == hour {
+			g.at, g.back = f(g.at), f(g.back)
+		}
 	}
 	for id, d := range s.doubts {
-		if d.hour == r.hour {
-			d.at = min(d.at, r.at)
+		if d.hour == hour {
+			d.at = f(d.at)
 			s.doubts[id] = d
 		}
 	}
 	for of, h := range s.heard {
-		if h.hour == r.hour {
-			h.at = min(h.at, r.at)
+		if h.hour == hour {
+			h.at = f(h.at)
 			s.heard[of] = h
 		}
 	}
 	for i := range s.visits {
-		if v := &s.visits[i]; v.hour == r.hour {
-			v.at = min(v.at, r.at)
+		if v := &s.visits[i]; v.hour == hour {
+			v.at = f(v.at)
 		}
 	}
-	s.newest = min(s.newest, r.at)
 }
 
 // appendAhead appends a record to the file of the present hour, to those of

@@ -138,6 +138,40 @@ func TestLossAfterARestamp(t *testing.T) {
 	}
 }
 
+// TestLossWhileAClockIsAhead: a host notes what another had spent, while the
+// clock is ahead. When that is corrected and a third host restores the log, the
+// note stays, and there is one, whether the log is restamped or not.
+func TestLossWhileAClockIsAhead(t *testing.T) {
+	for _, ahead := range []time.Duration{4 * time.Minute, 2 * time.Hour} {
+		for _, isRestamped := range []bool{false, true} {
+			w := newWrongClock(t)
+			here, ledger := w.process("here")
+			there, other := w.process("there")
+			third, last := w.process("third")
+			granted := w.spend(third, 5)
+			w.Add(ahead)
+			granted += w.spend(there, 30) + w.spend(here, 10)
+			w.lose(ledger, other, last)
+			here, ledger = w.process("here")
+			granted += w.spend(here, 1)
+			w.Add(-ahead)
+			if isRestamped {
+				_, err := here.Restamp(t.Context(), account)
+				must(t, err)
+			}
+			granted += w.spend(here, 7)
+			third, last = w.process("third")
+			granted += w.spend(third, 1)
+			used := w.used(third)
+			if most := quota.Units(granted + 1); granted != 54 || used < quota.Units(granted) || used > most {
+				t.Errorf("%s ahead, restamped %t: %d used after %d calls of 54; want %d at most", ahead, isRestamped, used, granted, most)
+			}
+			must(t, ledger.Close())
+			must(t, last.Close())
+		}
+	}
+}
+
 // TestRestampInALaterHour: the clock of a ledger that hosts share was ahead,
 // and what a host was granted then is in the journal of an earlier hour than
 // the restamp. What others have spent since is noted after a loss.

@@ -161,3 +161,28 @@ func isNoteOf(h *quota.Heard, id quota.ID) bool {
 	n := uint32(id.Seq) - uint32(noteSeq(h, 0))
 	return id.Client == h.Client && quota.Units(n) <= h.Used/quota.MaxUnits
 }
+
+// followNotes gives the statements that a clock ahead has stamped the times of
+// their notes, which the log may have restamped since. It drops those without
+// a note.
+func (o *Restorer) followNotes() {
+	latest := o.Now.Add(quota.MaxStepBack)
+	o.Heard = slices.Clone(o.Heard)
+	o.Heard = slices.DeleteFunc(o.Heard, func(h quota.Heard) bool { return h.At.After(latest) && o.noteOf(&h) == nil })
+	for i := range o.Heard {
+		if h := &o.Heard[i]; h.At.After(latest) {
+			at := o.noteOf(h).At
+			h.At, h.Since = at, h.Since.Add(at.Sub(h.At))
+		}
+	}
+}
+
+// noteOf returns the newest note of a statement, or nil.
+func (o *Restorer) noteOf(h *quota.Heard) *quota.Entry {
+	for i := len(o.Entries) - 1; i >= 0; i-- {
+		if isNoteOf(h, o.Entries[i].ID) {
+			return &o.Entries[i]
+		}
+	}
+	return nil
+}

@@ -39,6 +39,7 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	var done quota.Restored
 	o.began = o.Epoch
 	r = o.toPresent(r)
+	o.followNotes()
 	o.removeNotes(r.Heard)
 	o.findAccepted(o.Entries, r.Entries)
 	done.Forgotten = o.forgotten(r)
@@ -336,7 +337,7 @@ func (o *Restorer) mergeHeard(more []quota.Heard) {
 	var merged []statement
 	places := map[subject]int{}
 	for _, h := range slices.Concat(o.Heard, more) {
-		if h.At.Before(o.Oldest) || h.At.After(o.Now.Add(quota.MaxStepBack)) || !h.At.After(o.accepted) {
+		if h.At.Before(o.Oldest) || !h.At.After(o.accepted) {
 			continue
 		}
 		of := subject{h.Client, h.Epoch, h.Budget}
