@@ -100,6 +100,9 @@ func (a *app) ledgerCopy(ctx context.Context, from, to string, f *copyFlags) err
 	if err != nil {
 		return err
 	}
+	if err := old.CheckMissing(ctx, names); err != nil {
+		return err
+	}
 	report := &copyReport{From: c.FromName, To: c.ToName, DryRun: f.dryRun, Accounts: []*ledgercopy.Report{}}
 	for _, name := range names {
 		planned, err := c.Plan(ctx, name)

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
@@ -37,6 +38,18 @@ func (c *Client) Missing(ctx context.Context) (all []*MissingError, err error) {
 		}
 	}
 	return all, nil
+}
+
+// CheckMissing returns a *ConfigError if the ledger of one of the accounts has
+// forgotten what this host was granted. A copy of it would lack that.
+func (c *Client) CheckMissing(ctx context.Context, accounts []string) error {
+	missing, err := c.Missing(ctx)
+	for _, m := range missing {
+		if slices.Contains(accounts, m.Account) {
+			return &ConfigError{Err: fmt.Errorf("%w; make one on each host, as by ration run, and copy the ledger then", m)}
+		}
+	}
+	return err
 }
 
 // Missing is Client.Missing for a ledger that does not exist.

@@ -219,6 +219,32 @@ func TestCooldownIsForgottenInAnOutage(t *testing.T) {
 	}
 }
 
+// TestLedgerThatWasLeftForgets: an account has moved to another ledger, and the
+// one that it left forgets that. A host that knows of it closes the account
+// again, unless it was granted a call since.
+func TestLedgerThatWasLeftForgets(t *testing.T) {
+	for _, isReopened := range []bool{false, true} {
+		server := redistest.Start(t)
+		ours, theirs := redisHost(t, server), redisHost(t, server)
+		spend := func() error { _, err := calls(ours.process(), 1); return err }
+		must(t, spend())
+		move := quota.Move{Account: account, Ledger: "sqlite:/new.db", ID: "0123456789ab"}
+		must(t, theirs.process().Cool(t.Context(), move.Cooldown()))
+		if err := spend(); err == nil {
+			t.Fatal("granted")
+		}
+		if isReopened {
+			must(t, theirs.open().ClearCooldown(t.Context(), account, ""))
+			must(t, spend())
+		}
+		server.Do(t, "flushall")
+		err := spend()
+		if moved, ok := errors.AsType[*quota.MovedError](err); isReopened && err != nil || !isReopened && (!ok || moved.Ledger != move.Ledger) {
+			t.Errorf("opened again %t: %v", isReopened, err)
+		}
+	}
+}
+
 // TestArrivalIsRememberedWhileDown: a host that met an account on its way
 // to this ledger may not hear that it is there, and uses its allowance when
 // the ledger is down. One that has left is not sent to while its old ledger

@@ -117,6 +117,10 @@ type cooldown struct {
 	hour   int64 // when this host heard of it
 }
 
+// isMove reports whether a cooldown closes an account that has moved to
+// another ledger.
+func (c *cooldown) isMove() bool { return c.until >= quota.MoveUntil*1e6 }
+
 func newState() *state {
 	return &state{read: map[int64]int64{}, grants: map[quota.ID]*grant{}, doubts: map[quota.ID]record{}, heard: map[subject]hearing{}, cooldowns: map[string]cooldown{}, granted: map[uint64]int{}}
 }
@@ -155,9 +159,7 @@ func (s *state) apply(r *record) {
 		default:
 			s.grants[r.id] = &grant{record: *r, owed: r.kind == owed, down: r.kind == owed, repeated: have != nil && have.calls > 0}
 		}
-		if r.key == "" {
-			s.present = r.epoch
-		}
+		s.applyPresent(r)
 		s.newest = max(s.newest, r.at)
 		if r.kind == granted || r.skew != 0 {
 			s.skew = r.skew
@@ -196,6 +198,18 @@ func (s *state) apply(r *record) {
 		delete(s.cooldowns, r.method)
 	case stamped:
 		s.restamp(r)
+	}
+}
+
+// applyPresent keeps which life of the log a grant is of, and that the account
+// has not moved, or has been opened again.
+func (s *state) applyPresent(r *record) {
+	if r.key == "" {
+		s.present = r.epoch
+	}
+	account, isCall := s.cooldowns[""], r.kind == granted && r.entry == quota.EntryCall
+	if isCall && account.isMove() {
+		delete(s.cooldowns, "")
 	}
 }
 
@@ -281,21 +295,19 @@ func (s *state) prune(now int64) {
 }
 
 // cooldownsToSet returns the cooldowns that the ledger does not have, and those
-// to set if it has forgotten: all that hold, except those that close an account
-// which has moved, as another host may have opened that since, and those that a
-// clock ahead has set.
+// to set if it has forgotten: all that hold, except those that a clock ahead
+// has set. Among them is that of an account which has moved.
 func (s *state) cooldownsToSet(account string, now int64) (owed, forgotten []quota.Cooldown) {
 	for budget, c := range s.cooldowns {
 		if c.until <= now {
 			continue
 		}
 		set := quota.Cooldown{Account: account, Budget: budget, Until: decide.Time(c.until), Reason: c.reason}
-		_, moved := set.Move()
 		wasAhead := c.hour > now/segment.Microseconds()+1
 		if c.owed {
 			owed = append(owed, set)
 		}
-		if c.owed || !moved && !wasAhead {
+		if c.owed || !wasAhead {
 			forgotten = append(forgotten, set)
 		}
 	}
