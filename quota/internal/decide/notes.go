@@ -76,15 +76,20 @@ func (c *counting) missing(i int) quota.Units {
 			others = append(others, n)
 		}
 	}
+	if len(others) > 0 {
+		missing -= c.inNotes(i, others)
+	}
 	for n, noted := range c.noted {
 		e := &c.o.Entries[c.entries+n]
 		isCounted := isInWindow(h, e.At) && h.Coverage.Covers(e.Method, e.Caller)
 		if isCounted && c.lives.heldAll(noted, h) {
+			// What it counts instead may be later, if what the note stands for
+			// had left its window.
+			if counts := amount(h, e); missing > 0 && counts > 0 && h.Since.After(noted.Since) && e.At.Before(h.At) {
+				e.At = c.o.freeFrom(h.At.UnixMicro(), -1)
+			}
 			missing -= amount(h, e)
 		}
-	}
-	if len(others) > 0 {
-		missing -= c.inNotes(i, others)
 	}
 	return missing
 }

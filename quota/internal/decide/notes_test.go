@@ -1,6 +1,7 @@
 package decide_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +18,32 @@ func TestNoteOfACopiedLogIsRemoved(t *testing.T) {
 		o.Restore(&quota.Restoration{Entries: []quota.Entry{call(2, 2, time.Minute, 1)}, Heard: []quota.Heard{heard(1, 3, time.Hour, 611)}})
 		if units(o) != 612 || o.Entries[0] != copied {
 			t.Errorf("%d units, the first of %+v; want the copied note, and 12 more", units(o), o.Entries[0])
+		}
+	}
+}
+
+// TestNoteLeavesTooEarly: what a window held last can be later than what a note
+// of another budget stands for, although it is no more. The window does not
+// free it with the note.
+func TestNoteLeavesTooEarly(t *testing.T) {
+	searches := heard(1, 2, 6*time.Hour, 300)
+	searches.Budget, searches.Coverage = "search", quota.NewCoverage(quota.Coverage{Methods: []string{"search"}})
+	longer := heard(2, 2, time.Hour, 300)
+	longer.Since = searches.Since
+	for name, test := range map[string]struct {
+		later quota.Heard
+		ago   time.Duration // of the note
+	}{
+		"a window that began later":       {heard(2, 2, time.Hour, 300), time.Hour},
+		"one that begins with that":       {longer, 6 * time.Hour},
+		"one with what it held as a call": {heard(2, 2, time.Hour, 5), 6 * time.Hour},
+	} {
+		o := restorer(call(3, 1, 2*time.Hour, 5))
+		lives := []quota.Life{{Client: 3, Epoch: 2, Since: noon.Add(-2 * time.Hour)}}
+		o.Restore(&quota.Restoration{Heard: []quota.Heard{searches, test.later}, Lives: lives})
+		note := o.Entries[slices.IndexFunc(o.Entries, func(e quota.Entry) bool { return e.Kind == quota.EntryNote })]
+		if units(o) != 305 || note.Method != "search" || noon.Sub(note.At).Round(time.Second) != test.ago {
+			t.Errorf("%s: %+v; want one note of 300 for searches, %s ago", name, o.Entries, test.ago)
 		}
 	}
 }

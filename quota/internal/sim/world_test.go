@@ -57,6 +57,7 @@ var budgets = [...]quota.Budget{
 	{Account: account, Name: "burst", Limit: 4, Window: quota.Sliding(10 * time.Minute), Measure: quota.Calls, Methods: []string{"search"}},
 	{Account: account, Name: "burst", Limit: 6, Window: quota.Sliding(40 * time.Minute), Measure: quota.Calls, Methods: []string{"search"}},
 	{Account: account, Name: "hour", Limit: 150, Window: quota.Sliding(time.Hour)},
+	{Account: account, Name: "search", Limit: 300, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search"}},
 }
 
 // limits are those of a file, by budget: 0 of one that it does not have.
@@ -65,8 +66,9 @@ type limits [len(budgets)]quota.Units
 // A file is the budgets of a costs.yaml: most worlds have the first alone.
 var (
 	usual     = []int{0, 1, 2}
-	short     = []int{3, 4} // no window of a day
-	different = []int{0, 3} // one in common, one that has the name of another
+	nested    = []int{0, 1, 2, 5} // as costs.yaml has them
+	short     = []int{3, 4}       // no window of a day
+	different = []int{0, 3}       // one in common, one that has the name of another
 )
 
 // world is one simulation.
@@ -170,6 +172,9 @@ func (w *world) twoFiles() bool { return w.seed%3 == 1 }
 // have different ones. Each host knows the longest windows, since it uses the
 // first file each day.
 func (w *world) file(h *host) []int {
+	if w.seed%7 == 6 {
+		return nested
+	}
 	if w.seed%7 != 5 || time.Since(h.usual) > 12*time.Hour || w.rng.IntN(2) == 0 {
 		h.usual = time.Now()
 		return usual
