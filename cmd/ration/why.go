@@ -61,10 +61,12 @@ func (a *app) askWhy(ctx context.Context, e *why.Document) error {
 	}
 	err = a.withClient(table, false, func(c *client.Client) error { return e.Ask(ctx, c) })
 	if errors.Is(err, setup.ErrNoLedger) {
-		e.Now.Reason, err = new("there is no ledger at "+a.setup().LedgerName()), nil
+		e.SetReason("there is no ledger at " + a.setup().LedgerName())
+		return nil
 	}
 	if exit, _ := code(err); exit == exitLedger {
-		e.Now.Reason, err = new(err.Error()), nil
+		e.SetReason(err.Error())
+		return nil
 	}
 	return err
 }
@@ -87,12 +89,18 @@ func (a *app) whyText(e *why.Document) {
 		a.paragraph("  ", "%s", what)
 	}
 	fmt.Fprintln(a.stdout)
-	switch now := e.Now; {
-	case now.Granted == nil:
-		a.paragraph("now      ", "not known: %s", *now.Reason)
-	case *now.Granted:
+	title := "it would be refused: "
+	switch {
+	case e.Now.Granted == nil:
+		title = "not known: "
+	case *e.Now.Granted:
 		fmt.Fprintln(a.stdout, "now      it would be granted")
-	default:
-		a.paragraph("now      ", "it would be refused: %s", *now.Reason)
+	}
+	for i, reason := range e.Now.Reasons {
+		before := "now      "
+		if i > 0 {
+			before = "         "
+		}
+		a.paragraph(before, "%s%s", title, reason)
 	}
 }

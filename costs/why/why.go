@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/costs/client"
@@ -27,8 +26,9 @@ type Document struct {
 	Limit  *quota.Units `json:"limit_needed"`
 	Helped []string     `json:"would_have_helped"`
 	Now    struct {
-		Granted *bool   `json:"granted"` // null: not known
-		Reason  *string `json:"reason"`
+		Granted *bool    `json:"granted"` // null: not known
+		Reason  *string  `json:"reason"`  // the one that lasts longest
+		Reasons []string `json:"reasons"` // all of them
 	} `json:"now"`
 
 	Estimate bool `json:"-"` // Held is an upper bound
@@ -37,6 +37,7 @@ type Document struct {
 // New returns what follows from a refusal alone. refusal may be nil.
 func New(refusal *client.Refusal, at time.Time) *Document {
 	d := &Document{At: at.UTC(), Refusal: refusal, Attribution: usage.Attribution{}.NotNil(), Helped: []string{}}
+	d.Now.Reasons = []string{}
 	if refusal != nil {
 		d.set(usage.NewExplanation(refusal.RefusedError()))
 	}
@@ -52,7 +53,7 @@ func (d *Document) Ask(ctx context.Context, c *client.Client) error {
 	}
 	d.At = at.UTC()
 	if d.Refusal.Ledger != c.LedgerName() {
-		d.Now.Reason = new("it was another ledger, " + d.Refusal.Ledger)
+		d.SetReason("it was another ledger, " + d.Refusal.Ledger)
 		return nil
 	}
 	found, err := usage.Explain(ctx, c.Guard(), d.Refusal.RefusedError(), d.Refusal.At)
@@ -134,23 +135,33 @@ func (d *Document) probe(ctx context.Context, c *client.Client) error {
 	if call.Units == 0 {
 		priced, err := c.Table().Call(r.Account, r.Method)
 		if err != nil {
-			d.Now.Reason = new("costs.yaml has no price for " + r.Method)
+			d.SetReason("costs.yaml has no price for " + r.Method)
 			return nil
 		}
 		call.Units = priced.Units
 	}
 	refusals, err := c.Guard().ProbeAll(ctx, call)
-	var reasons []string
-	for _, refused := range refusals {
-		reasons = append(reasons, nowText(refused))
-	}
 	if errors.Is(err, quota.ErrNeverFits) {
-		reasons = []string{err.Error()}
+		d.SetReason(err.Error())
 	} else if err != nil {
 		return err
 	}
-	d.Now.Granted, d.Now.Reason = new(len(reasons) == 0), human.Optional(strings.Join(reasons, "; "))
+	var last time.Time
+	for _, refused := range refusals {
+		text := nowText(refused)
+		d.Now.Reasons = append(d.Now.Reasons, text)
+		if refused.RetryAt.After(last) {
+			last, d.Now.Reason = refused.RetryAt, &text
+		}
+	}
+	d.Now.Granted = new(len(d.Now.Reasons) == 0)
 	return nil
+}
+
+// SetReason sets the only reason why the call is not granted now, or why that
+// is not known.
+func (d *Document) SetReason(reason string) {
+	d.Now.Reason, d.Now.Reasons = &reason, []string{reason}
 }
 
 // nowText says what refuses a call, and until when at least.

@@ -101,9 +101,15 @@ func TestExplanationNamesAllThatRefuses(t *testing.T) {
 	if err := e.Ask(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	cooldown, budget, _ := strings.Cut(*e.Now.Reason, "; ")
-	if !strings.HasPrefix(cooldown, "account p is in cooldown until ") || !strings.HasPrefix(budget, "all has 1 of 10 units left, it needs 6: not before ") || strings.Contains(budget, ";") {
-		t.Errorf("%s; want both reasons, once each", *e.Now.Reason)
+	if len(e.Now.Reasons) != 2 {
+		t.Fatalf("%q; want both reasons, once each", e.Now.Reasons)
+	}
+	cooldown, budget := e.Now.Reasons[0], e.Now.Reasons[1]
+	if !strings.HasPrefix(cooldown, "account p is in cooldown until ") || !strings.HasPrefix(budget, "all has 1 of 10 units left, it needs 6: not before ") {
+		t.Errorf("%q; want the cooldown, and the budget", e.Now.Reasons)
+	}
+	if *e.Now.Reason != budget {
+		t.Errorf("%s; want the reason that lasts longest", *e.Now.Reason)
 	}
 }
 
