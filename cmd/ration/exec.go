@@ -78,7 +78,7 @@ func (a *app) exec(ctx context.Context, args []string, caller quota.Caller) erro
 		return err
 	}
 	defer c.Close()
-	d, err := a.setup().OpenPrivateDoor()
+	d, err := a.setup().OpenPrivateGateway()
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 // listenFlags are the flags of commands with a gateway for other programs.
 type listenFlags struct {
-	setup.DoorOptions
+	setup.GatewayOptions
 	optional bool // the address may be none
 	asked    bool // the address was given
 	grace    time.Duration

@@ -49,5 +49,5 @@ Once started, it exits only with 0.`,
 func (a *app) proxy(ctx context.Context, f *listenFlags) error {
 	o, stop := a.daemonOptions(f.grace)
 	defer stop()
-	return daemon.Proxy(ctx, o, &f.DoorOptions)
+	return daemon.Proxy(ctx, o, &f.GatewayOptions)
 }

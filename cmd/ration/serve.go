@@ -84,8 +84,8 @@ func (a *app) serve(ctx context.Context, cmd *cobra.Command, flags *serveFlags) 
 	flags.Search = a.searchDocument
 	flags.WhyStopped = whyStopped
 	if flags.listen.Address != noAddress {
-		flags.Door = &flags.listen.DoorOptions
-		flags.Door.Page = !flags.noPage
+		flags.Gateway = &flags.listen.GatewayOptions
+		flags.Gateway.Page = !flags.noPage
 	}
 	return daemon.Serve(ctx, o, &flags.Schedule)
 }

@@ -16,7 +16,7 @@ func (a *app) statusPage(ctx context.Context, openBrowser bool) error {
 		return err
 	}
 	return a.withClient(table, false, func(c *client.Client) error {
-		d, err := a.setup().OpenDoor(&setup.DoorOptions{Address: "127.0.0.1:0", Page: true})
+		d, err := a.setup().OpenGateway(&setup.GatewayOptions{Address: "127.0.0.1:0", Page: true})
 		if err != nil {
 			return err
 		}

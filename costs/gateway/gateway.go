@@ -1,5 +1,5 @@
 // Package gateway is an HTTP server through which programs in any language are
-// guarded. It has two doors to one guard: an API that decides before a program
+// guarded. It has two ways to one guard: an API that decides before a program
 // makes a call by itself, and a reverse proxy that makes the call:
 //
 //	POST   /v1/spend                  may I? 200 with a grant, or 429

@@ -45,10 +45,10 @@ type service struct {
 	setup   *setup.Setup
 	log     *slog.Logger // says nothing of any secret read so far
 	systemd systemdNotifier
-	door    *setup.Door      // nil: no gateway
-	retry   <-chan time.Time // loads again what only the ledger kept from being loaded
-	reopen  chan struct{}    // loads again after the catalogue was replaced
-	closing sync.WaitGroup   // of clients that were replaced
+	gateway *setup.GatewayServer // nil: no gateway
+	retry   <-chan time.Time     // loads again what only the ledger kept from being loaded
+	reopen  chan struct{}        // loads again after the catalogue was replaced
+	closing sync.WaitGroup       // of clients that were replaced
 	metrics exposition
 	watches sync.Map // of what stops the alerts of a client, by *client.Client
 
@@ -60,14 +60,14 @@ func newService(o *Options) *service {
 	return &service{Options: o, setup: o.Setup, metrics: exposition{passes: metrics.NewPasses()}, reopen: make(chan struct{}, 1)}
 }
 
-// openDoor opens the gateway.
-func (s *service) openDoor(o *setup.DoorOptions) error {
-	door, err := s.setup.OpenDoor(o)
+// openGateway opens the gateway.
+func (s *service) openGateway(o *setup.GatewayOptions) error {
+	server, err := s.setup.OpenGateway(o)
 	if err != nil {
 		return err
 	}
-	s.door = door
-	door.HandleClient("GET /metrics", s.metrics.show)
+	s.gateway = server
+	server.HandleClient("GET /metrics", s.metrics.show)
 	return nil
 }
 
@@ -130,8 +130,8 @@ func (s *service) load(open func() (*client.Client, *configuration, error)) erro
 	if err == nil {
 		s.metrics.add(c, s.setup.Timer)
 		s.startWatch(c)
-		if s.door != nil {
-			s.door.Use(c)
+		if s.gateway != nil {
+			s.gateway.Use(c)
 		}
 		s.logChanges(later)
 		return nil
@@ -159,8 +159,8 @@ func (s *service) isFatal(err error) bool { return err != nil && !s.IsDown(err) 
 func (s *service) release(c *client.Client, close func()) {
 	s.closing.Go(func() {
 		s.stopWatch(c)
-		if s.door != nil {
-			s.door.Release(c)
+		if s.gateway != nil {
+			s.gateway.Release(c)
 		}
 		s.metrics.pages.Delete(c)
 		close()
@@ -169,9 +169,9 @@ func (s *service) release(c *client.Client, close func()) {
 
 // listen makes the gateway accept requests.
 func (s *service) listen() {
-	if s.door != nil {
-		s.door.Serve(s.Grace)
-		s.Listening(s.log, s.door.URL)
+	if s.gateway != nil {
+		s.gateway.Serve(s.Grace)
+		s.Listening(s.log, s.gateway.URL)
 	}
 }
 

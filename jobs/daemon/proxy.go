@@ -9,9 +9,9 @@ import (
 )
 
 // Proxy serves a gateway until ctx ends.
-func Proxy(ctx context.Context, o *Options, door *setup.DoorOptions) error {
+func Proxy(ctx context.Context, o *Options, listen *setup.GatewayOptions) error {
 	d := newService(o)
-	if err := d.openDoor(door); err != nil {
+	if err := d.openGateway(listen); err != nil {
 		return err
 	}
 	var used *client.Client
@@ -35,7 +35,7 @@ func Proxy(ctx context.Context, o *Options, door *setup.DoorOptions) error {
 			d.release(used, func() { used.Close() })
 		}
 	}()
-	defer d.door.Close()
+	defer d.gateway.Close()
 	if _, err := load(); d.isFatal(err) {
 		return err
 	}

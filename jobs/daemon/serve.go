@@ -22,9 +22,9 @@ type Schedule struct {
 	Parallel int    // regions fetched at a time
 	Jitter   time.Duration
 
-	Door     *setup.DoorOptions // nil: no gateway
-	Optional bool               // go on without a gateway if another program has its address
-	Search   gateway.Document   // answers searches of the catalogue
+	Gateway  *setup.GatewayOptions // nil: no gateway
+	Optional bool                  // go on without a gateway if another program has its address
+	Search   gateway.Document      // answers searches of the catalogue
 
 	// WhyStopped says why a context has ended.
 	WhyStopped func(context.Context) string
@@ -33,11 +33,11 @@ type Schedule struct {
 // Serve runs each region's passes at their ticks until ctx ends.
 func Serve(ctx context.Context, o *Options, schedule *Schedule) error {
 	s := &scheduled{service: newService(o), Schedule: schedule}
-	if err := s.openDoor(); err != nil {
+	if err := s.openGateway(); err != nil {
 		return err
 	}
 	defer s.closing.Wait()
-	defer func() { s.door.Close() }()
+	defer func() { s.gateway.Close() }()
 	work, err := s.load(ctx)
 	if s.isFatal(err) {
 		return err
@@ -63,7 +63,7 @@ func Serve(ctx context.Context, o *Options, schedule *Schedule) error {
 	s.systemd.notify("STOPPING=1", "STATUS=waiting for the pages in flight")
 	s.log.Info("stopping: the pages in flight may arrive", "reason", s.WhyStopped(ctx), "grace", s.Grace)
 	<-served
-	s.door.Close() // after the passes, which may use it
+	s.gateway.Close() // after the passes, which may use it
 	s.closing.Wait()
 	s.log.Info("stopped")
 	return nil
@@ -77,13 +77,13 @@ type scheduled struct {
 	filled time.Time // when the history was filled; protected by mu
 }
 
-// openDoor opens the gateway. Without one at its usual address, which another
-// serve or proxy may have, serve does the rest of its work.
-func (s *scheduled) openDoor() error {
-	if s.Door == nil {
+// openGateway opens the gateway. Without one at its usual address, which
+// another serve or proxy may have, serve does the rest of its work.
+func (s *scheduled) openGateway() error {
+	if s.Gateway == nil {
 		return nil
 	}
-	err := s.service.openDoor(s.Door)
+	err := s.service.openGateway(s.Gateway)
 	if err != nil && s.Optional && errors.Is(err, syscall.EADDRINUSE) {
 		s.Logger().Warn("no gateway", "reason", s.Message(err))
 		return nil
@@ -104,7 +104,7 @@ func (s *scheduled) openSearch() error {
 	if err != nil {
 		return err
 	}
-	s.door.Handle("GET /search", limiter.Handler(s.door.DocumentHandler(s.Search)))
+	s.gateway.Handle("GET /search", limiter.Handler(s.gateway.DocumentHandler(s.Search)))
 	return nil
 }
 
@@ -146,7 +146,7 @@ func (s *scheduled) openAll(ctx context.Context) (*jobs.Config, *setup.Fetching,
 	if err := jobs.CheckPrograms(config.Regions); err != nil {
 		return nil, nil, nil, err
 	}
-	if s.door != nil {
+	if s.gateway != nil {
 		if err := s.setup.CheckCredentials(table); err != nil {
 			return nil, nil, nil, err
 		}

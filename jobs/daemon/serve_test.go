@@ -115,7 +115,7 @@ func TestServeNeedsItsUsualPort(t *testing.T) {
 	first.says("msg=listening")
 	taken := func(optional bool) func(*daemon.Schedule) {
 		return func(schedule *daemon.Schedule) {
-			schedule.Door.Address, schedule.Optional = first.url[len("http://"):], optional
+			schedule.Gateway.Address, schedule.Optional = first.url[len("http://"):], optional
 		}
 	}
 	second := s.serve(taken(true))

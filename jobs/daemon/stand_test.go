@@ -147,7 +147,7 @@ func (s *stand) start(run func(context.Context, *daemon.Options) error) *running
 // serve runs Serve, with a gateway on a free port.
 func (s *stand) serve(change ...func(*daemon.Schedule)) *running {
 	s.Helper()
-	schedule := &daemon.Schedule{Parallel: 4, Door: &setup.DoorOptions{Address: "127.0.0.1:0"}, WhyStopped: func(context.Context) string { return "told to stop" }}
+	schedule := &daemon.Schedule{Parallel: 4, Gateway: &setup.GatewayOptions{Address: "127.0.0.1:0"}, WhyStopped: func(context.Context) string { return "told to stop" }}
 	for _, change := range change {
 		change(schedule)
 	}
@@ -158,7 +158,7 @@ func (s *stand) serve(change ...func(*daemon.Schedule)) *running {
 func (s *stand) proxy() *running {
 	s.Helper()
 	return s.start(func(ctx context.Context, o *daemon.Options) error {
-		return daemon.Proxy(ctx, o, &setup.DoorOptions{Address: "127.0.0.1:0"})
+		return daemon.Proxy(ctx, o, &setup.GatewayOptions{Address: "127.0.0.1:0"})
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 type Fetching struct {
 	*jobs.Fetcher
 	Runner *jobs.Runner
-	door   *Door // of the programs; nil if there are none
+	server *GatewayServer // of the programs; nil if there are none
 }
 
 // OpenFetching opens the ledger, the catalogue and, if regions.yaml has
@@ -56,20 +56,20 @@ func (s *Setup) openPrograms(f *Fetching, table *costs.Table) error {
 	if err := s.CheckCredentials(table); err != nil {
 		return err
 	}
-	d, err := s.OpenPrivateDoor()
+	d, err := s.OpenPrivateGateway()
 	if err != nil {
 		return err
 	}
 	d.Use(f.Client)
-	f.door, f.Gateway = d, d
+	f.server, f.Gateway = d, d
 	return nil
 }
 
 // Close closes the programs' gateway, the catalogue and the ledger.
 func (f *Fetching) Close() {
-	if f.door != nil {
-		f.door.Close()
-		f.door.Release(f.Client)
+	if f.server != nil {
+		f.server.Close()
+		f.server.Release(f.Client)
 	}
 	if f.Catalog != nil {
 		f.Catalog.Close()

@@ -166,25 +166,25 @@ func TestTargetOfACopyGetsTheOtherPassword(t *testing.T) {
 // is long enough and is concealed.
 func TestGatewayOpenToOtherHosts(t *testing.T) {
 	s := newStand(t)
-	if _, err := s.OpenDoor(&setup.DoorOptions{Address: "0.0.0.0:0"}); !isConfigError(err, "programs of other hosts could spend; require a token") {
+	if _, err := s.OpenGateway(&setup.GatewayOptions{Address: "0.0.0.0:0"}); !isConfigError(err, "programs of other hosts could spend; require a token") {
 		t.Errorf("without a token: %v", err)
 	}
 	for _, token := range []string{"short", "0123456789abcde", "0123456789abcdef with words"} {
 		s.env["RATION_TOKEN"] = token
-		if _, err := s.OpenDoor(&setup.DoorOptions{Address: "127.0.0.1:0"}); !isConfigError(err, "RATION_TOKEN: it must hold a token of 16 characters") || strings.Contains(err.Error(), token) {
+		if _, err := s.OpenGateway(&setup.GatewayOptions{Address: "127.0.0.1:0"}); !isConfigError(err, "RATION_TOKEN: it must hold a token of 16 characters") || strings.Contains(err.Error(), token) {
 			t.Errorf("%q is a token: %v", token, err)
 		}
 	}
 	delete(s.env, "RATION_TOKEN")
-	if _, err := s.OpenDoor(&setup.DoorOptions{Address: "127.0.0.1:0", TokenFile: s.file(t, "token", "\n")}); !isConfigError(err, "token file ") {
+	if _, err := s.OpenGateway(&setup.GatewayOptions{Address: "127.0.0.1:0", TokenFile: s.file(t, "token", "\n")}); !isConfigError(err, "token file ") {
 		t.Errorf("an empty token file: %v", err)
 	}
 	s.concealed = nil
-	door, err := s.OpenDoor(&setup.DoorOptions{Address: "0.0.0.0:0", TokenFile: s.file(t, "token", "0123456789abcdef\n")})
+	server, err := s.OpenGateway(&setup.GatewayOptions{Address: "0.0.0.0:0", TokenFile: s.file(t, "token", "0123456789abcdef\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	door.Close()
+	server.Close()
 	if !slices.Contains(s.concealed, "0123456789abcdef") {
 		t.Error("the token is not concealed")
 	}

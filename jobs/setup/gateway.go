@@ -20,8 +20,8 @@ import (
 // DefaultAddress is the usual address of a gateway.
 const DefaultAddress = "127.0.0.1:8377"
 
-// DoorOptions describe a gateway for other programs.
-type DoorOptions struct {
+// GatewayOptions describe a gateway for other programs.
+type GatewayOptions struct {
 	Address   string // as gateway.Listen takes it
 	TokenFile string // holds the token; "" is RATION_TOKEN, if it is set
 	Hosts     []string
@@ -29,8 +29,9 @@ type DoorOptions struct {
 	Page      bool // show the page there
 }
 
-// Door is a gateway that listens. It accepts requests once Serve is called.
-type Door struct {
+// GatewayServer is a gateway that listens. It accepts requests once Serve is
+// called.
+type GatewayServer struct {
 	*gateway.Gateway
 	URL      string    // of the gateway, for programs of this host
 	page     *web.Page // nil: none
@@ -74,8 +75,8 @@ func (s *Setup) gatewayOptions(token string) *gateway.Options {
 	return o
 }
 
-// OpenDoor opens a gateway for other programs.
-func (s *Setup) OpenDoor(o *DoorOptions) (*Door, error) {
+// OpenGateway opens a gateway for other programs.
+func (s *Setup) OpenGateway(o *GatewayOptions) (*GatewayServer, error) {
 	token, err := s.token(o.TokenFile)
 	if err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func (s *Setup) OpenDoor(o *DoorOptions) (*Door, error) {
 	}
 	options := s.gatewayOptions(token)
 	options.Hosts, options.MaxWait = o.Hosts, o.MaxWait
-	d := &Door{Gateway: gateway.New(options), URL: url, listener: listener}
+	d := &GatewayServer{Gateway: gateway.New(options), URL: url, listener: listener}
 	if o.Page {
 		s.addPage(d, token)
 	}
@@ -98,7 +99,7 @@ func (s *Setup) OpenDoor(o *DoorOptions) (*Door, error) {
 }
 
 // addPage adds the page to a gateway that is not served yet.
-func (s *Setup) addPage(d *Door, token string) {
+func (s *Setup) addPage(d *GatewayServer, token string) {
 	o := &web.Options{Client: d.Acquire, Token: token, Redact: s.CutURLs}
 	if s.HasRegions() {
 		o.Regions = s.Schedule
@@ -110,14 +111,14 @@ func (s *Setup) addPage(d *Door, token string) {
 	d.HandlePage(d.page)
 }
 
-// OpenPrivateDoor opens and serves a gateway for programs that this process
+// OpenPrivateGateway opens and serves a gateway for programs that this process
 // starts. Only its sessions may use it.
-func (s *Setup) OpenPrivateDoor() (*Door, error) {
+func (s *Setup) OpenPrivateGateway() (*GatewayServer, error) {
 	listener, url, err := gateway.Listen("127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	d := &Door{Gateway: gateway.New(s.gatewayOptions(rand.Text())), URL: url, listener: listener}
+	d := &GatewayServer{Gateway: gateway.New(s.gatewayOptions(rand.Text())), URL: url, listener: listener}
 	d.Serve(PrivateGrace)
 	return d, nil
 }
@@ -127,7 +128,7 @@ const PrivateGrace = 2 * time.Second
 
 // Serve makes the gateway accept requests, in the background. Those in flight
 // have grace to end when it is closed.
-func (d *Door) Serve(grace time.Duration) {
+func (d *GatewayServer) Serve(grace time.Duration) {
 	ctx, stop := context.WithCancel(context.Background())
 	d.stop, d.done = stop, make(chan struct{})
 	go func() {
@@ -138,7 +139,7 @@ func (d *Door) Serve(grace time.Duration) {
 
 // Close ends the gateway, when the requests in flight are answered or the grace
 // is over. d may be nil.
-func (d *Door) Close() {
+func (d *GatewayServer) Close() {
 	switch {
 	case d == nil:
 	case d.done == nil:
@@ -153,13 +154,13 @@ func (d *Door) Close() {
 }
 
 // Open implements command.Gateway.
-func (d *Door) Open(_ context.Context, caller quota.Caller) (env []string, end func() error, err error) {
+func (d *GatewayServer) Open(_ context.Context, caller quota.Caller) (env []string, end func() error, err error) {
 	s := d.NewSession(caller, quota.Caller{})
 	return d.Environment(s), func() error { s.End(); return nil }, nil
 }
 
 // Environment returns the variables in which a program finds its gateway.
-func (d *Door) Environment(s *gateway.Session) []string {
+func (d *GatewayServer) Environment(s *gateway.Session) []string {
 	return []string{"RATION_URL=" + d.URL, "RATION_TOKEN=" + s.Token}
 }
 
