@@ -80,7 +80,7 @@ func (a *stage) Act(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f, err := a.setup().OpenFetching(ctx, table, config, "demo-key")
+	f, err := a.setup().OpenFetcher(ctx, table, config, "demo-key")
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ var unlisted = []string{
 	"reconcile.Result",
 	"redisledger.Severity",
 	"scheduler.Scheduler", "scheduler.Work",
-	"setup.Fetching", "setup.Setup",
+	"setup.Setup",
 	"shadow.Collector",
 	"sqliteledger.Sync",
 	"starter.Files",

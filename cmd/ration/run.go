@@ -97,7 +97,7 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	if err != nil {
 		return err
 	}
-	f, err := a.setup().OpenFetching(ctx, table, config, key)
+	f, err := a.setup().OpenFetcher(ctx, table, config, key)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func checkLane(table *costs.Table, lane string) error {
 
 // fetch runs with progress bars where people watch, and forgets what is older
 // than the retention.
-func (a *app) fetch(ctx context.Context, f *setup.Fetching, regions []jobs.Region) (*jobs.Report, error) {
+func (a *app) fetch(ctx context.Context, f *setup.Fetcher, regions []jobs.Region) (*jobs.Report, error) {
 	shown := &bars.Bars{}
 	canShowBars := a.terminal && a.getenv("TERM") != "dumb"
 	if canShowBars && !a.quiet && !a.json {

@@ -14,7 +14,7 @@ import (
 // passes takes the passes of one configuration.
 type passes struct {
 	*scheduled
-	*setup.Fetching
+	*setup.Fetcher
 	log *slog.Logger
 }
 

@@ -115,7 +115,7 @@ func serving(work *scheduler.Work) string {
 // load reads the files and the key and opens all that passes need. While the
 // ledger cannot even be opened, there is nothing to do.
 func (s *scheduled) load(ctx context.Context) (*scheduler.Work, error) {
-	var f *setup.Fetching
+	var f *setup.Fetcher
 	var config *jobs.Config
 	err := s.service.load(func() (*client.Client, *configuration, error) {
 		var later *configuration
@@ -130,7 +130,7 @@ func (s *scheduled) load(ctx context.Context) (*scheduler.Work, error) {
 		return &scheduler.Work{Log: log}, err
 	}
 	log.Info("serving", "regions", len(config.Regions), "ledger", f.Client.LedgerName(), "jitter", s.Jitter)
-	p := &passes{scheduled: s, Fetching: f, log: log}
+	p := &passes{scheduled: s, Fetcher: f, log: log}
 	stop := p.keepHistory()
 	return &scheduler.Work{Regions: config.Regions, Run: p.runCounted, Order: f.Catalog.LongestUnfetched, Log: log,
 		Close: func() { stop(); s.release(f.Client, f.Close) }}, nil
@@ -138,7 +138,7 @@ func (s *scheduled) load(ctx context.Context) (*scheduler.Work, error) {
 
 // openAll reads the files and opens what they name. It does not move to another
 // ledger than the one in force.
-func (s *scheduled) openAll(ctx context.Context) (*jobs.Config, *setup.Fetching, *configuration, error) {
+func (s *scheduled) openAll(ctx context.Context) (*jobs.Config, *setup.Fetcher, *configuration, error) {
 	table, config, err := s.setup.PricesAndRegions()
 	if err != nil {
 		return nil, nil, nil, err
@@ -159,7 +159,7 @@ func (s *scheduled) openAll(ctx context.Context) (*jobs.Config, *setup.Fetching,
 	if err := s.checkMove(later); err != nil {
 		return nil, nil, nil, err
 	}
-	f, err := s.setup.OpenFetching(ctx, table, config, key)
+	f, err := s.setup.OpenFetcher(ctx, table, config, key)
 	if err == nil {
 		s.warnOfMove(ctx, f.Client)
 	}

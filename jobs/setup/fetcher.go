@@ -11,16 +11,16 @@ import (
 	"github.com/ration-dev/ration/jobs/plan"
 )
 
-// Fetching is a Fetcher, with a Runner of it, that closes what it uses.
-type Fetching struct {
+// Fetcher is a jobs.Fetcher, with a Runner of it, that closes what it uses.
+type Fetcher struct {
 	*jobs.Fetcher
 	Runner *jobs.Runner
 	server *GatewayServer // of the programs; nil if there are none
 }
 
-// OpenFetching opens the ledger, the catalogue and, if regions.yaml has
+// OpenFetcher opens the ledger, the catalogue and, if regions.yaml has
 // programs, their gateway.
-func (s *Setup) OpenFetching(ctx context.Context, table *costs.Table, config *jobs.Config, key string) (*Fetching, error) {
+func (s *Setup) OpenFetcher(ctx context.Context, table *costs.Table, config *jobs.Config, key string) (*Fetcher, error) {
 	if _, err := s.MakeState(); err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (s *Setup) OpenFetching(ctx context.Context, table *costs.Table, config *jo
 	if err != nil {
 		return nil, err
 	}
-	f := &Fetching{Fetcher: &jobs.Fetcher{Client: c, Config: config, Key: key, Endpoint: s.UpstreamEndpoint(), Now: s.Now, ClaimTime: s.ClaimTime}}
+	f := &Fetcher{Fetcher: &jobs.Fetcher{Client: c, Config: config, Key: key, Endpoint: s.UpstreamEndpoint(), Now: s.Now, ClaimTime: s.ClaimTime}}
 	if f.Environ, err = s.Environment(); err == nil {
 		err = s.openPrograms(f, table)
 	}
@@ -48,7 +48,7 @@ func (s *Setup) OpenFetching(ctx context.Context, table *costs.Table, config *jo
 
 // openPrograms opens the gateway of the programs of regions.yaml, if it
 // has any.
-func (s *Setup) openPrograms(f *Fetching, table *costs.Table) error {
+func (s *Setup) openPrograms(f *Fetcher, table *costs.Table) error {
 	hasProgram := func(step jobs.Step) bool { return step.Program != nil }
 	if !slices.ContainsFunc(f.Config.Regions, func(r jobs.Region) bool { return slices.ContainsFunc(r.Steps, hasProgram) }) {
 		return nil
@@ -66,7 +66,7 @@ func (s *Setup) openPrograms(f *Fetching, table *costs.Table) error {
 }
 
 // Close closes the programs' gateway, the catalogue and the ledger.
-func (f *Fetching) Close() {
+func (f *Fetcher) Close() {
 	if f.server != nil {
 		f.server.Close()
 		f.server.Release(f.Client)
