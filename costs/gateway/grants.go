@@ -57,7 +57,7 @@ func (a *Answer) response() *http.Response {
 type Applied struct {
 	Units    *quota.Units `json:"units"` // what the call is charged now; null if its grant is not known
 	Cooldown *Cooldown    `json:"cooldown"`
-	Left     *Left        `json:"left"`
+	Left     *UnitsLeft   `json:"left"`
 	Retry    bool         `json:"retry"`         // the same call may succeed
 	After    *int64       `json:"retry_after_s"` // from now; null if the answer does not say
 }
@@ -71,8 +71,8 @@ type Cooldown struct {
 	Until   *time.Time `json:"until"` // on the ledger's clock; another answer may have set it; null if that is not known
 }
 
-// Left is what the upstream says is left of a budget.
-type Left struct {
+// UnitsLeft is what the upstream says is left of a budget.
+type UnitsLeft struct {
 	Budget string      `json:"budget"`
 	Units  quota.Units `json:"units"`
 }
@@ -109,7 +109,7 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 		applied.After = new(human.Seconds(verdict.After))
 	}
 	if verdict.LeftOf != "" {
-		applied.Left = &Left{verdict.LeftOf, verdict.Left}
+		applied.Left = &UnitsLeft{verdict.LeftOf, verdict.Left}
 	}
 	return applied, nil
 }
