@@ -24,7 +24,7 @@ var unlisted = []string{
 	"doctor.Checkup",
 	"entries.Hits", "entries.Selection",
 	"feedback.Classification",
-	"gateway.Applied", "gateway.HeaderValues", "gateway.Lines",
+	"gateway.HeaderValues", "gateway.Lines",
 	"jobs.Check", "jobs.Config", "jobs.Kind", "jobs.Line", "jobs.Progress",
 	"journal.Stats",
 	"ledgercopy.Copy", "ledgercopy.Moving", "ledgercopy.State",

@@ -118,7 +118,7 @@ func (a *app) reportAnswer(ctx context.Context, method string, f *reportFlags) e
 		}
 		call.Caller = f.caller
 	}
-	var applied *gateway.Applied
+	var result *gateway.ReportResult
 	err = a.withClient(table, true, func(c *client.Client) error {
 		var grant *quota.Grant
 		if f.grant != "" {
@@ -129,13 +129,13 @@ func (a *app) reportAnswer(ctx context.Context, method string, f *reportFlags) e
 			call = grant.Call()
 		}
 		var err error
-		applied, err = answer.Apply(ctx, c, call, grant)
+		result, err = answer.Apply(ctx, c, call, grant)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return a.printApplied(call, applied, f.maxWait)
+	return a.printResult(call, result, f.maxWait)
 }
 
 // answer returns the answer that flags describe.
@@ -185,21 +185,21 @@ func (a *app) readAnswer(name string) (string, error) {
 	return string(text), err
 }
 
-// printApplied prints what an answer did, and returns an error if calls
+// printResult prints what an answer did, and returns an error if calls
 // must stop.
-func (a *app) printApplied(call quota.Call, applied *gateway.Applied, maxWait time.Duration) error {
+func (a *app) printResult(call quota.Call, result *gateway.ReportResult, maxWait time.Duration) error {
 	var stopped error
-	if c := applied.Stop(maxWait); c != nil {
+	if c := result.Stop(maxWait); c != nil {
 		stopped = &jobs.UpstreamError{RetryAt: orZero(c.Until), Err: fmt.Errorf("the upstream says to stop: %v", c)}
 	}
 	switch {
 	case a.json:
-		if err := a.writeJSON(applied); err != nil || stopped == nil {
+		if err := a.writeJSON(result); err != nil || stopped == nil {
 			return err
 		}
 		return &reported{stopped}
 	case stopped == nil && (a.terminal || a.verbose):
-		fmt.Fprintln(a.stderr, "applied:", applied.Describe(call.Method))
+		fmt.Fprintln(a.stderr, "applied:", result.Describe(call.Method))
 	}
 	return stopped
 }

@@ -53,8 +53,8 @@ func (a *Answer) response() *http.Response {
 		ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(len(a.Body)), Body: io.NopCloser(strings.NewReader(a.Body))}
 }
 
-// Applied is what a report did.
-type Applied struct {
+// ReportResult is what a report did.
+type ReportResult struct {
 	Units    *quota.Units `json:"units"` // what the call is charged now; null if its grant is not known
 	Cooldown *Cooldown    `json:"cooldown"`
 	Left     *UnitsLeft   `json:"left"`
@@ -79,7 +79,7 @@ type UnitsLeft struct {
 
 // Apply applies an answer to a call, as client.Client does for its own
 // requests. grant may be nil, if it is not known; then nothing is settled.
-func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, grant *quota.Grant) (*Applied, error) {
+func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, grant *quota.Grant) (*ReportResult, error) {
 	if a.Status < 100 || a.Status > 599 {
 		return nil, fmt.Errorf("%w: status %d; give the upstream's, 100 to 599", quota.ErrBadCall, a.Status)
 	}
@@ -92,10 +92,10 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 	if err != nil {
 		return nil, err
 	}
-	applied := &Applied{Retry: verdict.Transient && !verdict.Never}
+	result := &ReportResult{Retry: verdict.Transient && !verdict.Never}
 	if grant != nil {
 		grant.Refresh(ctx)
-		applied.Units = new(grant.Call().Units)
+		result.Units = new(grant.Call().Units)
 	}
 	if verdict.For > 0 {
 		lasts := human.Seconds(verdict.For)
@@ -103,15 +103,15 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 		if !until.IsZero() { // of a longer one, perhaps, that was in force
 			lasts = human.SecondsUntil(now, until)
 		}
-		applied.Cooldown = &Cooldown{Account: call.Account, Budget: human.Optional(verdict.Budget), Reason: verdict.Reason, For: lasts, Until: human.OptionalTime(until)}
-		applied.After = &lasts
+		result.Cooldown = &Cooldown{Account: call.Account, Budget: human.Optional(verdict.Budget), Reason: verdict.Reason, For: lasts, Until: human.OptionalTime(until)}
+		result.After = &lasts
 	} else if verdict.After > 0 {
-		applied.After = new(human.Seconds(verdict.After))
+		result.After = new(human.Seconds(verdict.After))
 	}
 	if verdict.LeftOf != "" {
-		applied.Left = &UnitsLeft{verdict.LeftOf, verdict.Left}
+		result.Left = &UnitsLeft{verdict.LeftOf, verdict.Left}
 	}
-	return applied, nil
+	return result, nil
 }
 
 // cooldownEnd returns the ledger's time, and when the cooldowns of a budget and
@@ -162,15 +162,15 @@ func (g *Gateway) withGrant(w http.ResponseWriter, r *http.Request, c *connected
 func (g *Gateway) report(w http.ResponseWriter, r *http.Request, c *connected) (any, error) {
 	var answer Answer
 	return g.withGrant(w, r, c, &answer, func(grant *quota.Grant) (any, error) {
-		applied, err := answer.Apply(r.Context(), c.Client, grant.Call(), grant)
-		if err == nil && applied.Cooldown != nil {
-			v := quota.Verdict{For: time.Duration(applied.Cooldown.For) * time.Second, Reason: applied.Cooldown.Reason}
-			if budget := applied.Cooldown.Budget; budget != nil {
+		result, err := answer.Apply(r.Context(), c.Client, grant.Call(), grant)
+		if err == nil && result.Cooldown != nil {
+			v := quota.Verdict{For: time.Duration(result.Cooldown.For) * time.Second, Reason: result.Cooldown.Reason}
+			if budget := result.Cooldown.Budget; budget != nil {
 				v.Budget = *budget
 			}
 			sessionOf(r).recordVerdict(c, grant.Call(), &v)
 		}
-		return applied, err
+		return result, err
 	})
 }
 

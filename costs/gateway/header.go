@@ -59,18 +59,18 @@ func parseHeader(text string) (name, value string, err error) {
 }
 
 // Describe says what a report did to a call of a method.
-func (a *Applied) Describe(method string) string {
+func (r *ReportResult) Describe(method string) string {
 	var parts []string
-	if a.Units != nil {
-		parts = append(parts, fmt.Sprintf("%s is charged %d", human.Name(method), *a.Units))
+	if r.Units != nil {
+		parts = append(parts, fmt.Sprintf("%s is charged %d", human.Name(method), *r.Units))
 	}
-	if a.Left != nil {
-		parts = append(parts, fmt.Sprintf("the upstream has %d left of %s", a.Left.Units, human.Name(a.Left.Budget)))
+	if r.Left != nil {
+		parts = append(parts, fmt.Sprintf("the upstream has %d left of %s", r.Left.Units, human.Name(r.Left.Budget)))
 	}
-	if a.Cooldown != nil {
-		parts = append(parts, a.Cooldown.String())
+	if r.Cooldown != nil {
+		parts = append(parts, r.Cooldown.String())
 	}
-	if a.Retry {
+	if r.Retry {
 		parts = append(parts, "the call may be tried again")
 	}
 	if len(parts) == 0 {
@@ -81,8 +81,8 @@ func (a *Applied) Describe(method string) string {
 
 // Stop returns the cooldown if it lasts longer than a caller waits, so that its
 // calls must stop, and otherwise nil.
-func (a *Applied) Stop(maxWait time.Duration) *Cooldown {
-	if c := a.Cooldown; c != nil && time.Duration(c.For)*time.Second > maxWait {
+func (r *ReportResult) Stop(maxWait time.Duration) *Cooldown {
+	if c := r.Cooldown; c != nil && time.Duration(c.For)*time.Second > maxWait {
 		return c
 	}
 	return nil
