@@ -16,14 +16,14 @@ var presetFiles embed.FS
 // Preset is a built-in table: the costs of an upstream's methods, and its
 // budgets, as documented on a day.
 type Preset struct {
-	Name         string    `json:"name"`          // as in costs.yaml, such as youtube/2026-06
-	About        string    `json:"about"`         // what it is for
-	Date         Day       `json:"date"`          // when its figures were last checked against the sources
-	SupersededBy *string   `json:"superseded_by"` // name of the preset that replaces it; nil if there is none
-	Sources      []Source  `json:"sources"`
-	Variants     []Variant `json:"variants"` // sorted by name
-	Asks         []Ask     `json:"asks"`     // lines that the user must add
-	Unknown      []string  `json:"unknown"`  // facts that the sources do not state
+	Name         string         `json:"name"`          // as in costs.yaml, such as youtube/2026-06
+	About        string         `json:"about"`         // what it is for
+	Date         Day            `json:"date"`          // when its figures were last checked against the sources
+	SupersededBy *string        `json:"superseded_by"` // name of the preset that replaces it; nil if there is none
+	Sources      []Source       `json:"sources"`
+	Variants     []Variant      `json:"variants"` // sorted by name
+	Required     []RequiredLine `json:"asks"`     // lines that the user must add
+	Unknown      []string       `json:"unknown"`  // facts that the sources do not state
 
 	text string
 }
@@ -34,8 +34,9 @@ type Variant struct {
 	About string `json:"about"`
 }
 
-// Ask is a line that a preset's user must add, and what to write there.
-type Ask struct {
+// RequiredLine is a line that a preset's user must add, and what to write
+// there.
+type RequiredLine struct {
 	Line  string `json:"line"`
 	Write string `json:"write"`
 }
@@ -102,7 +103,7 @@ func (d *document) applyPreset(name string, variant strictyaml.Node) {
 		return
 	}
 	file := strictyaml.Parse("preset "+name, data)
-	d.Preset = &Preset{Name: name, Sources: []Source{}, Variants: []Variant{}, Asks: []Ask{}, Unknown: []string{}, text: string(data)}
+	d.Preset = &Preset{Name: name, Sources: []Source{}, Variants: []Variant{}, Required: []RequiredLine{}, Unknown: []string{}, text: string(data)}
 	d.reading = d.Preset
 	variants := map[string]strictyaml.Node{}
 	for _, node := range file.Documents() {
@@ -158,7 +159,7 @@ func (p *Preset) fields(variants map[string]strictyaml.Node) []strictyaml.Field 
 		}},
 		{Key: "asks", Read: func(n strictyaml.Node) {
 			n.Entries(func(key, value strictyaml.Node) {
-				p.Asks = append(p.Asks, Ask{Line: key.Text(maxText), Write: value.Text(anything)})
+				p.Required = append(p.Required, RequiredLine{Line: key.Text(maxText), Write: value.Text(anything)})
 			})
 		}},
 		{Key: "unknown", Read: func(n strictyaml.Node) {
@@ -193,7 +194,7 @@ func readDate(n strictyaml.Node) Day {
 // out, or "" if it does not leave it out.
 func (d *document) findAsk(line string) string {
 	if d.Preset != nil {
-		for _, ask := range d.Preset.Asks {
+		for _, ask := range d.Preset.Required {
 			if ask.Line == line {
 				return ask.Write
 			}
@@ -208,7 +209,7 @@ func (d *document) checkAsks() {
 	if d.Preset == nil {
 		return
 	}
-	for _, ask := range d.Preset.Asks {
+	for _, ask := range d.Preset.Required {
 		if !strings.Contains(ask.Line, ".") && d.Origin(ask.Line) == (Origin{}) {
 			d.presetAt.Mistake("preset %s does not know the %s: write %s", d.Preset.Name, ask.Line, ask.Write)
 		}

@@ -33,7 +33,7 @@ func TestPresetsDocumentIsCurrent(t *testing.T) {
 		for _, v := range p.Variants {
 			says = append(says, "`"+v.Name+"` ("+v.About+")")
 		}
-		for _, a := range p.Asks {
+		for _, a := range p.Required {
 			says = append(says, "- `"+a.Line+"`: "+a.Write)
 		}
 		section := strings.Join(strings.Fields(sections[i]), " ") // its lines are wrapped

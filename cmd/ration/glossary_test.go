@@ -19,7 +19,7 @@ var unlisted = []string{
 	"client.Restamped",
 	"command.Values",
 	"cooldown.Cleared",
-	"costs.Ask", "costs.Day", "costs.List",
+	"costs.Day", "costs.List",
 	"demo.Demo",
 	"doctor.Checkup",
 	"entries.Hits", "entries.Selection",

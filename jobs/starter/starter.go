@@ -121,7 +121,7 @@ func (o *Options) missing(p *costs.Preset) (flags []string) {
 		}
 		quotas = "--variant " + strings.Join(names, "|")
 	}
-	for _, ask := range p.Asks {
+	for _, ask := range p.Required {
 		isLimit := strings.HasSuffix(ask.Line, ".limit") && o.Limit == 0
 		isWindow := strings.HasSuffix(ask.Line, ".window") && !strings.Contains(ask.Write, "day:")
 		asksQuota := o.Variant == "" && (isLimit || isWindow)
@@ -197,7 +197,7 @@ func (o *Options) presetCosts(p *costs.Preset) (text string, used map[string]boo
 	}
 	zone := quote(cmp.Or(o.Zone, "UTC"))
 	var budgets []string
-	for _, ask := range p.Asks {
+	for _, ask := range p.Required {
 		switch key := ask.Line; {
 		case key == "hosts" && o.Host != "":
 			fmt.Fprintf(&b, "hosts: [%s]\n", quote(o.Host))
