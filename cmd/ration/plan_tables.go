@@ -44,7 +44,7 @@ func (a *app) planTables(p *plan.Planning) error {
 	if a.verbose {
 		fmt.Fprintln(a.stdout)
 		t = a.table("tick", "region", "calls", "units", "refused")
-		for _, played := range r.Plays {
+		for _, played := range r.TickResults {
 			t.Row(a.clock(played.At), played.Region, played.Calls, played.Units, played.Refused)
 		}
 		t.Print()

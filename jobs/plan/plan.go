@@ -59,11 +59,11 @@ type Report struct {
 	Units quota.Units // their units
 	Least quota.Units // their units if every list ends on its first page, no channel is new and no program calls
 
-	Budgets []BudgetReport // in the order of Input.Budgets
-	Regions []RegionReport // in the order of Input.Regions
-	Plays   []Played       // one for each tick, in order
-	First   *Refusal       // the first refusal; nil if there is none
-	AtWorst []string       // steps whose number of calls varies; they are planned with the most
+	Budgets     []BudgetReport // in the order of Input.Budgets
+	Regions     []RegionReport // in the order of Input.Regions
+	TickResults []TickResult   // one for each tick, in order
+	First       *Refusal       // the first refusal; nil if there is none
+	AtWorst     []string       // steps whose number of calls varies; they are planned with the most
 
 	Uncounted []string // programs that name no calls in regions.yaml, and are planned with none
 }
@@ -111,8 +111,8 @@ type Refusal struct {
 	Err    *quota.RefusedError
 }
 
-// Played is the result of one tick.
-type Played struct {
+// TickResult is the result of one tick.
+type TickResult struct {
 	At      time.Time   `json:"at"`
 	Region  string      `json:"region"`
 	Calls   int         `json:"calls"`   // calls granted

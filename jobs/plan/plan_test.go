@@ -169,7 +169,7 @@ func TestPlanStartsFromTheLedgersState(t *testing.T) {
 		for _, r := range report.Regions {
 			fmt.Fprintln(&got, r.Region, r.Planned, r.Refused, r.Units, r.RefusedUnits)
 		}
-		for _, played := range report.Plays[:2] {
+		for _, played := range report.TickResults[:2] {
 			fmt.Fprintln(&got, played.At.Format("15:04"), played.Region, played.Calls, played.Refused)
 		}
 	}

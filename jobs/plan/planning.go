@@ -82,7 +82,7 @@ type Document struct {
 	Uncounted       []string       `json:"uncounted"`
 	Budgets         []BudgetReport `json:"budgets"`
 	Regions         []RegionReport `json:"regions"`
-	Played          []Played       `json:"played"`
+	Played          []TickResult   `json:"played"`
 	Suggestion      *Suggestion    `json:"suggestion"`
 }
 
@@ -100,7 +100,7 @@ func (p *Planning) Document(verbose bool) *Document {
 		out.Starved = &r.Starved()[0].Region
 	}
 	if verbose {
-		out.Played = r.Plays
+		out.Played = r.TickResults
 	}
 	return out
 }

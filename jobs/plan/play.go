@@ -114,7 +114,7 @@ func (p *player) playTogether(ctx context.Context, ticks []tick) error {
 // next step.
 func (p *player) playTick(ctx context.Context, t tick) error {
 	demand, region := &p.regions[t.region], &p.report.Regions[t.region]
-	played := Played{At: fromMicros(t.at), Region: demand.region}
+	played := TickResult{At: fromMicros(t.at), Region: demand.region}
 	for i := range demand.steps {
 		if err := p.playStep(ctx, t, &demand.steps[i], &played); err != nil {
 			return err
@@ -124,12 +124,12 @@ func (p *player) playTick(ctx context.Context, t tick) error {
 		region.Hit++
 		p.report.Fits = false
 	}
-	p.report.Plays = append(p.report.Plays, played)
+	p.report.TickResults = append(p.report.TickResults, played)
 	return nil
 }
 
 // playStep spends the calls of one step, up to the first that is refused.
-func (p *player) playStep(ctx context.Context, t tick, s *stepDemand, played *Played) error {
+func (p *player) playStep(ctx context.Context, t tick, s *stepDemand, played *TickResult) error {
 	calls, units := s.pages*s.calls, quota.Units(s.pages)*s.units // that are left
 	for range s.pages {
 		for i := range s.page {
