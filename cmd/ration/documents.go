@@ -78,7 +78,7 @@ func (a *app) planDocument(ctx context.Context, c *client.Client, query url.Valu
 	if err != nil {
 		return nil, err
 	}
-	p := f.newPlanning(from, a.now(), c.Table(), config)
+	p := f.newPlanner(from, a.now(), c.Table(), config)
 	if !f.fresh {
 		if err := p.ReadState(ctx, c.Guard()); err != nil {
 			return nil, err

@@ -111,7 +111,7 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 	if err != nil {
 		return err
 	}
-	p := f.newPlanning(from, a.now(), table, config)
+	p := f.newPlanner(from, a.now(), table, config)
 	if err := a.planState(ctx, p, table); err != nil {
 		return err
 	}
@@ -129,14 +129,14 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 	return err
 }
 
-func (f *planFlags) newPlanning(from, now time.Time, table *costs.Table, config *jobs.Config) *plan.Planning {
-	p := plan.NewPlanning(table, config.Regions, from, now)
+func (f *planFlags) newPlanner(from, now time.Time, table *costs.Table, config *jobs.Config) *plan.Planner {
+	p := plan.NewPlanner(table, config.Regions, from, now)
 	p.Jitter, p.Fresh = f.jitter, f.fresh
 	return p
 }
 
 // play plays the plan from what the ledger holds.
-func (f *planFlags) play(ctx context.Context, p *plan.Planning) error {
+func (f *planFlags) play(ctx context.Context, p *plan.Planner) error {
 	err := p.Play(ctx, f.days, f.suggest)
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // which says by what signal
@@ -152,7 +152,7 @@ func (f *planFlags) play(ctx context.Context, p *plan.Planning) error {
 }
 
 // planState reads what the ledger holds at the start.
-func (a *app) planState(ctx context.Context, p *plan.Planning, table *costs.Table) error {
+func (a *app) planState(ctx context.Context, p *plan.Planner, table *costs.Table) error {
 	if p.Fresh {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // planTables prints a plan as tables and pictures.
-func (a *app) planTables(p *plan.Planning) error {
+func (a *app) planTables(p *plan.Planner) error {
 	r := p.Report
 	switch {
 	case p.Fresh:
@@ -53,8 +53,8 @@ func (a *app) planTables(p *plan.Planning) error {
 	if err := r.Draw(a.stdout, &picture); err != nil {
 		return err
 	}
-	for _, note := range p.Notes() {
-		a.paragraph("", "%s", note)
+	for _, remark := range p.Remarks() {
+		a.paragraph("", "%s", remark)
 	}
 	a.planSuggestion(p.Suggestion)
 	return nil

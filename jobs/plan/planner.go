@@ -13,8 +13,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Planning is a plan of a schedule on its way, from what a ledger holds.
-type Planning struct {
+// Planner plans a schedule, from what a ledger holds.
+type Planner struct {
 	Input
 	Report *Report
 	At     time.Time // what is now
@@ -26,14 +26,15 @@ type Planning struct {
 	Suggestion *Suggestion // nil: not asked for, or it fits as it is
 }
 
-// NewPlanning returns a Planning that has played nothing. A zero from is now.
-func NewPlanning(table *costs.Table, regions []jobs.Region, from, now time.Time) *Planning {
-	return &Planning{At: now.UTC(), Input: Input{From: from, Regions: regions, Budgets: table.Budgets(),
+// NewPlanner returns a Planner that has planned nothing yet. A zero from is
+// now.
+func NewPlanner(table *costs.Table, regions []jobs.Region, from, now time.Time) *Planner {
+	return &Planner{At: now.UTC(), Input: Input{From: from, Regions: regions, Budgets: table.Budgets(),
 		Price: func(method string) (quota.Call, error) { return table.Call("", method) }}}
 }
 
 // ReadState reads what the ledger of guard holds at the start.
-func (p *Planning) ReadState(ctx context.Context, guard *quota.Guard) error {
+func (p *Planner) ReadState(ctx context.Context, guard *quota.Guard) error {
 	p.Exists = true
 	at, state, err := ReadState(ctx, guard, p.From)
 	if err != nil {
@@ -51,7 +52,7 @@ func (p *Planning) ReadState(ctx context.Context, guard *quota.Guard) error {
 
 // Play plays days of 24 hours, and suggests a schedule if this one does not fit
 // and that is asked for.
-func (p *Planning) Play(ctx context.Context, days int, suggest bool) (err error) {
+func (p *Planner) Play(ctx context.Context, days int, suggest bool) (err error) {
 	if p.From.IsZero() {
 		p.From = p.At.Truncate(time.Microsecond)
 	}
@@ -62,7 +63,7 @@ func (p *Planning) Play(ctx context.Context, days int, suggest bool) (err error)
 	return err
 }
 
-// Document is a Planning for JSON.
+// Document is a plan for JSON.
 type Document struct {
 	Fits            bool           `json:"fits"`
 	At              time.Time      `json:"at"`
@@ -88,7 +89,7 @@ type Document struct {
 
 // Document returns the plan for JSON, with all that was played if verbose
 // is set.
-func (p *Planning) Document(verbose bool) *Document {
+func (p *Planner) Document(verbose bool) *Document {
 	r := p.Report
 	out := &Document{Fits: r.Fits, At: p.At, From: r.From, To: r.To, JitterS: human.Seconds(p.Jitter), UnrecordedUnits: p.Unrecorded,
 		Ticks: r.Ticks, Calls: r.Calls, Units: r.Units, UnitsLeast: r.Least, AtWorst: append([]string{}, r.AtWorst...), Uncounted: append([]string{}, r.Uncounted...),
@@ -105,11 +106,11 @@ func (p *Planning) Document(verbose bool) *Document {
 	return out
 }
 
-// Notes says what the figures mean, a paragraph each. The last one is
+// Remarks says what the figures mean, a paragraph each. The last one is
 // the verdict.
-func (p *Planning) Notes() (notes []string) {
+func (p *Planner) Remarks() (remarks []string) {
 	r := p.Report
-	say := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	say := func(format string, args ...any) { remarks = append(remarks, fmt.Sprintf(format, args...)) }
 	if len(r.AtWorst) > 0 {
 		say("planned at their worst, all pages: %s; %s, and at least %d", joinNames(r.AtWorst), human.Count(r.Units, "unit"), r.Least)
 	}
@@ -133,7 +134,7 @@ func (p *Planning) Notes() (notes []string) {
 		}
 	}
 	say("%s", p.Report.Verdict(p.Jitter))
-	return notes
+	return remarks
 }
 
 func joinNames(names []string) string {
