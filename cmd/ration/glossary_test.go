@@ -30,7 +30,7 @@ var unlisted = []string{
 	"ledgercopy.Copy", "ledgercopy.Moving", "ledgercopy.State",
 	"ledgertest.Clock", "ledgertest.Factory", "ledgertest.Operation", "ledgertest.Regional", "ledgertest.Work",
 	"metrics.Collector", "metrics.Passes",
-	"plan.Change", "plan.Column", "plan.Input", "plan.Picture", "plan.Replayed", "plan.ReplayedHour", "plan.State",
+	"plan.Change", "plan.Column", "plan.Input", "plan.Picture", "plan.ReplayedHour", "plan.State",
 	"privatefile.Problem", "privatefile.Reader",
 	"quota.Day", "quota.Recorded",
 	"readahead.Body",

@@ -145,7 +145,7 @@ func (r *replaying) noteCooldowns(ctx context.Context, guard *quota.Guard) error
 // maxReplayRows is the most hours that the table shows; JSON has all.
 const maxReplayRows = 50
 
-func (r *replaying) tables(d *plan.ReplayDocument, report *plan.Replayed) {
+func (r *replaying) tables(d *plan.ReplayDocument, report *plan.ReplayReport) {
 	fmt.Fprintf(r.stdout, "ledger  %s", d.Ledger)
 	if !d.LedgerExists {
 		fmt.Fprint(r.stdout, "  (none there yet: nothing was spent)")

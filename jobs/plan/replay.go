@@ -28,8 +28,8 @@ type ReplayInput struct {
 	Refused func(l *usage.Line, budget string)
 }
 
-// Replayed is the result of Replay.
-type Replayed struct {
+// ReplayReport is what Replay found.
+type ReplayReport struct {
 	From, To     time.Time // of the calls that were played; zero if there are none
 	Calls        int
 	Units        quota.Units
@@ -71,8 +71,8 @@ type ReplayedHour struct {
 // not in the log.
 //
 // Entries are read one by one: memory holds what the longest window holds.
-func Replay(ctx context.Context, in *ReplayInput, entries iter.Seq2[usage.Line, error]) (*Replayed, error) {
-	p := &replayer{in: in, report: &Replayed{}, hours: map[replayedHour]*ReplayedHour{}, budgets: map[[2]string]int{}}
+func Replay(ctx context.Context, in *ReplayInput, entries iter.Seq2[usage.Line, error]) (*ReplayReport, error) {
+	p := &replayer{in: in, report: &ReplayReport{}, hours: map[replayedHour]*ReplayedHour{}, budgets: map[[2]string]int{}}
 	p.refused.lasts = longestHorizon(in.Budgets)
 	ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return p.now }})
 	var err error
@@ -105,7 +105,7 @@ type replayer struct {
 	in      *ReplayInput
 	now     time.Time // the ledger's clock
 	guard   *quota.Guard
-	report  *Replayed
+	report  *ReplayReport
 	budgets map[[2]string]int // index by account and name
 	hours   map[replayedHour]*ReplayedHour
 	refused refusedCalls

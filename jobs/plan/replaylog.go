@@ -37,7 +37,7 @@ func (r *LogReplay) Missing(path string) (names []string, err error) {
 
 // Play replays the log: once against the budgets, and once more for each of
 // them that is a shadow.
-func (r *LogReplay) Play(ctx context.Context, ledger quota.Ledger) (*Replayed, error) {
+func (r *LogReplay) Play(ctx context.Context, ledger quota.Ledger) (*ReplayReport, error) {
 	budgets := r.Other.Budgets()
 	report, err := r.playOnce(ctx, ledger, budgets)
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *LogReplay) Play(ctx context.Context, ledger quota.Ledger) (*Replayed, e
 	return report, nil
 }
 
-func (r *LogReplay) playOnce(ctx context.Context, ledger quota.Ledger, budgets []quota.Budget) (*Replayed, error) {
+func (r *LogReplay) playOnce(ctx context.Context, ledger quota.Ledger, budgets []quota.Budget) (*ReplayReport, error) {
 	source := &usage.Source{Ledger: ledger, Accounts: r.Other.Accounts(), Until: r.Until}
 	if !r.Since.IsZero() {
 		source.Since = r.Since.Add(-longestHorizon(budgets))
@@ -68,8 +68,8 @@ func (r *LogReplay) playOnce(ctx context.Context, ledger quota.Ledger, budgets [
 }
 
 // Unspent returns the report of a ledger that does not exist.
-func (r *LogReplay) Unspent() *Replayed {
-	report := &Replayed{}
+func (r *LogReplay) Unspent() *ReplayReport {
+	report := &ReplayReport{}
 	for _, b := range r.Other.Budgets() {
 		report.Budgets = append(report.Budgets, ReplayedBudget{Budget: b})
 	}
@@ -111,7 +111,7 @@ type ReplayedBudgetReport struct {
 
 // Document returns what a replay has found at a time, for JSON, without its
 // Ledger and Costs.
-func (r *LogReplay) Document(at time.Time, p *Replayed) *ReplayDocument {
+func (r *LogReplay) Document(at time.Time, p *ReplayReport) *ReplayDocument {
 	d := &ReplayDocument{At: at.UTC(), Fits: p.Refused == 0, Since: human.OptionalTime(r.Since), Until: human.OptionalTime(r.Until), From: human.OptionalTime(p.From), To: human.OptionalTime(p.To),
 		Calls: p.Calls, Units: p.Units, Refused: p.Refused, RefusedUnits: p.RefusedUnits,
 		Budgets: []ReplayedBudgetReport{}, Refusals: append([]ReplayedHour{}, p.Hours...)}
