@@ -48,8 +48,8 @@ type app struct {
 
 	claimTime time.Duration // of passes; 0 is jobs.DefaultClaimTime
 
-	fixed    bool // now is not the system's clock, as with --at
-	elsewhen bool // now is not the present, but what --at says
+	fixed bool // now is not the system's clock, as with --at
+	hasAt bool // now is not the present, but what --at says
 
 	place *setup.Setup // nil until it is used
 }
@@ -170,7 +170,7 @@ func (a *app) setNow(at string) error {
 	now, err := cmdline.ParseTime("--at", at, cmdline.LastNowYear)
 	if err == nil {
 		a.now = func() time.Time { return now }
-		a.fixed, a.elsewhen = true, true
+		a.fixed, a.hasAt = true, true
 	}
 	return err
 }

@@ -43,7 +43,7 @@ func (a *app) remark(kind, format string, args ...any) {
 // warnOfLoss warns if the ledger has forgotten grants of this host, or if the
 // journal cannot say. That a ledger is down is the command's own error.
 func (a *app) warnOfLoss(ctx context.Context) (missing []*client.MissingError) {
-	if a.elsewhen {
+	if a.hasAt {
 		return []*client.MissingError{}
 	}
 	missing, err := a.setup().Missing(ctx)
@@ -72,7 +72,7 @@ func (a *app) warnUnfilled(err error) {
 
 // fillHistory updates the history, unless another time than now is shown.
 func (a *app) fillHistory(ctx context.Context, c *client.Client) {
-	if !a.elsewhen {
+	if !a.hasAt {
 		a.warnUnfilled(entries.Fill(ctx, a.setup(), c))
 	}
 }
