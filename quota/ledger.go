@@ -184,7 +184,7 @@ type Ledger interface {
 	// A note of Guard.AcceptLoss, in the log or in the restoration, ends what
 	// is older (Entry.AcceptsLoss): no such entry is added or raised, and no
 	// such statement counts.
-	Restore(ctx context.Context, r *Restoration) (Restored, error)
+	Restore(ctx context.Context, r *Restoration) (RestoreResult, error)
 
 	// Close releases the resources of the ledger. Calls in flight may fail.
 	// Later ones may return ErrLedgerClosed, and never ErrLedgerDown.

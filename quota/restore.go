@@ -79,8 +79,8 @@ func (h *Heard) Note() (method string, caller Caller) {
 	return method, caller
 }
 
-// Restored is what a restoration changed.
-type Restored struct {
+// RestoreResult is what a restoration changed.
+type RestoreResult struct {
 	// Known is for Batch.Known. It has the log's epoch and identifies the newest
 	// entry that was missing. If none was, it has the newest entry of the
 	// restoration, or else the timestamp of the log's newest entry.

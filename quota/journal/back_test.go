@@ -362,7 +362,7 @@ type countedRestores struct {
 	times *atomic.Int32
 }
 
-func (c countedRestores) Restore(ctx context.Context, r *quota.Restoration) (quota.Restored, error) {
+func (c countedRestores) Restore(ctx context.Context, r *quota.Restoration) (quota.RestoreResult, error) {
 	c.times.Add(1)
 	return c.Ledger.Restore(ctx, r)
 }

@@ -51,14 +51,14 @@ func (f *faulty) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	return f.Ledger.Spend(ctx, batch)
 }
 
-func (f *faulty) Restore(ctx context.Context, r *quota.Restoration) (quota.Restored, error) {
+func (f *faulty) Restore(ctx context.Context, r *quota.Restoration) (quota.RestoreResult, error) {
 	if err := *f.err.Load(); err != nil {
 		f.asks.Add(1)
 		select {
 		case <-time.After(f.hang):
-			return quota.Restored{}, err
+			return quota.RestoreResult{}, err
 		case <-ctx.Done():
-			return quota.Restored{}, ctx.Err()
+			return quota.RestoreResult{}, ctx.Err()
 		}
 	}
 	return f.Ledger.Restore(ctx, r)

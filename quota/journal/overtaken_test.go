@@ -88,7 +88,7 @@ type restoring struct {
 	before, after *func()
 }
 
-func (r restoring) Restore(ctx context.Context, what *quota.Restoration) (quota.Restored, error) {
+func (r restoring) Restore(ctx context.Context, what *quota.Restoration) (quota.RestoreResult, error) {
 	once(r.before)
 	defer once(r.after)
 	return r.Ledger.Restore(ctx, what)

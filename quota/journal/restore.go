@@ -25,10 +25,10 @@ type RestoredError struct {
 	Lost    *quota.ForgottenError // how the loss was noticed; nil if the ledger was only down
 
 	// Unknown means that the answer of an earlier try was lost, which says
-	// what the ledger lacked; Restored is empty.
+	// what the ledger lacked; RestoreResult is empty.
 	Unknown bool
 
-	quota.Restored
+	quota.RestoreResult
 }
 
 // Error says what was restored.
@@ -242,7 +242,7 @@ func (l *Ledger) restoreOnce(ctx context.Context, a *account, lost bool, skew in
 	if err != nil {
 		return false, err
 	}
-	earlier := report.Restored
+	earlier := report.RestoreResult
 	if err := l.restoreLogs(ctx, r, rest, report); err != nil {
 		a.unknown.Store(a.unknown.Load() || errors.Is(err, quota.ErrInDoubt))
 		return false, err
@@ -322,7 +322,7 @@ func explainFailure(account string, err error) error {
 
 // restoreLogs restores the log of an account, those of its keys and cooldowns.
 func (l *Ledger) restoreLogs(ctx context.Context, r *quota.Restoration, rest others, report *RestoredError) (err error) {
-	if report.Restored, err = l.Ledger.Restore(ctx, r); err != nil {
+	if report.RestoreResult, err = l.Ledger.Restore(ctx, r); err != nil {
 		return err
 	}
 	report.Lost = cmp.Or(report.Lost, report.Forgotten)

@@ -60,7 +60,7 @@ type gapped struct {
 	told [][]quota.Gap // by restorations
 }
 
-func (g *gapped) Restore(ctx context.Context, r *quota.Restoration) (quota.Restored, error) {
+func (g *gapped) Restore(ctx context.Context, r *quota.Restoration) (quota.RestoreResult, error) {
 	g.told = append(g.told, r.Gaps)
 	done, err := g.Ledger.Restore(ctx, r)
 	done.Gaps = g.gaps
@@ -169,10 +169,10 @@ type unanswering struct {
 	says []error
 }
 
-func (u *unanswering) Restore(ctx context.Context, r *quota.Restoration) (quota.Restored, error) {
+func (u *unanswering) Restore(ctx context.Context, r *quota.Restoration) (quota.RestoreResult, error) {
 	done, err := u.Ledger.Restore(ctx, r)
 	if err == nil && len(u.says) > 0 {
-		done, err = quota.Restored{}, u.says[0]
+		done, err = quota.RestoreResult{}, u.says[0]
 		u.says = u.says[1:]
 	}
 	return done, err

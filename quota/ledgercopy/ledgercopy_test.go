@@ -330,9 +330,9 @@ func (f faulty) Cooldowns(ctx context.Context, account string) ([]quota.Cooldown
 	return f.Ledger.Cooldowns(ctx, account)
 }
 
-func (f faulty) Restore(ctx context.Context, r *quota.Restoration) (quota.Restored, error) {
+func (f faulty) Restore(ctx context.Context, r *quota.Restoration) (quota.RestoreResult, error) {
 	if err := f.fails(); err != nil {
-		return quota.Restored{}, err
+		return quota.RestoreResult{}, err
 	}
 	return f.Ledger.Restore(ctx, r)
 }

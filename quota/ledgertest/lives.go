@@ -44,7 +44,7 @@ func (h *traveler) call(life string, units quota.Units, charge *quota.Charge) qu
 }
 
 // restore restores what the host knows into a life of the log that lacks it.
-func (h *traveler) restore(life string) quota.Restored {
+func (h *traveler) restore(life string) quota.RestoreResult {
 	h.Helper()
 	h.clock.Add(time.Second)
 	r := &quota.Restoration{Account: life, History: 48 * time.Hour, Entries: h.entries, Heard: slices.Collect(maps.Values(h.heard)), Gaps: h.gaps, Known: h.known, Lost: true}

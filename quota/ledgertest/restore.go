@@ -68,7 +68,7 @@ func (h *host) call(method string, units quota.Units, charges ...*quota.Charge) 
 }
 
 // restore restores what the host knows into the log of account.
-func (h *host) restore() quota.Restored {
+func (h *host) restore() quota.RestoreResult {
 	h.Helper()
 	r := &quota.Restoration{Account: account, History: 48 * time.Hour, Entries: h.entries}
 	for _, heard := range h.heard {
@@ -77,7 +77,7 @@ func (h *host) restore() quota.Restored {
 	return h.restored(r)
 }
 
-func (w *world) restored(r *quota.Restoration) quota.Restored {
+func (w *world) restored(r *quota.Restoration) quota.RestoreResult {
 	w.Helper()
 	done, err := w.Restore(w.ctx, r)
 	if err != nil {

@@ -312,19 +312,19 @@ func (l *Ledger) Restamp(_ context.Context, account, key string) (int, error) {
 }
 
 // Restore implements quota.Ledger.
-func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Restored, error) {
+func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.RestoreResult, error) {
 	if err := ctx.Err(); err != nil {
-		return quota.Restored{}, err
+		return quota.RestoreResult{}, err
 	}
 	if err := r.Check(); err != nil {
-		return quota.Restored{}, err
+		return quota.RestoreResult{}, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now().UnixMicro()
 	g := l.log(logName{r.Account, r.Key}, now)
 	if err := decide.CheckClock(r.Account, r.Key, r.Clock, now, g.newest); err != nil {
-		return quota.Restored{}, err
+		return quota.RestoreResult{}, err
 	}
 	return g.restore(r, now), nil
 }

@@ -8,10 +8,10 @@ import (
 )
 
 // restore merges a restoration into the log.
-func (g *log) restore(r *quota.Restoration, now int64) quota.Restored {
+func (g *log) restore(r *quota.Restoration, now int64) quota.RestoreResult {
 	g.Now = now
 	g.recordHistory(r.History)
-	var done quota.Restored
+	var done quota.RestoreResult
 	if g.keepsEntries() {
 		restorer := decide.Restorer{
 			Entries:    g.page(decide.Page{From: math.MinInt64, Until: math.MaxInt64, Most: math.MaxInt}),

@@ -72,7 +72,7 @@ func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) (err error) 
 }
 
 // Restore implements quota.Ledger.
-func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (restored quota.Restored, err error) {
+func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (restored quota.RestoreResult, err error) {
 	defer l.observe("restore", time.Now(), &err)
 	return l.Ledger.Restore(ctx, r)
 }

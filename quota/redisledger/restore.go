@@ -29,21 +29,21 @@ const (
 // Restore implements quota.Ledger. It reads the log, writes the restored one
 // beside it, and puts that in its place unless the log has changed meanwhile
 // other than by growing.
-func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Restored, error) {
+func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.RestoreResult, error) {
 	if err := r.Check(); err != nil {
-		return quota.Restored{}, err
+		return quota.RestoreResult{}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return quota.Restored{}, context.Cause(ctx)
+		return quota.RestoreResult{}, context.Cause(ctx)
 	}
 	within, cancel := l.bounded(ctx, restorePatience+time.Duration(len(r.Entries))*patiencePerEntry)
 	defer cancel()
-	var unanswered quota.Restored // what a try found whose answer was lost
+	var unanswered quota.RestoreResult // what a try found whose answer was lost
 	for range maxRestores {
 		op := &scriptRunner{ledger: l, ctx: within}
 		done, swapped, err := l.restore(within, op, r)
 		if err != nil {
-			return quota.Restored{}, ended(ctx, err)
+			return quota.RestoreResult{}, ended(ctx, err)
 		}
 		if isDone := done.Entries == 0 && done.Noted == 0; swapped && isDone && unanswered.Entries+int(unanswered.Noted) > 0 {
 			unanswered.Known, unanswered.Gaps = done.Known, done.Gaps
@@ -60,11 +60,11 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 		case <-time.After(rand.N(restorePause)):
 		}
 	}
-	return quota.Restored{}, fmt.Errorf("%w: redis at %s: the log of %s changed during each of %d tries to restore it; try again when fewer calls are settled", quota.ErrLedgerBusy, l.where, r.Account, maxRestores)
+	return quota.RestoreResult{}, fmt.Errorf("%w: redis at %s: the log of %s changed during each of %d tries to restore it; try again when fewer calls are settled", quota.ErrLedgerBusy, l.where, r.Account, maxRestores)
 }
 
 // restore restores a log once. It reports false if the log changed meanwhile.
-func (l *Ledger) restore(ctx context.Context, op *scriptRunner, r *quota.Restoration) (done quota.Restored, swapped bool, err error) {
+func (l *Ledger) restore(ctx context.Context, op *scriptRunner, r *quota.Restoration) (done quota.RestoreResult, swapped bool, err error) {
 	n := l.names(r.Account, r.Key)
 	scope := scopeOf(r.Key)
 	keeping := &wants{}

@@ -46,7 +46,7 @@ func (t *tx) checkKnown(g *log, batch *quota.Batch, own any) error {
 }
 
 // Restore implements quota.Ledger.
-func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (done quota.Restored, err error) {
+func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (done quota.RestoreResult, err error) {
 	if err := r.Check(); err != nil {
 		return done, err
 	}
@@ -78,7 +78,7 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (done quota.
 }
 
 // restore merges a restoration into a log.
-func (t *tx) restore(g *log, r *quota.Restoration) (done quota.Restored) {
+func (t *tx) restore(g *log, r *quota.Restoration) (done quota.RestoreResult) {
 	if g.id == 0 {
 		t.insertLog(g)
 	}

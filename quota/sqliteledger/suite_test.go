@@ -127,7 +127,7 @@ func (r *relay) Restamp(ctx context.Context, account, key string) (int, error) {
 	return r.next().Restamp(ctx, account, key)
 }
 
-func (r *relay) Restore(ctx context.Context, restoration *quota.Restoration) (quota.Restored, error) {
+func (r *relay) Restore(ctx context.Context, restoration *quota.Restoration) (quota.RestoreResult, error) {
 	return r.next().Restore(ctx, restoration)
 }
 

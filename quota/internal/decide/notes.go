@@ -13,7 +13,7 @@ import (
 // They are stamped as late as the calls can have been made: before the grant
 // whose answer counted them. A statement gets none if the log of a later one
 // about the same budget held its calls.
-func (o *Restorer) addNotes(done *quota.Restored) {
+func (o *Restorer) addNotes(done *quota.RestoreResult) {
 	c := counting{o: o, lives: o.presence(), counted: make([][]bool, len(o.Heard)), entries: len(o.Entries), covered: map[string][]bool{}}
 	c.runs = make([]run, c.entries)
 	for n := range o.Entries {
@@ -141,7 +141,7 @@ func amount(h *quota.Heard, e *quota.Entry) quota.Units {
 }
 
 // addNote adds notes that count what is missing, and returns how many.
-func (o *Restorer) addNote(h *quota.Heard, missing quota.Units, done *quota.Restored) (n int) {
+func (o *Restorer) addNote(h *quota.Heard, missing quota.Units, done *quota.RestoreResult) (n int) {
 	for ; missing > 0; n++ {
 		amount := min(missing, quota.MaxUnits)
 		missing -= amount

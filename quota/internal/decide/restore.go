@@ -33,10 +33,11 @@ type Restorer struct {
 // Restore merges a restoration into the log. It adds the entries that are
 // missing, and raises those that have fewer units. Then it adds notes for what
 // the statements say that the entries do not add up to; the notes of earlier
-// restorations are computed anew. Restored.Known is the newest of the restored
-// entries that were missing, or else of all of them, or else of the log's.
-func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
-	var done quota.Restored
+// restorations are computed anew. RestoreResult.Known is the newest of the
+// restored entries that were missing, or else of all of them, or else of the
+// log's.
+func (o *Restorer) Restore(r *quota.Restoration) quota.RestoreResult {
+	var done quota.RestoreResult
 	o.began = o.Epoch
 	r = o.toPresent(r)
 	o.followNotes()
@@ -236,7 +237,7 @@ func repeated(entries []quota.Entry) func(quota.ID) bool {
 // mergeEntries returns the timestamps that the log has for the restored ones.
 // The entries of one id match those of the log in their order; a client that
 // only knows what they add up to restores it as one.
-func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (stamped map[int64]time.Time) {
+func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.RestoreResult) (stamped map[int64]time.Time) {
 	stamped = map[int64]time.Time{}
 	ids := make(map[shortID]*sameID, len(o.Entries))
 	var present, added quota.Entry // the newest that the log had, and that it lacked

@@ -178,9 +178,9 @@ func (c *remote) SetCooldown(ctx context.Context, cooldown quota.Cooldown) (err 
 	return err
 }
 
-func (c *remote) Restore(ctx context.Context, r *quota.Restoration) (done quota.Restored, err error) {
+func (c *remote) Restore(ctx context.Context, r *quota.Restoration) (done quota.RestoreResult, err error) {
 	if failed := c.call(ctx, func() { done, err = c.server.restore(r) }); failed != nil {
-		return quota.Restored{}, failed
+		return quota.RestoreResult{}, failed
 	}
 	return done, err
 }

@@ -132,7 +132,7 @@ func (s *server) holds(known quota.Receipt) bool {
 	return false
 }
 
-func (s *server) restore(r *quota.Restoration) (quota.Restored, error) {
+func (s *server) restore(r *quota.Restoration) (quota.RestoreResult, error) {
 	before := s.entries()
 	done, err := s.log.Restore(context.Background(), r)
 	if err == nil && s.epoch != done.Known.Epoch {
