@@ -92,8 +92,8 @@
 //
 // A log has an epoch ([NewEpoch]). If it lacks what a batch knows, Spend
 // returns a [ForgottenError], and package journal calls [Ledger.Restore] with a
-// [Restoration]: the entries that a host was granted, and what it has [Heard]
-// of budgets, in which [Life] of the log and beside which [Gap].
+// [Restoration]: the entries that a host was granted, and what it has heard of
+// budgets ([WindowUse]), in which [Life] of the log and beside which [Gap].
 // [RestoreResult] says what the log lacked. [Move] marks a log that has left
 // for another ledger, and [CheckLookAlike] refuses accounts whose names are
 // easily confused.

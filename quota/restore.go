@@ -15,7 +15,7 @@ type Restoration struct {
 	History time.Duration // as in Batch: how long the log must keep what is restored
 	Clock   time.Time     // as in Batch: the time on the caller's clock, or zero
 	Entries []Entry       // in any order, but entries with one id by timestamp
-	Heard   []Heard
+	Heard   []WindowUse   // what clients have heard of budgets
 	Lives   []Life
 	Gaps    []Gap // what earlier restorations returned
 
@@ -29,9 +29,9 @@ type Restoration struct {
 	Known Receipt
 }
 
-// Heard says how much the window of a budget held at one time.
-type Heard struct {
-	Client   uint64    // the client that received the answer; its later Heard of the same budget replaces this one
+// WindowUse says how much the window of a budget held at one time.
+type WindowUse struct {
+	Client   uint64    // the client that received the answer; its later WindowUse of the same budget replaces this one
 	Budget   string    // the budget's name; after a NUL byte, what tells it from others of that name
 	Coverage *Coverage // what the budget counts
 	Since    time.Time // the timestamp of the oldest entry that the window could hold
@@ -41,19 +41,19 @@ type Heard struct {
 }
 
 // Life records since when a log, in one epoch, has held what a client was
-// granted: in that epoch, in an earlier one, or within an allowance. A Heard of
-// that epoch from before Since lacks these entries, although it is later than
-// they are.
+// granted: in that epoch, in an earlier one, or within an allowance. A
+// WindowUse of that epoch from before Since lacks these entries, although it is
+// later than they are.
 type Life struct {
-	Client uint64    // of the entries' ids, or of Heard
+	Client uint64    // of the entries' ids, or of a WindowUse
 	Seq    uint64    // of the first of the entries; the last is before the next Seq that is listed of the client
 	Epoch  uint64    // of the log; 0 if the client knows of none that held them; no counter has counted them then
 	Since  time.Time // a grant with this timestamp, or a later one, counted them
 }
 
 // Gap is the time of which an older copy of a log, used under the epoch of the
-// log until it was restored, lacked the entries. A Heard of that epoch from To
-// on lacks what was recorded after From and before To.
+// log until it was restored, lacked the entries. A WindowUse of that epoch from
+// To on lacks what was recorded after From and before To.
 type Gap struct {
 	Epoch    uint64
 	From, To time.Time
@@ -61,7 +61,7 @@ type Gap struct {
 
 // Note returns the method and caller of the note that stands for calls that are
 // missing from the log. The budget covers it.
-func (h *Heard) Note() (method string, caller Caller) {
+func (h *WindowUse) Note() (method string, caller Caller) {
 	name, _, _ := strings.Cut(h.Budget, "\x00")
 	method, caller = externalMethod(name), Caller{Lane: externalLane}
 	if h.Coverage.Covers(method, caller) {

@@ -372,7 +372,7 @@ const mostHeard = 10
 
 // heard returns what this host heard last of each budget of this process, in
 // each life of the log.
-func (l *Ledger) heard(a *account, s *state, stays stays, client uint64) (all []quota.Heard) {
+func (l *Ledger) heard(a *account, s *state, stays stays, client uint64) (all []quota.WindowUse) {
 	for budget, charge := range l.budgets[a.name] {
 		if charge.Window.Estimate() {
 			continue
@@ -384,7 +384,7 @@ func (l *Ledger) heard(a *account, s *state, stays stays, client uint64) (all []
 		for of, h := range s.hearings(name) {
 			held := func(r *record) bool { return stays.held(r.id, of.epoch, h.at) }
 			used := min(h.usedBy(charge, held), mostHeard*(charge.Limit+charge.Beside), quota.MaxLimit)
-			all = append(all, quota.Heard{Client: client, Budget: budget, Epoch: of.epoch, Coverage: charge.Coverage,
+			all = append(all, quota.WindowUse{Client: client, Budget: budget, Epoch: of.epoch, Coverage: charge.Coverage,
 				Since: decide.Time(decide.Since(&charge.Window, h.at)), At: decide.Time(h.at), Used: used})
 		}
 	}

@@ -68,7 +68,7 @@ func beside(ctx context.Context, l quota.Ledger, name, key string, charge *quota
 
 // addNote notes an amount of what a charge counts in the new ledger.
 func (a *account) addNote(ctx context.Context, key string, charge *quota.Charge, amount quota.Units) error {
-	method, caller := (&quota.Heard{Budget: charge.Budget, Coverage: charge.Coverage}).Note()
+	method, caller := (&quota.WindowUse{Budget: charge.Budget, Coverage: charge.Coverage}).Note()
 	r := quota.Request{Method: method, Caller: caller, Kind: quota.EntryNote, Force: true}
 	r.Units, r.Calls = charge.Coverage.Measure.Split(amount)
 	for _, c := range a.charges {

@@ -16,14 +16,14 @@ type traveler struct {
 	*world
 	client, process, seq uint64
 	entries              []quota.Entry
-	heard                map[uint64]quota.Heard // by epoch
-	lives                map[uint64]time.Time   // its first grant, by epoch
+	heard                map[uint64]quota.WindowUse // by epoch
+	lives                map[uint64]time.Time       // its first grant, by epoch
 	gaps                 []quota.Gap
 	known                quota.Receipt // zero in most tests
 }
 
 func newTraveler(w *world) *traveler {
-	return &traveler{world: w, client: quota.NewClient(), process: quota.NewClient(), heard: map[uint64]quota.Heard{}, lives: map[uint64]time.Time{}}
+	return &traveler{world: w, client: quota.NewClient(), process: quota.NewClient(), heard: map[uint64]quota.WindowUse{}, lives: map[uint64]time.Time{}}
 }
 
 // call spends units in a life of the log.
@@ -35,7 +35,7 @@ func (h *traveler) call(life string, units quota.Units, charge *quota.Charge) qu
 	answer := h.granted(batch)[0]
 	receipt := answer.Receipt
 	h.entries = append(h.entries, quota.Entry{At: receipt.At, ID: receipt.ID, Method: "m", Units: units, Calls: 1})
-	h.heard[receipt.Epoch] = quota.Heard{Client: h.client, Budget: charge.Budget, Coverage: charge.Coverage, Epoch: receipt.Epoch,
+	h.heard[receipt.Epoch] = quota.WindowUse{Client: h.client, Budget: charge.Budget, Coverage: charge.Coverage, Epoch: receipt.Epoch,
 		Since: receipt.At.Add(time.Microsecond - charge.Window.Length()), At: receipt.At, Used: answer.Held[0].Used}
 	if _, ok := h.lives[receipt.Epoch]; !ok {
 		h.lives[receipt.Epoch] = receipt.At
@@ -157,7 +157,7 @@ func restoredIntoAUsedCopy(w *world) {
 	tail.Epoch = epoch
 	tail.Used = 10 + 20 + 30
 	away.known.Epoch = epoch
-	away.heard, away.lives = map[uint64]quota.Heard{epoch: tail}, map[uint64]time.Time{epoch: tail.At}
+	away.heard, away.lives = map[uint64]quota.WindowUse{epoch: tail}, map[uint64]time.Time{epoch: tail.At}
 	other.call("copy", 5, day)
 	for _, log := range []string{"copy", account} {
 		for _, host := range []*traveler{away, other, before} {

@@ -47,11 +47,11 @@ type host struct {
 	*world
 	client  uint64
 	entries []quota.Entry
-	heard   map[string]quota.Heard // by budget
+	heard   map[string]quota.WindowUse // by budget
 }
 
 func newHost(w *world) *host {
-	return &host{world: w, client: quota.NewClient(), heard: map[string]quota.Heard{}}
+	return &host{world: w, client: quota.NewClient(), heard: map[string]quota.WindowUse{}}
 }
 
 // call spends units of a method in the account "old", as the host remembers it.
@@ -61,7 +61,7 @@ func (h *host) call(method string, units quota.Units, charges ...*quota.Charge) 
 	receipt := answer.Receipt
 	h.entries = append(h.entries, quota.Entry{At: receipt.At, ID: receipt.ID, Method: method, Units: units, Calls: 1})
 	for i, charge := range charges {
-		h.heard[charge.Budget] = quota.Heard{Client: h.client, Budget: charge.Budget, Coverage: charge.Coverage,
+		h.heard[charge.Budget] = quota.WindowUse{Client: h.client, Budget: charge.Budget, Coverage: charge.Coverage,
 			Since: receipt.At.Add(time.Microsecond - charge.Window.Length()), At: receipt.At, Used: answer.Held[i].Used}
 	}
 	return receipt
@@ -374,7 +374,9 @@ func malformedRestoration(w *world) {
 		func(r *quota.Restoration) { r.Entries[0].At = time.Time{} },
 		func(r *quota.Restoration) { r.Entries[0].Units = -1 },
 		func(r *quota.Restoration) { r.Entries[0].Units = quota.MaxUnits + 1 },
-		func(r *quota.Restoration) { r.Heard = []quota.Heard{{Client: 1, Budget: "b", Since: noon, At: noon}} },
+		func(r *quota.Restoration) {
+			r.Heard = []quota.WindowUse{{Client: 1, Budget: "b", Since: noon, At: noon}}
+		},
 		func(r *quota.Restoration) { r.Lives = []quota.Life{{Client: 1, Epoch: 1}} },
 		func(r *quota.Restoration) { r.Lives = []quota.Life{{Epoch: 1, Since: noon}} },
 		func(r *quota.Restoration) { r.Gaps = []quota.Gap{{Epoch: 1, From: noon, To: noon}} },

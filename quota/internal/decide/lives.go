@@ -182,7 +182,7 @@ func (p presence) runOf(id quota.ID) (of run) {
 // held reports whether the log of a statement held an entry of its window, of a
 // run and stamped at a time. If no restoration has said when the client's
 // entries came there, they are in the present log alone, as far as is known.
-func (p presence) held(r *run, at time.Time, h *quota.Heard) bool {
+func (p presence) held(r *run, at time.Time, h *quota.WindowUse) bool {
 	if h.Epoch == 0 {
 		return true
 	}
@@ -196,7 +196,7 @@ func (p presence) held(r *run, at time.Time, h *quota.Heard) bool {
 // heldAll reports whether the log of a later statement held what an earlier one
 // counted, as entries or as a note: it was the same log, which had not lost it,
 // or the host that made the earlier one had restored it there since.
-func (p presence) heldAll(earlier, later *quota.Heard) bool {
+func (p presence) heldAll(earlier, later *quota.WindowUse) bool {
 	if earlier.Epoch == later.Epoch {
 		return !p.lost(later, earlier.At)
 	}
@@ -214,7 +214,7 @@ func (p presence) came(id quota.ID, at time.Time, epoch uint64) time.Time {
 
 // lost reports whether a log had lost what came to it at a time before
 // a statement.
-func (p presence) lost(h *quota.Heard, came time.Time) bool {
+func (p presence) lost(h *quota.WindowUse, came time.Time) bool {
 	return slices.ContainsFunc(p.gaps, func(g quota.Gap) bool {
 		wasHeld := came.After(g.From) && came.Before(g.To)
 		return g.Epoch == h.Epoch && wasHeld && !h.At.Before(g.To)

@@ -21,7 +21,7 @@ func (o *Restorer) addNotes(done *quota.RestoreResult) {
 	}
 	for i := range o.Heard {
 		h, missing := &o.Heard[i], c.missing(i)
-		isRepeated := func(later quota.Heard) bool {
+		isRepeated := func(later quota.WindowUse) bool {
 			return later.Budget == h.Budget && later.Coverage.Key() == h.Coverage.Key() && c.lives.heldAll(h, &later)
 		}
 		if !slices.ContainsFunc(o.Heard[i+1:], isRepeated) {
@@ -36,11 +36,11 @@ func (o *Restorer) addNotes(done *quota.RestoreResult) {
 type counting struct {
 	o       *Restorer
 	lives   presence
-	entries int               // how many of the Entries are not notes
-	runs    []run             // of these
-	covered map[string][]bool // by the key of a coverage, of these
-	counted [][]bool          // by each statement, of these
-	noted   []*quota.Heard    // the statement of each note
+	entries int                // how many of the Entries are not notes
+	runs    []run              // of these
+	covered map[string][]bool  // by the key of a coverage, of these
+	counted [][]bool           // by each statement, of these
+	noted   []*quota.WindowUse // the statement of each note
 }
 
 // coveredBy returns which entries a coverage covers.
@@ -95,7 +95,7 @@ func (c *counting) missing(i int) quota.Units {
 }
 
 // isInWindow reports whether the window of a statement contains a time.
-func isInWindow(h *quota.Heard, at time.Time) bool {
+func isInWindow(h *quota.WindowUse, at time.Time) bool {
 	return !at.Before(h.Since) && !at.After(h.At)
 }
 
@@ -136,12 +136,12 @@ func (c *counting) inNotes(i int, entries []int) (held quota.Units) {
 }
 
 // amount returns how much of an entry the budget of a statement counts.
-func amount(h *quota.Heard, e *quota.Entry) quota.Units {
+func amount(h *quota.WindowUse, e *quota.Entry) quota.Units {
 	return h.Coverage.Measure.Of(e.Units, e.Calls)
 }
 
 // addNote adds notes that count what is missing, and returns how many.
-func (o *Restorer) addNote(h *quota.Heard, missing quota.Units, done *quota.RestoreResult) (n int) {
+func (o *Restorer) addNote(h *quota.WindowUse, missing quota.Units, done *quota.RestoreResult) (n int) {
 	for ; missing > 0; n++ {
 		amount := min(missing, quota.MaxUnits)
 		missing -= amount
@@ -155,14 +155,14 @@ func (o *Restorer) addNote(h *quota.Heard, missing quota.Units, done *quota.Rest
 }
 
 // noteSeq numbers the notes of one client.
-func noteSeq(h *quota.Heard, n int) uint64 {
+func noteSeq(h *quota.WindowUse, n int) uint64 {
 	sum := fnv.New32a()
 	fmt.Fprintf(sum, "%x %s", h.Epoch, h.Budget)
 	return uint64(sum.Sum32() + uint32(n))
 }
 
 // isNoteOf reports whether an id is that of a note of a statement.
-func isNoteOf(h *quota.Heard, id quota.ID) bool {
+func isNoteOf(h *quota.WindowUse, id quota.ID) bool {
 	n := uint32(id.Seq) - uint32(noteSeq(h, 0))
 	return id.Client == h.Client && quota.Units(n) <= h.Used/quota.MaxUnits
 }
@@ -173,7 +173,7 @@ func isNoteOf(h *quota.Heard, id quota.ID) bool {
 func (o *Restorer) followNotes() {
 	latest := o.Now.Add(quota.MaxStepBack)
 	o.Heard = slices.Clone(o.Heard)
-	o.Heard = slices.DeleteFunc(o.Heard, func(h quota.Heard) bool { return h.At.After(latest) && o.noteOf(&h) == nil })
+	o.Heard = slices.DeleteFunc(o.Heard, func(h quota.WindowUse) bool { return h.At.After(latest) && o.noteOf(&h) == nil })
 	for i := range o.Heard {
 		if h := &o.Heard[i]; h.At.After(latest) {
 			at := o.noteOf(h).At
@@ -183,7 +183,7 @@ func (o *Restorer) followNotes() {
 }
 
 // noteOf returns the newest note of a statement, or nil.
-func (o *Restorer) noteOf(h *quota.Heard) *quota.Entry {
+func (o *Restorer) noteOf(h *quota.WindowUse) *quota.Entry {
 	for i := len(o.Entries) - 1; i >= 0; i-- {
 		if isNoteOf(h, o.Entries[i].ID) {
 			return &o.Entries[i]

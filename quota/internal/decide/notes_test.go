@@ -15,7 +15,7 @@ func TestNoteOfACopiedLogIsRemoved(t *testing.T) {
 	copied := quota.Entry{ID: quota.ID{Client: 1, Seq: 77}, At: noon.Add(-2 * time.Hour), Kind: quota.EntryNote, Method: "others: searches", Units: 600}
 	o := restorer(copied, call(2, 1, time.Hour, 1))
 	for range 2 {
-		o.Restore(&quota.Restoration{Entries: []quota.Entry{call(2, 2, time.Minute, 1)}, Heard: []quota.Heard{heard(1, 3, time.Hour, 611)}})
+		o.Restore(&quota.Restoration{Entries: []quota.Entry{call(2, 2, time.Minute, 1)}, Heard: []quota.WindowUse{heard(1, 3, time.Hour, 611)}})
 		if units(o) != 612 || o.Entries[0] != copied {
 			t.Errorf("%d units, the first of %+v; want the copied note, and 12 more", units(o), o.Entries[0])
 		}
@@ -31,7 +31,7 @@ func TestNoteLeavesTooEarly(t *testing.T) {
 	longer := heard(2, 2, time.Hour, 300)
 	longer.Since = searches.Since
 	for name, test := range map[string]struct {
-		later quota.Heard
+		later quota.WindowUse
 		ago   time.Duration // of the note
 	}{
 		"a window that began later":       {heard(2, 2, time.Hour, 300), time.Hour},
@@ -40,7 +40,7 @@ func TestNoteLeavesTooEarly(t *testing.T) {
 	} {
 		o := restorer(call(3, 1, 2*time.Hour, 5))
 		lives := []quota.Life{{Client: 3, Epoch: 2, Since: noon.Add(-2 * time.Hour)}}
-		o.Restore(&quota.Restoration{Heard: []quota.Heard{searches, test.later}, Lives: lives})
+		o.Restore(&quota.Restoration{Heard: []quota.WindowUse{searches, test.later}, Lives: lives})
 		note := o.Entries[slices.IndexFunc(o.Entries, func(e quota.Entry) bool { return e.Kind == quota.EntryNote })]
 		if units(o) != 305 || note.Method != "search" || noon.Sub(note.At).Round(time.Second) != test.ago {
 			t.Errorf("%s: %+v; want one note of 300 for searches, %s ago", name, o.Entries, test.ago)

@@ -81,7 +81,7 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.RestoreResult {
 func (o *Restorer) toPresent(r *quota.Restoration) *quota.Restoration {
 	latest := o.Now.Add(quota.MaxStepBack)
 	isAhead := slices.ContainsFunc(r.Entries, func(e quota.Entry) bool { return e.At.After(latest) }) ||
-		slices.ContainsFunc(r.Heard, func(h quota.Heard) bool { return h.At.After(latest) }) ||
+		slices.ContainsFunc(r.Heard, func(h quota.WindowUse) bool { return h.At.After(latest) }) ||
 		slices.ContainsFunc(r.Lives, func(l quota.Life) bool { return l.Since.After(latest) })
 	if !isAhead {
 		return r
@@ -157,16 +157,16 @@ func (o *Restorer) givesUp(e *quota.Entry) bool {
 
 // removeNotes removes the notes of earlier restorations of this log. Those of
 // one that it is a copy of stay, since nothing says what they stood for.
-func (o *Restorer) removeNotes(more []quota.Heard) {
-	clients := map[uint64][]*quota.Heard{}
-	for _, heard := range [][]quota.Heard{o.Heard, more} {
+func (o *Restorer) removeNotes(more []quota.WindowUse) {
+	clients := map[uint64][]*quota.WindowUse{}
+	for _, heard := range [][]quota.WindowUse{o.Heard, more} {
 		for i := range heard {
 			h := &heard[i]
 			clients[h.Client] = append(clients[h.Client], h)
 		}
 	}
 	o.Entries = slices.DeleteFunc(slices.Clone(o.Entries), func(e quota.Entry) bool {
-		return slices.ContainsFunc(clients[e.ID.Client], func(h *quota.Heard) bool { return isNoteOf(h, e.ID) })
+		return slices.ContainsFunc(clients[e.ID.Client], func(h *quota.WindowUse) bool { return isNoteOf(h, e.ID) })
 	})
 }
 
@@ -326,13 +326,13 @@ func (o *Restorer) isOurs(e *quota.Entry) bool {
 
 // mergeHeard keeps the latest statement of each client about each budget and
 // life of the log, those first whose notes later ones may count.
-func (o *Restorer) mergeHeard(more []quota.Heard) {
+func (o *Restorer) mergeHeard(more []quota.WindowUse) {
 	type subject struct {
 		client, epoch uint64
 		budget        string
 	}
 	type statement struct {
-		quota.Heard
+		quota.WindowUse
 		covering int // how many statements count its note
 	}
 	var merged []statement
@@ -344,9 +344,9 @@ func (o *Restorer) mergeHeard(more []quota.Heard) {
 		of := subject{h.Client, h.Epoch, h.Budget}
 		if i, ok := places[of]; !ok {
 			places[of] = len(merged)
-			merged = append(merged, statement{Heard: h})
+			merged = append(merged, statement{WindowUse: h})
 		} else if !h.At.Before(merged[i].At) {
-			merged[i].Heard = h
+			merged[i].WindowUse = h
 		}
 	}
 	for i := range merged {
@@ -361,9 +361,9 @@ func (o *Restorer) mergeHeard(more []quota.Heard) {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(b.covering, a.covering), b.Since.Compare(a.Since),
 			cmp.Compare(a.Client, b.Client), cmp.Compare(a.Budget, b.Budget), cmp.Compare(a.Epoch, b.Epoch))
 	})
-	o.Heard = make([]quota.Heard, len(merged))
+	o.Heard = make([]quota.WindowUse, len(merged))
 	for i := range merged {
-		o.Heard[i] = merged[i].Heard
+		o.Heard[i] = merged[i].WindowUse
 	}
 }
 

@@ -22,9 +22,9 @@ func call(client, seq uint64, ago time.Duration, units quota.Units) quota.Entry 
 	return quota.Entry{ID: quota.ID{Client: client, Seq: seq}, At: noon.Add(-ago), Method: "m", Units: units, Calls: 1}
 }
 
-func heard(client, epoch uint64, ago time.Duration, used quota.Units) quota.Heard {
+func heard(client, epoch uint64, ago time.Duration, used quota.Units) quota.WindowUse {
 	at := noon.Add(-ago)
-	return quota.Heard{Client: client, Budget: "day", Coverage: all, Epoch: epoch, Since: at.Add(-24 * time.Hour), At: at, Used: used}
+	return quota.WindowUse{Client: client, Budget: "day", Coverage: all, Epoch: epoch, Since: at.Add(-24 * time.Hour), At: at, Used: used}
 }
 
 func units(o *decide.Restorer) (sum quota.Units) {
@@ -38,8 +38,8 @@ func units(o *decide.Restorer) (sum quota.Units) {
 // be admitted again.
 func TestOlderStatementReplacesALaterOne(t *testing.T) {
 	o := restorer()
-	for _, h := range []quota.Heard{heard(1, 2, 3*time.Hour, 10), heard(1, 2, time.Hour, 50), heard(1, 2, 2*time.Hour, 20)} {
-		o.Restore(&quota.Restoration{Heard: []quota.Heard{h}})
+	for _, h := range []quota.WindowUse{heard(1, 2, 3*time.Hour, 10), heard(1, 2, time.Hour, 50), heard(1, 2, 2*time.Hour, 20)} {
+		o.Restore(&quota.Restoration{Heard: []quota.WindowUse{h}})
 	}
 	if len(o.Heard) != 1 || units(o) != 50 {
 		t.Errorf("%d statements and %d units; want the latest, of 50", len(o.Heard), units(o))
@@ -50,7 +50,7 @@ func TestOlderStatementReplacesALaterOne(t *testing.T) {
 // not notice that the log loses its tail again.
 func TestRestorationForgetsTheNewestEntry(t *testing.T) {
 	o := restorer(call(1, 1, time.Hour, 5), call(2, 7, time.Minute, 5))
-	if known := o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 3, time.Hour, 5)}}).Known; known.ID != o.Entries[1].ID || !known.At.Equal(o.Entries[1].At) {
+	if known := o.Restore(&quota.Restoration{Heard: []quota.WindowUse{heard(9, 3, time.Hour, 5)}}).Known; known.ID != o.Entries[1].ID || !known.At.Equal(o.Entries[1].At) {
 		t.Errorf("knows %+v; want the newest entry", known)
 	}
 	// One that it had before would still be there if it lost what was restored.
@@ -126,7 +126,7 @@ func TestPresentLifeHoldsWhatWasRestored(t *testing.T) {
 		o.Restore(absent)
 		o.Now = noon.Add(time.Minute)
 		o.Restore(absent) // once more, and later, changes nothing
-		o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 3, -c.later, 100)}})
+		o.Restore(&quota.Restoration{Heard: []quota.WindowUse{heard(9, 3, -c.later, 100)}})
 		if got := units(o); got != c.want {
 			t.Errorf("heard %s: %d units; want %d", name, got, c.want)
 		}
@@ -144,13 +144,13 @@ func TestCopyHeldWhatCameAfterIt(t *testing.T) {
 	mine := []quota.Entry{call(1, 1, 5*time.Hour, 5), call(1, 2, 3*time.Hour, 20), call(1, 3, 2*time.Hour, 20)}
 	o := restorer()
 	o.Restore(&quota.Restoration{Entries: mine, Lives: lives})
-	o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 1, time.Hour, 30)}})
+	o.Restore(&quota.Restoration{Heard: []quota.WindowUse{heard(9, 1, time.Hour, 30)}})
 	if got := units(o); got != 45+25 {
 		t.Errorf("%d units; want a note of the 25 that the copy held besides the first call", got)
 	}
 	o = restorer()
-	o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(8, 2, 2*time.Hour, 50)}, Lives: lives})
-	o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 1, time.Hour, 10)}})
+	o.Restore(&quota.Restoration{Heard: []quota.WindowUse{heard(8, 2, 2*time.Hour, 50)}, Lives: lives})
+	o.Restore(&quota.Restoration{Heard: []quota.WindowUse{heard(9, 1, time.Hour, 10)}})
 	if got := units(o); got != 60 {
 		t.Errorf("%d units; want those of both histories", got)
 	}
@@ -178,9 +178,9 @@ func TestUsedCopyIsNotTheSameLog(t *testing.T) {
 		o.Entries = append(o.Entries, call(2, 1, time.Hour, 10))
 		first, lost := noon.Add(-5*time.Hour), call(1, 2, 3*time.Hour, 20)
 		mine := &quota.Restoration{Known: quota.Receipt{ID: lost.ID, At: lost.At, Epoch: 3}, Entries: []quota.Entry{call(1, 1, 5*time.Hour, 5), lost},
-			Heard: []quota.Heard{heard(8, 3, 3*time.Hour, 5+20+30)}, Lives: []quota.Life{{Client: 1, Epoch: 3, Since: first}, {Client: 8, Epoch: 3, Since: first}}}
+			Heard: []quota.WindowUse{heard(8, 3, 3*time.Hour, 5+20+30)}, Lives: []quota.Life{{Client: 1, Epoch: 3, Since: first}, {Client: 8, Epoch: 3, Since: first}}}
 		others := &quota.Restoration{Known: quota.Receipt{ID: quota.ID{Client: 2, Seq: 1}, At: noon.Add(-time.Hour), Epoch: 3}, Entries: []quota.Entry{call(2, 1, time.Hour, 10)},
-			Heard: []quota.Heard{heard(9, 3, time.Hour, used)}, Lives: []quota.Life{{Client: 2, Epoch: 3, Since: noon.Add(-time.Hour)}, {Client: 9, Epoch: 3, Since: noon.Add(-time.Hour)}}}
+			Heard: []quota.WindowUse{heard(9, 3, time.Hour, used)}, Lives: []quota.Life{{Client: 2, Epoch: 3, Since: noon.Add(-time.Hour)}, {Client: 9, Epoch: 3, Since: noon.Add(-time.Hour)}}}
 		for i, r := range []*quota.Restoration{mine, others, mine, others} {
 			o.Restore(r)
 			if got := units(o); got != test.want {
@@ -216,8 +216,8 @@ func TestCopyOfAnUnknownLifeIsUsed(t *testing.T) {
 		return lives
 	}
 	mine := &quota.Restoration{Entries: []quota.Entry{call(1, 1, 5*time.Hour, 5), call(1, 2, 4*time.Hour, 20)},
-		Heard: []quota.Heard{heard(8, 3, 4*time.Hour, 5+20+30)}, Lives: since(5*time.Hour, 1, 8)}
-	others := &quota.Restoration{Entries: []quota.Entry{call(2, 1, time.Hour, 10)}, Heard: []quota.Heard{heard(9, 3, time.Hour, 5+10)}, Lives: since(time.Hour, 2, 9)}
+		Heard: []quota.WindowUse{heard(8, 3, 4*time.Hour, 5+20+30)}, Lives: since(5*time.Hour, 1, 8)}
+	others := &quota.Restoration{Entries: []quota.Entry{call(2, 1, time.Hour, 10)}, Heard: []quota.WindowUse{heard(9, 3, time.Hour, 5+10)}, Lives: since(time.Hour, 2, 9)}
 	for _, order := range [][]*quota.Restoration{{mine, others}, {others, mine}} {
 		o := &decide.Restorer{Epoch: 4, Now: noon, Oldest: noon.Add(-27 * time.Hour)}
 		for _, r := range append([]*quota.Restoration{{Gaps: gaps}}, order...) {
@@ -249,7 +249,7 @@ func TestGapEndsAfterItBegins(t *testing.T) {
 func TestStatementsAreWrittenAndRead(t *testing.T) {
 	o := restorer(call(1, 1, time.Hour, 5))
 	lives := []quota.Life{{Client: 1, Epoch: 2, Since: noon.Add(-time.Hour)}, {Client: 1, Seq: 4, Epoch: 2, Since: noon}, {Client: 8, Epoch: 2, Since: noon}}
-	o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 2, time.Minute, 7)}, Lives: lives})
+	o.Restore(&quota.Restoration{Heard: []quota.WindowUse{heard(9, 2, time.Minute, 7)}, Lives: lives})
 	if len(o.Lives) != 4 { // those of client 1, in two lives
 		t.Errorf("%+v; want the lives of client 1", o.Lives)
 	}
@@ -267,7 +267,7 @@ func TestStatementsAreWrittenAndRead(t *testing.T) {
 // taken for a part of what it counted.
 func TestStatementCountsOnlyItsWindow(t *testing.T) {
 	o := restorer(call(1, 1, 26*time.Hour, 40), call(1, 2, 10*time.Hour, 3), call(1, 3, 30*time.Minute, 40))
-	o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 3, time.Hour, 10)}})
+	o.Restore(&quota.Restoration{Heard: []quota.WindowUse{heard(9, 3, time.Hour, 10)}})
 	if got := units(o); got != 40+10+40 {
 		t.Errorf("%d units; want a note of 7 in the window, and 40 on each side of it", got)
 	}
@@ -279,7 +279,7 @@ func TestNotesShareAnID(t *testing.T) {
 	o := restorer()
 	day, week, long := heard(9, 3, 2*time.Hour, 10), heard(9, 3, time.Hour, 30), heard(9, 2, 3*time.Hour, 3*quota.MaxUnits)
 	week.Budget, long.Budget = "week", "long"
-	o.Restore(&quota.Restoration{Heard: []quota.Heard{day, week, long}, Lives: []quota.Life{{Client: 9, Epoch: 2, Since: noon}}})
+	o.Restore(&quota.Restoration{Heard: []quota.WindowUse{day, week, long}, Lives: []quota.Life{{Client: 9, Epoch: 2, Since: noon}}})
 	seen := map[quota.ID]bool{}
 	for i := range o.Entries {
 		if e := &o.Entries[i]; seen[e.ID] || e.Kind != quota.EntryNote {
@@ -296,7 +296,7 @@ func TestNotesShareAnID(t *testing.T) {
 // is taken. The statement that its grant made moves with it, each time.
 func TestMovedEntryLeavesItsStatement(t *testing.T) {
 	o := restorer(call(1, 1, time.Hour, 40))
-	mine := &quota.Restoration{Entries: []quota.Entry{call(2, 1, time.Hour, 5)}, Heard: []quota.Heard{heard(9, 3, time.Hour, 45)}}
+	mine := &quota.Restoration{Entries: []quota.Entry{call(2, 1, time.Hour, 5)}, Heard: []quota.WindowUse{heard(9, 3, time.Hour, 45)}}
 	for range 3 {
 		if o.Restore(mine); units(o) != 45 || len(o.Entries) != 2 {
 			t.Fatalf("%+v; want two entries and no note", o.Entries)
@@ -310,7 +310,7 @@ func TestMovedEntryLeavesItsStatement(t *testing.T) {
 func TestClockBehindTheLog(t *testing.T) {
 	o := restorer(call(5, 1, -time.Minute, 1))
 	o.Restore(&quota.Restoration{Entries: []quota.Entry{call(1, 1, 3*time.Hour, 40)}, Lives: []quota.Life{{Client: 1, Epoch: 1, Since: noon.Add(-3 * time.Hour)}}})
-	o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 3, -time.Minute, 100)}})
+	o.Restore(&quota.Restoration{Heard: []quota.WindowUse{heard(9, 3, -time.Minute, 100)}})
 	if got := units(o); got != 140 {
 		t.Errorf("%d units; want 140", got)
 	}
@@ -322,7 +322,7 @@ func TestClockBehindTheLog(t *testing.T) {
 func TestEntriesOfAnOlderCopyAreTakenForOthers(t *testing.T) {
 	o := restorer(call(1, 1, 3*time.Hour, 300))
 	lives := []quota.Life{{Client: 2, Epoch: 9, Since: noon.Add(-2 * time.Hour)}, {Client: 20, Epoch: 9, Since: noon.Add(-2 * time.Hour)}}
-	done := o.Restore(&quota.Restoration{Lost: true, Entries: []quota.Entry{call(2, 1, time.Hour, 10)}, Heard: []quota.Heard{heard(20, 9, time.Hour, 400)}, Lives: lives})
+	done := o.Restore(&quota.Restoration{Lost: true, Entries: []quota.Entry{call(2, 1, time.Hour, 10)}, Heard: []quota.WindowUse{heard(20, 9, time.Hour, 400)}, Lives: lives})
 	if done.Noted != 390 || units(o) != 700 {
 		t.Errorf("%d units noted, %d in the log; want 390 and 700", done.Noted, units(o))
 	}
@@ -337,7 +337,7 @@ func TestLogOutlivesItsEpoch(t *testing.T) {
 	lives := []quota.Life{{Client: 2, Epoch: 9, Since: noon.Add(-2 * time.Hour)}, {Client: 20, Epoch: 9, Since: noon.Add(-2 * time.Hour)}}
 	for range 2 { // another host may return later, and the log no longer says how old its epoch is
 		done := o.Restore(&quota.Restoration{Known: quota.Receipt{Epoch: 9}, Lost: true,
-			Entries: []quota.Entry{call(2, 1, time.Hour, 10)}, Heard: []quota.Heard{heard(20, 9, time.Hour, 400)}, Lives: lives})
+			Entries: []quota.Entry{call(2, 1, time.Hour, 10)}, Heard: []quota.WindowUse{heard(20, 9, time.Hour, 400)}, Lives: lives})
 		if done.Noted != 90 || units(o) != 405 {
 			t.Errorf("%d units noted, %d in the log; want 90 and 405", done.Noted, units(o))
 		}
@@ -386,7 +386,7 @@ func TestRefusalSaidTooLittle(t *testing.T) {
 	o.Restore(&quota.Restoration{Entries: []quota.Entry{call(1, 1, 5*time.Hour, 60), call(1, 2, 5*time.Hour-time.Minute, 40)},
 		Lives: []quota.Life{{Client: 1, Epoch: 1, Since: first}}})
 	refused, granted := heard(9, 1, 4*time.Hour, 30), heard(9, 2, 2*time.Hour, 30+46+3)
-	o.Restore(&quota.Restoration{Entries: []quota.Entry{call(2, 1, 3*time.Hour, 3)}, Heard: []quota.Heard{refused, granted},
+	o.Restore(&quota.Restoration{Entries: []quota.Entry{call(2, 1, 3*time.Hour, 3)}, Heard: []quota.WindowUse{refused, granted},
 		Lives: []quota.Life{{Client: 2, Epoch: 2, Since: second}, {Client: 9, Epoch: 1, Since: first}, {Client: 9, Epoch: 2, Since: second}}})
 	if got := units(o); got != 100+3+46 {
 		t.Errorf("%d units; want 149, with a note of the 46", got)

@@ -7,7 +7,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// heardJSON is a quota.Heard in a ledger. Times are in microseconds.
+// heardJSON is a quota.WindowUse in a ledger. Times are in microseconds.
 type heardJSON struct {
 	Client  uint64        `json:"client"`
 	Budget  string        `json:"budget"`
@@ -47,7 +47,7 @@ type statementsJSON struct {
 
 // Statements are what a log keeps of all restorations besides their entries.
 type Statements struct {
-	Heard []quota.Heard
+	Heard []quota.WindowUse
 	Lives []quota.Life
 	Gaps  []quota.Gap
 	Kept  time.Time // the log keeps only entries that are later; zero if it has kept all
@@ -90,7 +90,7 @@ func ParseStatements(text []byte) (s Statements, err error) {
 	}
 	for _, h := range in.Heard {
 		coverage := quota.NewCoverage(quota.Coverage{Measure: h.Measure, Methods: h.Methods, Except: h.Except, Lanes: h.Lanes, Regions: h.Regions})
-		s.Heard = append(s.Heard, quota.Heard{Client: h.Client, Budget: h.Budget, Coverage: coverage, Since: Time(h.Since), At: Time(h.At), Used: h.Used, Epoch: h.Epoch})
+		s.Heard = append(s.Heard, quota.WindowUse{Client: h.Client, Budget: h.Budget, Coverage: coverage, Since: Time(h.Since), At: Time(h.At), Used: h.Used, Epoch: h.Epoch})
 	}
 	for _, life := range in.Lives {
 		s.Lives = append(s.Lives, quota.Life{Client: life.Client, Seq: life.Seq, Epoch: life.Epoch, Since: Time(life.Since)})
