@@ -8,7 +8,7 @@ import (
 // list is the running total of what one coverage counts.
 type list struct {
 	coverage *quota.Coverage
-	use      decide.Use
+	use      decide.RecentHorizon
 	records  ring[record]
 	base     int64 // total before the first record
 	newest   record

@@ -11,13 +11,13 @@ import (
 type log struct {
 	decide.Judge
 	epoch      uint64
-	newest     int64       // the newest stamp, even of an entry that was not kept
-	all        list        // the units of all calls
-	horizon    int64       // how far back entries are kept
-	history    decide.Use  // of Batch.History
-	rotateAt   int64       // when to look for lists that are no longer in use
-	entries    ring[entry] // the rest of each call, at the same place as its record in all
-	lists      []*list     // of the other coverages
+	newest     int64                // the newest stamp, even of an entry that was not kept
+	all        list                 // the units of all calls
+	horizon    int64                // how far back entries are kept
+	history    decide.RecentHorizon // of Batch.History
+	rotateAt   int64                // when to look for lists that are no longer in use
+	entries    ring[entry]          // the rest of each call, at the same place as its record in all
+	lists      []*list              // of the other coverages
 	counters   []*counter
 	views      []*view
 	labels     []*labelInfo // by number; nil if no entry has the label

@@ -19,7 +19,7 @@ type list struct {
 	kind     string // prefix of its statements: "entry" for log.all, else "record"
 	row      int64  // in the table lists; 0 before it is written
 	id       int64  // the log's for log.all, else the row
-	use      decide.Use
+	use      decide.RecentHorizon
 	changed  bool // use has not been written
 	newest   record
 	trimAt   int64 // when to trim next

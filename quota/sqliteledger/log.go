@@ -90,7 +90,7 @@ func (t *tx) load(name logName) *log {
 // loadList adds a row of the table lists to a log.
 func (t *tx) loadList(g *log, row []driver.Value) {
 	id, key := integer(row[0]), text(row[1])
-	use := decide.Use{Since: integer(row[2]), Asked: integer(row[3]), Before: integer(row[4])}
+	use := decide.RecentHorizon{Since: integer(row[2]), Asked: integer(row[3]), Before: integer(row[4])}
 	switch {
 	case key == "":
 		g.all.row, g.all.use = id, use

@@ -5,22 +5,22 @@ import "time"
 // day is the minimum time for which a window stays in use.
 const day = int64(24 * time.Hour / time.Microsecond)
 
-// Use tracks how far back a list is needed: the longest horizon that was asked
-// of it recently. A horizon stays in use for at least twice its length and a
-// day after it was last asked. Times are in microseconds. The zero Use was
-// never asked.
-type Use struct {
+// RecentHorizon tracks how far back a list is needed: the longest horizon that
+// was asked of it recently. A horizon stays in use for at least twice its
+// length and a day after it was last asked. Times are in microseconds. The zero
+// value was never asked.
+type RecentHorizon struct {
 	Since  int64 // when the current generation began
 	Asked  int64 // the longest horizon asked in it
 	Before int64 // the longest horizon asked in the generation before
 }
 
 // Horizon returns the longest horizon in use, or 0 if there is none.
-func (u *Use) Horizon() int64 { return max(u.Asked, u.Before) }
+func (u *RecentHorizon) Horizon() int64 { return max(u.Asked, u.Before) }
 
 // Record records that a horizon was asked at now, and reports whether
 // u changed.
-func (u *Use) Record(horizon, now int64) bool {
+func (u *RecentHorizon) Record(horizon, now int64) bool {
 	rotated := u.Rotate(now)
 	if horizon <= u.Asked {
 		return rotated
@@ -34,7 +34,7 @@ func (u *Use) Record(horizon, now int64) bool {
 
 // Rotate begins a new generation if the current one is over, and reports
 // whether it did.
-func (u *Use) Rotate(now int64) bool {
+func (u *RecentHorizon) Rotate(now int64) bool {
 	if u.Horizon() == 0 || now < u.Since+max(2*u.Horizon(), day) {
 		return false
 	}
