@@ -36,7 +36,7 @@ func (l *Ledger) copyInto(c *Ledger, name logName) *log {
 		return have
 	}
 	g := l.logs[name]
-	cooldowns, limits := map[string]*quota.Cooldown{}, &decide.Limits{Asked: map[string][]decide.Asked{}}
+	cooldowns, limits := map[string]*quota.Cooldown{}, &decide.Limits{Asked: map[string][]decide.AskedLimit{}}
 	if name.key != "" {
 		unkeyed := l.copyInto(c, logName{account: name.account})
 		cooldowns, limits = unkeyed.cooldowns, unkeyed.limits

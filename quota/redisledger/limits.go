@@ -23,11 +23,11 @@ type limits struct {
 // ask is a limit that a process asks of the budget with an identity.
 type ask struct {
 	identity string
-	decide.Asked
+	decide.AskedLimit
 }
 
 func askOf(c *quota.Charge) ask {
-	a := ask{c.Identity(), decide.AskedBy(c)}
+	a := ask{c.Identity(), decide.LimitAskedBy(c)}
 	a.Limit = min(max(a.Limit, 1), int64(quota.MaxLimit)) // as scripts accept it
 	return a
 }
@@ -92,13 +92,13 @@ func (l *limits) apply(packed string, now, elapsed int64, sent map[ask]bool) boo
 }
 
 // parseLimits reads what lua/limits.lua packs.
-func parseLimits(text string) (map[string][]decide.Asked, bool) {
-	all, p := map[string][]decide.Asked{}, packed{rest: text}
+func parseLimits(text string) (map[string][]decide.AskedLimit, bool) {
+	all, p := map[string][]decide.AskedLimit{}, packed{rest: text}
 	for p.rest != "" {
 		identity := p.text(p.number(1))
-		asked := make([]decide.Asked, p.number(1))
+		asked := make([]decide.AskedLimit, p.number(1))
 		for i := range asked {
-			asked[i] = decide.Asked{Config: p.text(16), Changed: p.number(7), Limit: p.number(6), Until: p.number(7)}
+			asked[i] = decide.AskedLimit{Config: p.text(16), Changed: p.number(7), Limit: p.number(6), Until: p.number(7)}
 		}
 		if all[identity] = asked; p.bad || len(asked) == 0 {
 			return nil, false

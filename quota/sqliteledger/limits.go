@@ -22,10 +22,10 @@ func (t *tx) limits(account string) *decide.Limits {
 }
 
 func (t *tx) loadLimits(account string) *decide.Limits {
-	l := &decide.Limits{Asked: map[string][]decide.Asked{}}
+	l := &decide.Limits{Asked: map[string][]decide.AskedLimit{}}
 	t.lookup("limits", func(row []driver.Value) {
 		budget := text(row[0])
-		l.Asked[budget] = append(l.Asked[budget], decide.Asked{
+		l.Asked[budget] = append(l.Asked[budget], decide.AskedLimit{
 			Config: text(row[1]), Changed: integer(row[2]), Limit: integer(row[3]), Until: integer(row[4])})
 	}, account)
 	return l

@@ -12,13 +12,13 @@ import (
 // charge is decided by the lowest of them, so that of two configurations the
 // stricter holds. The zero value is empty.
 type Limits struct {
-	Asked map[string][]Asked // by quota.Charge.Identity; see Record
+	Asked map[string][]AskedLimit // by quota.Charge.Identity; see Record
 
 	cache map[**quota.Charge]*heldCharges
 }
 
-// Asked is a limit that a configuration has asked.
-type Asked struct {
+// AskedLimit is a limit that a configuration has asked.
+type AskedLimit struct {
 	Config  string // a quota.Config's ID
 	Changed int64  // when the configuration was changed
 	Limit   int64
@@ -29,28 +29,30 @@ const (
 	limitHold   = int64(quota.LimitHold / time.Microsecond)
 	limitRecord = int64(quota.LimitRecord / time.Microsecond)
 
-	// MaxAsked is how many limits of one budget are kept: the lowest.
-	MaxAsked = 32
+	// MaxAskedLimits is how many limits of one budget are kept: the lowest.
+	MaxAskedLimits = 32
 )
 
-// AskedBy returns what a charge asks, without its end.
-func AskedBy(c *quota.Charge) Asked {
-	return Asked{Config: c.Config.ID(), Changed: max(0, c.Config.Changed.UnixMicro()), Limit: int64(c.Limit + c.Beside)}
+// LimitAskedBy returns what a charge asks, without its end.
+func LimitAskedBy(c *quota.Charge) AskedLimit {
+	return AskedLimit{Config: c.Config.ID(), Changed: max(0, c.Config.Changed.UnixMicro()), Limit: int64(c.Limit + c.Beside)}
 }
 
 // olderThan reports whether a is of the configuration of b before it
 // was changed.
-func (a *Asked) olderThan(b *Asked) bool { return a.Config == b.Config && a.Changed < b.Changed }
+func (a *AskedLimit) olderThan(b *AskedLimit) bool {
+	return a.Config == b.Config && a.Changed < b.Changed
+}
 
-func (a *Asked) sameAs(b *Asked) bool {
+func (a *AskedLimit) sameAs(b *AskedLimit) bool {
 	return a.Config == b.Config && a.Changed == b.Changed && a.Limit == b.Limit
 }
 
 // Record records what is asked at now, drops what has ended or was replaced,
 // and returns the rest, by limit.
-func Record(asked []Asked, want Asked, now int64) []Asked {
+func Record(asked []AskedLimit, want AskedLimit, now int64) []AskedLimit {
 	want.Until = now + limitHold + limitRecord
-	kept, add := make([]Asked, 0, len(asked)+1), true
+	kept, add := make([]AskedLimit, 0, len(asked)+1), true
 	for _, a := range asked {
 		if a.Until > want.Until+limitRecord { // the clock was ahead
 			a.Until = want.Until
@@ -69,10 +71,10 @@ func Record(asked []Asked, want Asked, now int64) []Asked {
 	if add {
 		kept = append(kept, want)
 	}
-	slices.SortFunc(kept, func(x, y Asked) int {
+	slices.SortFunc(kept, func(x, y AskedLimit) int {
 		return cmp.Or(cmp.Compare(x.Limit, y.Limit), cmp.Compare(y.Until, x.Until), cmp.Compare(x.Config, y.Config))
 	})
-	return kept[:min(len(kept), MaxAsked)]
+	return kept[:min(len(kept), MaxAskedLimits)]
 }
 
 // heldCharges are the charges that hold in place of others, for a time.
@@ -102,11 +104,11 @@ func (l *Limits) Ask(charges []*quota.Charge, now int64) (held []*quota.Charge, 
 		if c.Config.Name == "" {
 			continue
 		}
-		identity, want := c.Identity(), AskedBy(c)
+		identity, want := c.Identity(), LimitAskedBy(c)
 		asked := Record(l.Asked[identity], want, now)
 		if !slices.Equal(asked, l.Asked[identity]) {
 			if l.Asked == nil {
-				l.Asked = map[string][]Asked{}
+				l.Asked = map[string][]AskedLimit{}
 			}
 			l.Asked[identity] = asked
 			l.cache, changed = nil, append(changed, identity)
@@ -147,7 +149,7 @@ func (l *Limits) Held(charges []*quota.Charge, now int64) (held []*quota.Charge)
 		if c.Config.Name == "" {
 			continue
 		}
-		lowest := AskedBy(c)
+		lowest := LimitAskedBy(c)
 		own := lowest
 		for _, a := range l.Asked[c.Identity()] {
 			if a.Until > now && !a.olderThan(&own) && a.Limit < lowest.Limit {
