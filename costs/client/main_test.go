@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
@@ -20,8 +22,8 @@ var clone string
 
 // TestMain runs the tests in a folder with the shipped costs.yaml, one for
 // GitHub, and a state folder of their own, and sends what http.DefaultTransport
-// sends to a local YouTube, so that examples can be written as their users
-// write them.
+// sends to a local YouTube and a local GitHub, so that examples can be written
+// as their users write them.
 func TestMain(m *testing.M) {
 	os.Exit(inFolder(m.Run))
 }
@@ -49,7 +51,10 @@ func inFolder(run func() int) int {
 			log.Fatal(err)
 		}
 	}
-	upstream := httptest.NewTLSServer(youtubetest.New(nil))
+	hosts := http.NewServeMux()
+	hosts.Handle("/", youtubetest.New(nil))
+	hosts.HandleFunc("api.github.com/", spentGitHub)
+	upstream := httptest.NewTLSServer(hosts)
 	defer upstream.Close()
 	http.DefaultTransport = dialing(upstream)
 	if err := os.Chdir(dir); err != nil {
@@ -57,6 +62,15 @@ func inFolder(run func() int) int {
 	}
 	defer os.Chdir(clone)
 	return run()
+}
+
+// spentGitHub answers like GitHub when the hour's calls are spent.
+func spentGitHub(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("X-RateLimit-Limit", "5000")
+	w.Header().Set("X-RateLimit-Remaining", "0")
+	w.Header().Set("X-RateLimit-Resource", "core")
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(time.Now().Add(time.Hour).Unix()))
+	fmt.Fprint(w, `{"full_name": "golang/go"}`)
 }
 
 // dialing returns a transport that takes srv, a TLS server, for every host
