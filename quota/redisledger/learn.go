@@ -10,9 +10,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// wants is what learn.lua is sent: what the account cache lacks for a batch, or
-// all coverages in use.
-type wants struct {
+// learnRequest is what learn.lua is sent: what the account cache lacks for a
+// batch, or all coverages in use.
+type learnRequest struct {
 	labels    []label
 	coverages [2][]demand
 	limits    map[ask]bool
@@ -24,11 +24,11 @@ type wants struct {
 const mostItems = 128
 
 // missing returns what the cache lacks for a batch.
-func (a *accountCache) missing(p *spendBatch) *wants {
+func (a *accountCache) missing(p *spendBatch) *learnRequest {
 	if len(a.labels) > maxLabels {
 		clear(a.labels)
 	}
-	w, s := &wants{limits: p.limitsOf()}, &a.scopes[p.scope]
+	w, s := &learnRequest{limits: p.limitsOf()}, &a.scopes[p.scope]
 	labels, keys, all := map[label]bool{}, map[itemKey]demand{}, map[itemKey]bool{}
 	want := func(q demand) {
 		all[q.key] = true
@@ -60,11 +60,11 @@ func (a *accountCache) missing(p *spendBatch) *wants {
 
 // due returns all coverages in use once every learnEvery and when a limit ends,
 // and nil in between.
-func (a *accountCache) due(p *spendBatch) *wants {
+func (a *accountCache) due(p *spendBatch) *learnRequest {
 	if since := p.at - a.learned; since >= 0 && since < learnEvery && p.at < a.limits.expires {
 		return nil
 	}
-	w := &wants{all: true, limits: p.limitsOf()}
+	w := &learnRequest{all: true, limits: p.limitsOf()}
 	for i := range a.scopes {
 		for _, q := range a.scopes[i].demands {
 			w.coverages[i] = append(w.coverages[i], q)
@@ -75,7 +75,7 @@ func (a *accountCache) due(p *spendBatch) *wants {
 
 // learn reads the account's head, coverages and label numbers into the cache,
 // after adding those in w. A nil w adds nothing.
-func (l *Ledger) learn(op *scriptRunner, name string, w *wants) error {
+func (l *Ledger) learn(op *scriptRunner, name string, w *learnRequest) error {
 	if err := l.checkLookAlike(op.ctx, name, w != nil); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (l *Ledger) elapsed() int64 {
 }
 
 // pack packs the coverages.
-func (w *wants) pack() string {
+func (w *learnRequest) pack() string {
 	var b []byte
 	for scope, coverages := range w.coverages {
 		for _, q := range coverages {
@@ -142,7 +142,7 @@ func random(n int) string {
 }
 
 // apply updates the cache from learn.lua's answer.
-func (a *accountCache) apply(reply *reply, w *wants, elapsed int64) error {
+func (a *accountCache) apply(reply *reply, w *learnRequest, elapsed int64) error {
 	head, packed := reply.text(), reply.text()
 	asked, now := reply.text(), reply.number()
 	if reply.bad || (head != "" && len(head) != headBytes) {

@@ -67,7 +67,7 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 func (l *Ledger) restore(ctx context.Context, op *scriptRunner, r *quota.Restoration) (done quota.RestoreResult, swapped bool, err error) {
 	n := l.names(r.Account, r.Key)
 	scope := scopeOf(r.Key)
-	keeping := &wants{}
+	keeping := &learnRequest{}
 	if r.History > 0 {
 		keeping.coverages[scope] = []demand{historyDemand(r.History)}
 	}
@@ -270,7 +270,7 @@ func (l *Ledger) store(ctx context.Context, list string, entries []quota.Entry, 
 // labelNumbers returns the numbers of entries' labels, some thousand at once.
 func (l *Ledger) labelNumbers(op *scriptRunner, account string, entries []quota.Entry) (map[label]int64, error) {
 	numbers := map[label]int64{}
-	w := &wants{}
+	w := &learnRequest{}
 	learn := func() error {
 		if err := l.learn(op, account, w); err != nil {
 			return err
@@ -283,7 +283,7 @@ func (l *Ledger) labelNumbers(op *scriptRunner, account string, entries []quota.
 				numbers[name] = have.number
 			}
 		}
-		w = &wants{}
+		w = &learnRequest{}
 		return nil
 	}
 	for i := range entries {

@@ -36,7 +36,7 @@ type spendBatch struct {
 
 // encode sets the keys and arguments. If the account cache lacks a part of
 // them, it returns what must be learned first.
-func (p *spendBatch) encode() *wants {
+func (p *spendBatch) encode() *learnRequest {
 	a := p.accountCache
 	a.mu.Lock()
 	defer a.mu.Unlock()
