@@ -23,7 +23,7 @@ type accountCache struct {
 
 	unkeyed names                  // of the account's own log
 	edges   map[*quota.Charge]edge // where the windows of that log begin
-	looked  lookedUp
+	looked  logSearch
 	spelled bool          // whether the account's name was checked
 	newest  quota.Receipt // of this process in that log
 }

@@ -19,10 +19,10 @@ func epochOf(head string) uint64 {
 	return binary.BigEndian.Uint64([]byte(head[:lifeBytes]))
 }
 
-// lookedUp is when a process last searched a log for an entry that it
+// logSearch is when a process last searched a log for an entry that it
 // knows: over how many connections, and by which head. The log held known
 // at that time.
-type lookedUp struct {
+type logSearch struct {
 	at    int64
 	dials int64
 	head  string
@@ -31,7 +31,7 @@ type lookedUp struct {
 
 // isRecent reports whether a search need not be repeated now: the log is the
 // same as far as is known, and the search was less than CheckEvery ago.
-func (s *lookedUp) isRecent(now *lookedUp) bool {
+func (s *logSearch) isRecent(now *logSearch) bool {
 	if s.dials != now.dials || s.head != now.head {
 		return false
 	}
@@ -68,7 +68,7 @@ func (l *Ledger) lookUp(ctx context.Context, batch *quota.Batch, head string) er
 	if batch.Known.ID == (quota.ID{}) || batch.Key != "" {
 		return nil
 	}
-	a, now := l.cache(batch.Account), lookedUp{at: l.elapsed(), dials: l.dials.Load(), head: head}
+	a, now := l.cache(batch.Account), logSearch{at: l.elapsed(), dials: l.dials.Load(), head: head}
 	a.mu.Lock()
 	last, own, keeps := a.looked, a.newest, a.scopes[ownLog].keeps
 	a.mu.Unlock()
@@ -85,7 +85,7 @@ func (l *Ledger) lookUp(ctx context.Context, batch *quota.Batch, head string) er
 		if _, lost := errors.AsType[*quota.ForgottenError](err); lost {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			a.looked, a.newest.ID = lookedUp{}, quota.ID{} // once: the caller may not restore it
+			a.looked, a.newest.ID = logSearch{}, quota.ID{} // once: the caller may not restore it
 		}
 		if err != nil {
 			return err
