@@ -201,7 +201,7 @@ func (l *Ledger) left(s *state, charge *quota.Charge, now int64) (left quota.Uni
 	since := decide.Since(&charge.Window, now)
 	isHeard := !charge.Window.Estimate() && h.at >= since
 	if isHeard {
-		var all stays
+		var all stayIndex
 		if len(h.settled) > 0 {
 			all = s.stays()
 		}

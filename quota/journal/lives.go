@@ -17,14 +17,14 @@ type stay struct {
 	lives map[uint64]int64 // by epoch, when this life and later ones first counted the grants of this stay
 }
 
-// stays are those of this host, oldest first, and the number of that of each
-// grant.
-type stays struct {
+// stayIndex has the stays of this host, oldest first, and the number of the one
+// of each grant.
+type stayIndex struct {
 	all []stay
 	of  map[quota.ID]int
 }
 
-func (s *state) stays() stays {
+func (s *state) stays() stayIndex {
 	var grants []*grant
 	for _, g := range s.grants {
 		if g.key == "" {
@@ -63,11 +63,11 @@ func (s *state) stays() stays {
 		}
 		all[i].lives = maps.Clone(lives)
 	}
-	return stays{all, of}
+	return stayIndex{all, of}
 }
 
 // held reports whether a life of the log had counted a grant at a time.
-func (s stays) held(id quota.ID, epoch uint64, at int64) bool {
+func (s stayIndex) held(id quota.ID, epoch uint64, at int64) bool {
 	n, isKept := s.of[id]
 	if !isKept {
 		return false
@@ -80,7 +80,7 @@ func (s stays) held(id quota.ID, epoch uint64, at int64) bool {
 // granted. The life that granted it held it at once. A later life held it since
 // this host's first answer there, before which the host had restored it. What
 // the host has heard is among the lives of its own client.
-func (s stays) lives(client uint64) (lives []quota.Life) {
+func (s stayIndex) lives(client uint64) (lives []quota.Life) {
 	add := func(id quota.ID, since map[uint64]int64) {
 		if len(since) == 0 {
 			lives = append(lives, quota.Life{Client: id.Client, Seq: id.Seq})

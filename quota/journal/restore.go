@@ -372,7 +372,7 @@ const mostHeard = 10
 
 // heard returns what this host heard last of each budget of this process, in
 // each life of the log.
-func (l *Ledger) heard(a *account, s *state, stays stays, client uint64) (all []quota.WindowUse) {
+func (l *Ledger) heard(a *account, s *state, stays stayIndex, client uint64) (all []quota.WindowUse) {
 	for budget, charge := range l.budgets[a.name] {
 		if charge.Window.Estimate() {
 			continue
