@@ -83,9 +83,9 @@ func (c *counting) missing(i int) quota.Units {
 		e := &c.o.Entries[c.entries+n]
 		isCounted := isInWindow(h, e.At) && h.Coverage.Covers(e.Method, e.Caller)
 		if isCounted && c.lives.heldAll(noted, h) {
-			// What it counts instead may be later, if what the note stands for
-			// had left its window.
-			if counts := amount(h, e); missing > 0 && counts > 0 && h.Since.After(noted.Since) && e.At.Before(h.At) {
+			// What it counts instead may be later: what the note stands for can
+			// have left its window, or be in another note, too.
+			if missing > 0 && amount(h, e) > 0 && noted.At.Before(h.At) {
 				e.At = c.o.freeFrom(h.At.UnixMicro(), -1)
 			}
 			missing -= amount(h, e)

@@ -22,21 +22,18 @@ func TestNoteOfACopiedLogIsRemoved(t *testing.T) {
 	}
 }
 
-// TestNoteLeavesTooEarly: what a window held last can be later than what a note
-// of another budget stands for, although it is no more. The window does not
-// free it with the note.
+// TestNoteLeavesTooEarly: what a window held last can be later than what the
+// note of another budget stands for, although it is no more. The window does
+// not free it with the note.
 func TestNoteLeavesTooEarly(t *testing.T) {
 	searches := heard(1, 2, 6*time.Hour, 300)
 	searches.Budget, searches.Coverage = "search", quota.NewCoverage(quota.Coverage{Methods: []string{"search"}})
-	longer := heard(2, 2, time.Hour, 300)
-	longer.Since = searches.Since
 	for name, test := range map[string]struct {
 		later quota.WindowUse
 		ago   time.Duration // of the note
 	}{
-		"a window that began later":       {heard(2, 2, time.Hour, 300), time.Hour},
-		"one that begins with that":       {longer, 6 * time.Hour},
-		"one with what it held as a call": {heard(2, 2, time.Hour, 5), 6 * time.Hour},
+		"a window that needs it": {heard(2, 2, time.Hour, 300), time.Hour},
+		"one that holds a call":  {heard(2, 2, time.Hour, 5), 6 * time.Hour},
 	} {
 		o := restorer(call(3, 1, 2*time.Hour, 5))
 		lives := []quota.Life{{Client: 3, Epoch: 2, Since: noon.Add(-2 * time.Hour)}}

@@ -38,7 +38,7 @@ func (o *observer) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 		return answers, err
 	}
 	isTold := len(answers[0].Held) > 0 || o.p.remote.heard.After(begin) // a repeated answer says nothing
-	s := o.p.w.grant(o.p, batch.Requests[0].Method, batch.Requests[0].Units, answers[0].Receipt, begin, isTold)
+	s := o.p.w.grant(o.p, &batch.Requests[0], answers[0].Receipt, begin, isTold)
 	if c != nil {
 		s.real = c.real
 		c.granted = append(c.granted, s)
@@ -66,13 +66,13 @@ func outcome(answers []quota.Answer, err error) string {
 
 // grant records a grant that a host was told of, and with it what the ledger
 // must know by now: it was decided after the host had restored what it could.
-func (w *world) grant(p *process, method string, units quota.Units, r quota.Receipt, begin time.Time, isTold bool) *sending {
+func (w *world) grant(p *process, request *quota.Request, r quota.Receipt, begin time.Time, isTold bool) *sending {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.grants) > 0 && time.Since(w.grants[0].decided) > 50*time.Hour {
 		w.grants = w.grants[1:]
 	}
-	s := &sending{host: p.host.number, process: p.number, method: method, price: units, receipt: r, limits: p.limits}
+	s := &sending{host: p.host.number, process: p.number, method: request.Method, caller: request.Caller, price: request.Units, receipt: r, limits: p.limits}
 	w.grants = append(w.grants, s)
 	if r.Epoch == 0 {
 		s.allowance, s.decided = true, time.Now()
@@ -89,7 +89,7 @@ func (w *world) grant(p *process, method string, units quota.Units, r quota.Rece
 		x.restore(p, begin, s.decided)
 	}
 	for i := range budgets {
-		if isTold && p.limits[i] > 0 && covers(&budgets[i], method) && s.decided.After(p.host.told[i]) {
+		if isTold && p.limits[i] > 0 && covers(&budgets[i], s) && s.decided.After(p.host.told[i]) {
 			p.host.told[i] = s.decided
 		}
 	}

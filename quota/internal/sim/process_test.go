@@ -140,6 +140,9 @@ func (p *process) call(rng *rand.Rand) error {
 		}
 	}
 	ctx := context.WithValue(context.Background(), callKey{}, c)
+	if p.w.hasCallers() {
+		ctx = quota.WithCaller(ctx, quota.Caller{Lane: []string{"cron", "manual"}[rng.IntN(2)], Region: []string{"EU", "US"}[rng.IntN(2)]})
+	}
 	if rng.IntN(2) == 0 { // else the combiner leads in the caller's goroutine
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(1+rng.Int64N(int64(time.Minute))))

@@ -25,6 +25,7 @@ type sending struct {
 	host      int
 	process   int
 	method    string
+	caller    quota.Caller
 	price     quota.Units
 	real      quota.Units // by the upstream's own table
 	limits    limits      // of its process
@@ -177,7 +178,7 @@ func (u *upstream) check(d *sending) {
 func (u *upstream) limit(budget int, d *sending) quota.Units {
 	limit := d.limits[budget]
 	for _, x := range u.all {
-		isAsked := u.w.twoFiles() && x.limits[budget] > 0 && covers(&budgets[budget], x.method) && !x.allowance && x.decided.After(u.w.forgot)
+		isAsked := u.w.twoFiles() && x.limits[budget] > 0 && covers(&budgets[budget], x) && !x.allowance && x.decided.After(u.w.forgot)
 		if isAsked && x.decided.Before(d.decided) && d.decided.Sub(x.decided) < quota.LimitHold-2*u.w.wobble {
 			limit = min(limit, x.limits[budget])
 		}
@@ -221,13 +222,14 @@ func (u *upstream) sameWindow(b *quota.Budget, x, d *sending) bool {
 	return x.decided.Sub(d.decided)+length > 2*u.w.wobble
 }
 
-func covers(b *quota.Budget, method string) bool {
-	return len(b.Methods) == 0 || b.Methods[0] == method
+func covers(b *quota.Budget, s *sending) bool {
+	allows := func(only []string, word string) bool { return len(only) == 0 || only[0] == word }
+	return allows(b.Methods, s.method) && allows(b.Lanes, s.caller.Lane) && allows(b.Regions, s.caller.Region)
 }
 
 // amount is what a call adds to a budget, in the upstream's count.
 func amount(b *quota.Budget, s *sending) quota.Units {
-	if !covers(b, s.method) {
+	if !covers(b, s) {
 		return 0
 	}
 	if b.Measure == quota.Calls {

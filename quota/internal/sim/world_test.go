@@ -58,6 +58,8 @@ var budgets = [...]quota.Budget{
 	{Account: account, Name: "burst", Limit: 6, Window: quota.Sliding(40 * time.Minute), Measure: quota.Calls, Methods: []string{"search"}},
 	{Account: account, Name: "hour", Limit: 150, Window: quota.Sliding(time.Hour)},
 	{Account: account, Name: "search", Limit: 300, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search"}},
+	{Account: account, Name: "cron", Limit: 200, Window: quota.Sliding(6 * time.Hour), Lanes: []string{"cron"}},
+	{Account: account, Name: "eu", Limit: 150, Window: quota.Daily(pacific), Regions: []string{"EU"}},
 }
 
 // limits are those of a file, by budget: 0 of one that it does not have.
@@ -67,8 +69,9 @@ type limits [len(budgets)]quota.Units
 var (
 	usual     = []int{0, 1, 2}
 	nested    = []int{0, 1, 2, 5} // as costs.yaml has them
-	short     = []int{3, 4}       // no window of a day
-	different = []int{0, 3}       // one in common, one that has the name of another
+	callers   = []int{0, 6, 7}
+	short     = []int{3, 4} // no window of a day
+	different = []int{0, 3} // one in common, one that has the name of another
 )
 
 // world is one simulation.
@@ -172,18 +175,22 @@ func (w *world) twoFiles() bool { return w.seed%3 == 1 }
 // have different ones. Each host knows the longest windows, since it uses the
 // first file each day.
 func (w *world) file(h *host) []int {
-	if w.seed%7 == 6 {
+	switch {
+	case w.hasCallers():
+		return callers
+	case w.seed%7 == 6:
 		return nested
-	}
-	if w.seed%7 != 5 || time.Since(h.usual) > 12*time.Hour || w.rng.IntN(2) == 0 {
+	case w.seed%7 != 5 || time.Since(h.usual) > 12*time.Hour || w.rng.IntN(2) == 0:
 		h.usual = time.Now()
 		return usual
-	}
-	if w.seed%2 == 0 {
+	case w.seed%2 == 0:
 		return short
 	}
 	return different
 }
+
+// hasCallers reports whether the calls of a world have lanes and regions.
+func (w *world) hasCallers() bool { return w.seed%11 == 9 }
 
 func (w *world) clock(t time.Time) string {
 	if t.Equal(never) {
