@@ -118,7 +118,11 @@ func (l *Ledger) failed(err error, found errorClass, doubt bool) error {
 		if errors.Is(err, quota.ErrLedgerDown) { // which would say that nothing was charged
 			err = errors.New(err.Error())
 		}
-		return fmt.Errorf("%w: redis at %s: %w; look at its load and the network", quota.ErrInDoubt, l.where, err)
+		advice := "look at its load and the network"
+		if errors.Is(err, errReplicas) {
+			advice = "see that its replicas are up and keep up with it"
+		}
+		return fmt.Errorf("%w: redis at %s: %w; %s", quota.ErrInDoubt, l.where, err, advice)
 	case errors.Is(err, redis.ErrClosed):
 		return fmt.Errorf("%w: redis at %s: this process has closed it; open it again", quota.ErrLedgerClosed, l.where)
 	case found == config:

@@ -67,7 +67,10 @@ func (l *Ledger) Inspect(ctx context.Context) ([]Finding, error) {
 		return found, l.failed(err, classify(err), false)
 	}
 	for _, node := range nodes {
-		i := inspection{name: node.Options().Addr, client: node, host: l.host, waits: l.address != nil && l.address.replicas > 0}
+		i := inspection{name: node.Options().Addr, client: node, host: l.host}
+		if l.address != nil {
+			i.waits = l.address.replicas
+		}
 		if len(nodes) == 1 {
 			i.name = l.where
 		}
@@ -126,7 +129,7 @@ func (a *address) inspect() []Finding {
 type inspection struct {
 	name   string
 	client *redis.Client
-	waits  bool // a grant waits for replicas
+	waits  int // for how many replicas a grant waits
 	host   func() time.Time
 	info   map[string]string // from INFO, nil if the user may not send it
 	found  []Finding
@@ -216,7 +219,7 @@ func (i *inspection) memory() {
 }
 
 // settings are read with CONFIG GET, since INFO lacks them.
-var settings = [...]string{"save", "appendfsync", "min-replicas-to-write", "min-replicas-max-lag", "cluster-require-full-coverage"}
+var settings = [...]string{"save", "stop-writes-on-bgsave-error", "appendfsync", "min-replicas-to-write", "min-replicas-max-lag", "cluster-require-full-coverage"}
 
 func (i *inspection) configuration(ctx context.Context) error {
 	config := map[string]string{}
@@ -230,6 +233,9 @@ func (i *inspection) configuration(ctx context.Context) error {
 			return err
 		}
 		config[name] = values[name]
+	}
+	if i.info["role"] != "slave" {
+		i.writes(config)
 	}
 	save, known := config["save"]
 	switch {
@@ -245,11 +251,41 @@ func (i *inspection) configuration(ctx context.Context) error {
 		i.add(Warning, "set appendonly yes", "keeps snapshots only (save %q): a crash forgets the spends since the last one", save)
 	}
 	needsReplica := config["min-replicas-to-write"] != "0" && config["min-replicas-max-lag"] != "0" // either 0 turns it off
-	if replicas, _ := strconv.Atoi(i.info["connected_slaves"]); replicas > 0 && !needsReplica && !i.waits {
+	if replicas, _ := strconv.Atoi(i.info["connected_slaves"]); replicas > 0 && !needsReplica && i.waits == 0 {
 		i.add(Problem, "set min-replicas-to-write 1 and min-replicas-max-lag 10 on it, or write wait_replicas=1 in the ledger's address", "takes spends that no replica may have: a master cut off from its replicas goes on, and a failover forgets what it took")
 	}
 	if i.info["cluster_enabled"] == "1" && config["cluster-require-full-coverage"] == "yes" {
 		i.add(Note, "set cluster-require-full-coverage no", "refuses all accounts while any shard of the cluster is down")
 	}
 	return nil
+}
+
+// writes finds why a server that answers takes no spends.
+func (i *inspection) writes(config map[string]string) {
+	number := func(text string) int {
+		n, _ := strconv.Atoi(text)
+		return n
+	}
+	used, limit := number(i.info["used_memory"])-number(i.info["mem_not_counted_for_evict"]), number(i.info["maxmemory"])
+	if limit > 0 && used > limit && i.info["maxmemory_policy"] == "noeviction" {
+		i.add(Problem, "raise its maxmemory, or remove what else it holds", "takes no spends: its memory is full, %d bytes of %d", used, limit)
+	}
+	snapshots := config["save"] != "" && config["stop-writes-on-bgsave-error"] == "yes"
+	if i.info["aof_last_write_status"] == "err" || snapshots && i.info["rdb_last_bgsave_status"] == "err" {
+		i.add(Problem, "free some space on its disk, its log says why", "takes no spends: it cannot save its data")
+	}
+	online := 0
+	for name, value := range i.info {
+		if strings.HasPrefix(name, "slave") && strings.Contains(value, "state=online") {
+			online++
+		}
+	}
+	good, limited := i.info["min_slaves_good_slaves"]
+	if needed := config["min-replicas-to-write"]; limited && number(good) < number(needed) {
+		i.add(Problem, "see that its replicas are up", "takes no spends: %s of its replicas are connected and up to date, and min-replicas-to-write is %s", good, needed)
+	}
+	if online < i.waits {
+		i.add(Problem, "see that its replicas are up, or lower wait_replicas in the ledger's address",
+			"charges each spend, and none may be sent: replicas connected: %d, and the address says wait_replicas=%d", online, i.waits)
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +42,7 @@ func TestInspect(t *testing.T) {
 		ahead      time.Duration // of the host's clock
 		want       []string      // severity and part of the text of each
 	}{
-		{name: "all is well"},
+		{name: "all is well", url: server.URL() + "?wait_replicas=1"},
 		{name: "an idle policy", set: set("maxmemory-policy", "allkeys-lru"), reset: set("maxmemory-policy", "noeviction"), want: []string{`warning: maxmemory-policy is "allkeys-lru"`}},
 		{name: "eviction", set: all(set("maxmemory-policy", "volatile-ttl"), set("maxmemory", "100mb")),
 			reset: all(set("maxmemory-policy", "noeviction"), set("maxmemory", "0")), want: []string{`problem: maxmemory-policy is "volatile-ttl"`}},
@@ -49,6 +51,8 @@ func TestInspect(t *testing.T) {
 		{name: "fsync when it pleases", set: set("appendfsync", "no"), reset: set("appendfsync", "everysec"), want: []string{"warning: leaves syncing its AOF to the system"}},
 		{name: "no lag is too long", set: set("min-replicas-max-lag", "0"), reset: set("min-replicas-max-lag", "10"), want: []string{"problem: min-replicas-to-write"}},
 		{name: "no replica need have it", set: set("min-replicas-to-write", "0"), reset: set("min-replicas-to-write", "1"), want: []string{"problem: min-replicas-to-write"}},
+		{name: "too few replicas", set: set("min-replicas-to-write", "2"), reset: set("min-replicas-to-write", "1"), want: []string{"problem: takes no spends: 1 of its replicas"}},
+		{name: "too few to wait for", url: server.URL() + "?wait_replicas=2", want: []string{"problem: wait_replicas=2"}},
 		{name: "a replica", url: replica.URL(), want: []string{"problem: is a replica"}},
 		{name: "a cluster", url: "redis+cluster://" + node.Addr, want: []string{"note: cluster-require-full-coverage"}},
 		{name: "a clock", ahead: 90 * time.Second, want: []string{"warning: 1m30s off"}},
@@ -73,6 +77,33 @@ func TestInspect(t *testing.T) {
 			expect(t, l, c.want)
 		})
 	}
+}
+
+// TestInspectCannotSave: a server that could not save its data, or has no
+// memory left, takes no spends.
+func TestInspectCannotSave(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gone")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	server := redistest.Start(t, "--dir", dir, "--save", "3600 1")
+	l := fresh(t, server.URL(), nil)
+	mustSpend(t, l, "m", 1, day)
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	server.Do(t, "bgsave")
+	redistest.Await(t, "the save to fail", func() bool {
+		return strings.Contains(server.Do(t, "info", "persistence").(string), "rdb_last_bgsave_status:err")
+	})
+	if _, err := spend(t, l, "m", 1, day); !errors.Is(err, quota.ErrLedgerDown) {
+		t.Errorf("%v; want ErrLedgerDown", err)
+	}
+	expect(t, l, []string{"problem: it cannot save its data", "warning: snapshots only"})
+	server.Do(t, "config", "set", "stop-writes-on-bgsave-error", "no")
+	expect(t, l, []string{"warning: snapshots only"})
+	server.Do(t, "config", "set", "maxmemory", "1")
+	expect(t, l, []string{"problem: its memory is full", "warning: snapshots only"})
 }
 
 // all runs steps in order.

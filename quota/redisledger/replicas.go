@@ -12,6 +12,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
+// errReplicas is why a grant that waits for replicas is in doubt.
+var errReplicas = errors.New("too few replicas answered")
+
 // trySpend sends a batch once. If replicas are to be waited for, it keeps the
 // connection, since WAIT waits for what was written over its own.
 func (l *Ledger) trySpend(op *scriptRunner, p *spendBatch) (any, error) {
@@ -50,12 +53,12 @@ func (l *Ledger) awaitReplicas(ctx context.Context, p *spendBatch, answers []quo
 	}
 	wait := patience
 	if deadline, ok := ctx.Deadline(); ok {
-		wait = time.Until(deadline) - leastTry/2
+		wait = time.Until(deadline) - 3*leastTry/2 // Redis may notice the end of a wait 100 ms late
 	}
 	cmd := redis.NewCmd(ctx, "wait", l.address.replicas, max(1, wait.Milliseconds()))
 	err := p.conn.Process(ctx, once{cmd})
 	if have, _ := cmd.Int(); err == nil && have < l.address.replicas {
-		err = fmt.Errorf("%d of %d replicas have the grant", have, l.address.replicas)
+		err = fmt.Errorf("%w: %d of %d have the grant", errReplicas, have, l.address.replicas)
 	}
 	if _, ok := errors.AsType[redis.Error](err); ok && classify(err) == config {
 		return l.failed(err, config, false)

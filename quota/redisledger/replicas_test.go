@@ -42,6 +42,9 @@ func TestGrantThatNoReplicaHas(t *testing.T) {
 	if took := time.Since(began); !errors.Is(err, quota.ErrInDoubt) || errors.Is(err, quota.ErrLedgerDown) || took > tolerated {
 		t.Errorf("%v after %s; want ErrInDoubt in a second", err, took)
 	}
+	if advice := "too few replicas answered: 0 of 1 have the grant; see that its replicas are up"; !strings.Contains(err.Error(), advice) {
+		t.Errorf("%v; want %q", err, advice)
+	}
 	if held := used(t, l, day); held != 21 {
 		t.Errorf("%d units; want the call in doubt among them", held)
 	}
