@@ -181,9 +181,9 @@ func drawInput(t *rapid.T) *plan.Input {
 	slices.Sort(stamps)
 	slices.Reverse(stamps)
 	for _, minutes := range stamps {
-		in.State.Entries = map[string][]quota.Entry{"my-project": append(in.State.Entries["my-project"], quota.Entry{
+		in.State.Add("my-project", &quota.Entry{
 			At: from.Add(-time.Duration(minutes) * time.Minute), Method: "videos.list", Calls: quota.Units(rapid.IntRange(0, 1).Draw(t, "calls")),
-			Units: quota.Units(rapid.IntRange(0, 4).Draw(t, "units")), Caller: quota.Caller{Region: rapid.SampledFrom([]string{"US", "IN", ""}).Draw(t, "of")}})}
+			Units: quota.Units(rapid.IntRange(0, 4).Draw(t, "units")), Caller: quota.Caller{Region: rapid.SampledFrom([]string{"US", "IN", ""}).Draw(t, "of")}})
 	}
 	return in
 }
@@ -315,7 +315,7 @@ func grantedInOrder(t *rapid.T, in *plan.Input, starts []due) bool {
 }
 
 // recorded returns the request that restores an entry of a log.
-func recorded(e *quota.Entry) quota.Request {
+func recorded(e *plan.HeldEntry) quota.Request {
 	r := quota.Request{Method: e.Method, Units: e.Units, Caller: e.Caller, Force: true}
 	if e.Calls == 0 {
 		r.Kind = quota.EntryNote

@@ -77,14 +77,14 @@ func TestPlayReturnsErrors(t *testing.T) {
 			later.At = from.Add(-time.Minute)
 			in := &plan.Input{From: from, To: from.AddDate(0, 0, 1), Regions: parse(t, "schedule: '@every 6h'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}, IN: {}}\n"), Price: prices,
 				Budgets: []quota.Budget{{Account: "my-project", Name: "units", Limit: 100, Window: quota.Sliding(24 * time.Hour)}},
-				State: plan.State{Entries: map[string][]quota.Entry{"my-project": {entry, later}},
-					Cooldowns: []quota.Cooldown{{Account: "my-project", Until: from.Add(-time.Second)}}},
+				State:   stateOf(entry, later),
 				Open: func(now func() time.Time) quota.Ledger {
 					opened++
 					ledger := c.ledger
 					ledger.Ledger, ledger.closed = open(now), &closed
 					return &ledger
 				}}
+			in.State.Cooldowns = []quota.Cooldown{{Account: "my-project", Until: from.Add(-time.Second)}}
 			if c.change != nil {
 				c.change(in)
 			}
@@ -165,7 +165,7 @@ func TestUnusedMean(t *testing.T) {
 				entry.At, entry.Units = from.Add(-time.Second), 1500
 			}
 			if c.held != 0 {
-				in.State.Entries = map[string][]quota.Entry{"my-project": {entry}}
+				in.State = stateOf(entry)
 			}
 			if got := play(t, in).Budgets[0].UnusedMean; got != c.want {
 				t.Errorf("%d unused on average; want %d", got, c.want)

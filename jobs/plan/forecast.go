@@ -60,7 +60,6 @@ func ReadOutline(ctx context.Context, guard *quota.Guard) (at time.Time, state S
 	if err != nil {
 		return at, state, err
 	}
-	state.Entries = map[string][]quota.Entry{}
 	for _, account := range accounts {
 		if err := state.readOutline(ctx, guard.Ledger(), account, at, horizon); err != nil {
 			return at, state, err
@@ -72,9 +71,7 @@ func ReadOutline(ctx context.Context, guard *quota.Guard) (at time.Time, state S
 // readOutline adds the entries of an account or, if there are too many, the
 // sums of each slice.
 func (s *State) readOutline(ctx context.Context, ledger quota.Ledger, account string, at time.Time, horizon time.Duration) error {
-	entries, ok, err := firstEntries(ctx, ledger, quota.Query{Account: account, Since: at.Add(-horizon), Until: at})
-	if ok || err != nil {
-		s.Entries[account] = entries
+	if ok, err := s.addFew(ctx, ledger, quota.Query{Account: account, Since: at.Add(-horizon), Until: at}); ok || err != nil {
 		return err
 	}
 	slice := horizon / outlineSlices
@@ -89,21 +86,24 @@ func (s *State) readOutline(ctx context.Context, ledger quota.Ledger, account st
 		slices.SortFunc(part, func(x, y quota.Entry) int {
 			return cmp.Or(x.At.Compare(y.At), cmp.Compare(x.Method, y.Method), cmp.Compare(x.Caller.Region, y.Caller.Region))
 		})
-		s.Entries[account] = append(s.Entries[account], part...)
+		for i := range part {
+			s.Add(account, &part[i])
+		}
 	}
 	return nil
 }
 
-// firstEntries returns the entries that a query selects, unless there are more
-// than outlineEntries.
-func firstEntries(ctx context.Context, ledger quota.Ledger, query quota.Query) (entries []quota.Entry, ok bool, err error) {
+// addFew adds the entries that a query selects, or none if there are more than
+// outlineEntries.
+func (s *State) addFew(ctx context.Context, ledger quota.Ledger, query quota.Query) (ok bool, err error) {
 	for e, err := range ledger.Entries(ctx, query) {
-		if err != nil || len(entries) == outlineEntries {
-			return nil, false, err
+		if err != nil || len(s.Entries[query.Account]) == outlineEntries {
+			delete(s.Entries, query.Account)
+			return false, err
 		}
-		entries = append(entries, e)
+		s.Add(query.Account, &e)
 	}
-	return entries, true, nil
+	return true, nil
 }
 
 // appendSum appends entries that count as much as a sum, at the time of

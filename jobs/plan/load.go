@@ -47,7 +47,7 @@ func (in *Input) newLoad(budget int) *load {
 		region := slices.IndexFunc(in.Regions, func(r jobs.Region) bool { return r.Name == name })
 		l.floors = append(l.floors, floorLoad{name: name, units: int64(units), region: region})
 	}
-	in.eachHeld(budget, func(e *quota.Entry, amount int64) {
+	in.eachHeld(budget, func(e *HeldEntry, amount int64) {
 		l.held.add(e.At.UnixMicro(), amount)
 		for i := range l.floors {
 			if f := &l.floors[i]; f.name == e.Caller.Region {

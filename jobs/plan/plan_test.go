@@ -152,10 +152,8 @@ func TestPlanStartsFromTheLedgersState(t *testing.T) {
 		{Account: "my-project", Name: "month", Limit: 1000, Window: quota.Monthly(time.UTC)},
 		{Account: "other", Name: "other", Limit: 50, Window: quota.Sliding(24 * time.Hour)},
 	}
-	in.State = plan.State{Entries: map[string][]quota.Entry{
-		"my-project": {entry(450*time.Hour, 200, 1, "US"), entry(3*time.Hour, 40, 0, "-"), entry(2*time.Hour, 7, 1, "US")},
-		"other":      {entry(time.Hour, 60, 1, "US")}, // more than the limit, of an account that nothing is scheduled on
-	}}
+	in.State = stateOf(entry(450*time.Hour, 200, 1, "US"), entry(3*time.Hour, 40, 0, "-"), entry(2*time.Hour, 7, 1, "US"))
+	in.State.Add("other", new(entry(time.Hour, 60, 1, "US"))) // more than the limit, of an account that nothing is scheduled on
 	var got strings.Builder
 	for _, cool := range []bool{false, true} {
 		if cool {
@@ -248,7 +246,7 @@ func TestColumnsOfEachWindow(t *testing.T) {
 		"day":      {quota.Daily(time.UTC), "8=0+0+8 11=3+0+8 11=3+0+8 13=3+2+8 13=3+2+8 13=3+2+8 13=3+2+8 13=3+2+8"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			report := play(t, &plan.Input{From: from, To: from.Add(4 * time.Hour), State: plan.State{Entries: held(from.Add(-10*time.Minute), 8)},
+			report := play(t, &plan.Input{From: from, To: from.Add(4 * time.Hour), State: held(from.Add(-10*time.Minute), 8),
 				Regions: parse(t, "schedule: '0 1 * * *'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}, IN: {schedule: '15 2 * * *', fetch: [{trending: {pages: 2}}]}}\n"),
 				Budgets: []quota.Budget{{Account: "my-project", Name: "all", Limit: 50, Window: c.window}}})
 			var got []string
@@ -267,7 +265,7 @@ func TestColumnsOfEachWindow(t *testing.T) {
 func TestAnEntryLeavesAMicrosecondEarly(t *testing.T) {
 	from, tick := at(t, "2026-11-20T00:30:00Z"), at(t, "2026-11-20T01:00:00Z")
 	for later, peak := range map[time.Duration]quota.Units{0: 8, time.Microsecond: 11} {
-		report := play(t, &plan.Input{From: from, To: from.Add(time.Hour), State: plan.State{Entries: held(tick.Add(later-time.Hour), 8)},
+		report := play(t, &plan.Input{From: from, To: from.Add(time.Hour), State: held(tick.Add(later-time.Hour), 8),
 			Regions: parse(t, "schedule: '0 1 * * *'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}}\n"),
 			Budgets: []quota.Budget{{Account: "my-project", Name: "all", Limit: 50, Window: quota.Sliding(time.Hour)}}})
 		if b := report.Budgets[0]; b.Peak != peak || b.PeakLate != peak {
@@ -291,7 +289,7 @@ func TestEntriesAreReplayedAsTheyCount(t *testing.T) {
 		"a call that was none": {quota.Entry{Units: 40}, 3, 0},
 	} {
 		c.entry.At, c.entry.Method = from.Add(-time.Minute), "videos.list"
-		report := play(t, &plan.Input{From: from, To: from.Add(time.Hour), State: plan.State{Entries: map[string][]quota.Entry{"my-project": {c.entry}}},
+		report := play(t, &plan.Input{From: from, To: from.Add(time.Hour), State: stateOf(c.entry),
 			Regions: parse(t, "schedule: '0 1 * * *'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}}\n"),
 			Budgets: []quota.Budget{{Account: "my-project", Name: "calls", Limit: c.limit, Window: quota.Sliding(24 * time.Hour), Measure: quota.Calls}}})
 		if got := report.Budgets[0].Refused; got != c.refused {

@@ -18,7 +18,7 @@ func TestReasonsWithoutASuggestion(t *testing.T) {
 		want    string
 	}{
 		"the ledger alone": {"schedule: '0 1 * * *'\nfetch: [{trending: {pages: 4}}]\nregions: {US: {}}\n", []quota.Budget{{Name: "all", Limit: 5, Window: day}},
-			plan.State{Entries: held(from.Add(-23*time.Hour), 4)},
+			held(from.Add(-23*time.Hour), 4),
 			"from an empty ledger the schedule fits as it is; only what the ledger holds now is in the way, with room again at 2026-11-20T01:30:00Z"},
 		"a cooldown": {"schedule: '0 1 * * *'\nfetch: [{trending: {pages: 4}}]\nregions: {US: {}}\n", []quota.Budget{{Name: "all", Limit: 5, Window: day}},
 			plan.State{Cooldowns: []quota.Cooldown{{Account: "my-project", Until: from.Add(6 * time.Hour), Reason: "maintenance"}}},
@@ -33,7 +33,7 @@ func TestReasonsWithoutASuggestion(t *testing.T) {
 			[]quota.Budget{{Name: "all", Limit: 10, Window: quota.Monthly(time.UTC), Floor: map[string]quota.Units{"BR": 9}}}, plan.State{},
 			"trending of US (videos.list) never fits: even with the fewest ticks and one page a step, all may need 15 units, the floors of other regions included, and its limit is 10; fetch in fewer regions, or raise the limit"},
 		"an entry of long ago": {"schedule: '0 1 * * *'\nfetch: [{trending: {pages: 2}}]\nregions: {US: {}}\n",
-			[]quota.Budget{{Name: "month", Limit: 30, Window: quota.Monthly(time.UTC)}, {Name: "all", Limit: 1, Window: day}}, plan.State{Entries: held(from.Add(-99*time.Hour), 30)},
+			[]quota.Budget{{Name: "month", Limit: 30, Window: quota.Monthly(time.UTC)}, {Name: "all", Limit: 1, Window: day}}, held(from.Add(-99*time.Hour), 30),
 			"trending of US (videos.list) never fits: at 2026-11-23T01:00:00Z month still holds 30 of 30 units from before; plan --from later, or --fresh"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,8 +51,15 @@ func TestReasonsWithoutASuggestion(t *testing.T) {
 }
 
 // held is what a ledger holds: one call.
-func held(at time.Time, units quota.Units) map[string][]quota.Entry {
-	return map[string][]quota.Entry{"my-project": {{At: at, Method: "videos.list", Units: units, Calls: 1, Caller: quota.Caller{Region: "US"}}}}
+func held(at time.Time, units quota.Units) plan.State {
+	return stateOf(quota.Entry{At: at, Method: "videos.list", Units: units, Calls: 1, Caller: quota.Caller{Region: "US"}})
+}
+
+func stateOf(entries ...quota.Entry) (s plan.State) {
+	for i := range entries {
+		s.Add("my-project", &entries[i])
+	}
+	return s
 }
 
 // TestSuggestionAsYAML: shared values are written once, and comments give the

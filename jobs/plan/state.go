@@ -10,10 +10,25 @@ import (
 
 // State is what a ledger holds. The zero State is an empty one.
 type State struct {
-	Entries   map[string][]quota.Entry // by account, oldest first, all stamped before Input.From
+	Entries   map[string][]HeldEntry // by account, oldest first, all stamped before Input.From; see Add
 	Cooldowns []quota.Cooldown
 
-	full map[string]int // how many entries Add keeps before it merges some, by account
+	labels map[label]*label
+	full   map[string]int // how many entries Add keeps before it merges some, by account
+}
+
+// HeldEntry is what budgets ask of a quota.Entry. A long log has tens of
+// thousands, so those with the same label share it.
+type HeldEntry struct {
+	*label
+	At           time.Time
+	Units, Calls quota.Units
+	Kind         quota.EntryKind
+}
+
+type label struct {
+	Method string
+	Caller quota.Caller // without its job, which no budget asks for
 }
 
 // ReadState returns what the ledger of guard holds before from that its budgets
@@ -68,12 +83,15 @@ const maxEntries = 40_000
 // minute for a million calls a day of 20 kinds.
 func (s *State) Add(account string, e *quota.Entry) {
 	if s.Entries == nil {
-		s.Entries = map[string][]quota.Entry{}
+		s.Entries, s.labels, s.full = map[string][]HeldEntry{}, map[label]*label{}, map[string]int{}
 	}
-	if s.full == nil {
-		s.full = map[string]int{}
+	name := label{e.Method, quota.Caller{Lane: e.Caller.Lane, Region: e.Caller.Region}}
+	shared := s.labels[name]
+	if shared == nil {
+		shared = new(name)
+		s.labels[name] = shared
 	}
-	entries := append(s.Entries[account], *e)
+	entries := append(s.Entries[account], HeldEntry{shared, e.At, e.Units, e.Calls, e.Kind})
 	if len(entries) > max(maxEntries, s.full[account]) {
 		span := entries[len(entries)-1].At.Sub(entries[0].At)
 		for slice := max(span/maxEntries, time.Microsecond); len(entries) > maxEntries/2 && slice <= span; slice *= 2 {
@@ -84,24 +102,22 @@ func (s *State) Add(account string, e *quota.Entry) {
 	s.Entries[account] = entries
 }
 
-// merge merges the entries of each slice of time that have the same method,
-// lane and region, in place. No budget asks for the job.
-func merge(entries []quota.Entry, slice time.Duration) []quota.Entry {
-	type label struct{ method, lane, region string }
+// merge merges the entries of each slice of time that have the same label, in
+// place.
+func merge(entries []HeldEntry, slice time.Duration) []HeldEntry {
 	merged, began := entries[:0], 0 // began is the place in merged at which the present slice begins
-	place := map[label]int{}
+	place := map[*label]int{}
 	var present time.Time
-	byTime := func(x, y quota.Entry) int { return x.At.Compare(y.At) }
+	byTime := func(x, y HeldEntry) int { return x.At.Compare(y.At) }
 	for _, e := range entries {
 		if at := e.At.Truncate(slice); !at.Equal(present) {
 			slices.SortFunc(merged[began:], byTime)
 			began, present = len(merged), at
 			clear(place)
 		}
-		name := label{e.Method, e.Caller.Lane, e.Caller.Region}
-		i, known := place[name]
+		i, known := place[e.label]
 		if !known || merged[i].Units+e.Units > quota.MaxUnits || merged[i].Calls+e.Calls > quota.MaxUnits {
-			place[name] = len(merged)
+			place[e.label] = len(merged)
 			merged = append(merged, e)
 			continue
 		}

@@ -1,6 +1,9 @@
 package plan
 
 import (
+	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,13 +18,14 @@ import (
 func TestMergedHistoryFreesLate(t *testing.T) {
 	rapid.Check(t, func(d *rapid.T) {
 		at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-		var entries []quota.Entry
+		labels := []*label{{Method: "a"}, {Method: "b"}}
+		var entries []HeldEntry
 		for range rapid.IntRange(1, 200).Draw(d, "entries") {
 			at = at.Add(time.Duration(rapid.IntRange(1, 3000).Draw(d, "milliseconds")) * time.Millisecond)
-			entries = append(entries, quota.Entry{At: at, Method: rapid.SampledFrom([]string{"a", "b"}).Draw(d, "method"), Units: quota.Units(rapid.IntRange(0, 9).Draw(d, "units")), Calls: 1})
+			entries = append(entries, HeldEntry{At: at, label: rapid.SampledFrom(labels).Draw(d, "method"), Units: quota.Units(rapid.IntRange(0, 9).Draw(d, "units")), Calls: 1})
 		}
 		slice := time.Duration(rapid.IntRange(1, 60).Draw(d, "seconds")) * time.Second
-		held := func(entries []quota.Entry, method string, since time.Time) (units, calls quota.Units) {
+		held := func(entries []HeldEntry, method string, since time.Time) (units, calls quota.Units) {
 			for _, e := range entries {
 				if e.Method == method && !e.At.Before(since) {
 					units, calls = units+e.Units, calls+e.Calls
@@ -29,8 +33,7 @@ func TestMergedHistoryFreesLate(t *testing.T) {
 			}
 			return units, calls
 		}
-		whole := append([]quota.Entry(nil), entries...)
-		merged := merge(append([]quota.Entry(nil), entries...), slice)
+		merged := merge(slices.Clone(entries), slice)
 		for i := range merged {
 			if i > 0 && !merged[i].At.After(merged[i-1].At) {
 				d.Fatalf("%s after %s", merged[i].At, merged[i-1].At)
@@ -40,8 +43,8 @@ func TestMergedHistoryFreesLate(t *testing.T) {
 			for age := time.Duration(0); age < 10*time.Minute; age += 7 * time.Second {
 				since := at.Add(-age)
 				units, calls := held(merged, method, since)
-				least, leastCalls := held(whole, method, since)
-				most, mostCalls := held(whole, method, since.Add(-slice))
+				least, leastCalls := held(entries, method, since)
+				most, mostCalls := held(entries, method, since.Add(-slice))
 				if units < least || units > most || calls < leastCalls || calls > mostCalls {
 					d.Fatalf("since %s: %d units, %d calls; want %d to %d, %d to %d", since, units, calls, least, most, leastCalls, mostCalls)
 				}
@@ -50,16 +53,21 @@ func TestMergedHistoryFreesLate(t *testing.T) {
 	})
 }
 
-// TestHistoryIsKeptInConstantMemory: a plan held each entry of a long log.
+// TestHistoryIsKeptInConstantMemory: a plan held each entry of a long log, and
+// later the names in each of those that it kept.
 func TestHistoryIsKeptInConstantMemory(t *testing.T) {
 	var s State
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	var want, got quota.Units
+	before := liveBytes()
 	for i := range 4 * maxEntries {
 		at = at.Add(50 * time.Millisecond)
-		e := quota.Entry{At: at, Method: []string{"a", "b", "c"}[i%3], Units: quota.Units(i % 5), Calls: 1}
+		e := quota.Entry{At: at, Method: strings.Clone([]string{"a.list", "b.list", "c.list"}[i%3]), Units: quota.Units(i % 5), Calls: 1}
 		s.Add("p", &e)
 		want += e.Units
+	}
+	if live := liveBytes() - before; live > 100*maxEntries {
+		t.Errorf("%d bytes for at most %d entries", live, maxEntries)
 	}
 	entries := s.Entries["p"]
 	for _, e := range entries {
@@ -68,4 +76,11 @@ func TestHistoryIsKeptInConstantMemory(t *testing.T) {
 	if len(entries) > maxEntries || got != want || !entries[len(entries)-1].At.Equal(at) {
 		t.Errorf("%d entries of %d units, the last at %s; want at most %d, %d units, %s", len(entries), got, entries[len(entries)-1].At, maxEntries, want, at)
 	}
+}
+
+func liveBytes() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }
