@@ -176,6 +176,8 @@ func (r *logReport) printNone(ctx context.Context) error {
 		said = "no entry matches"
 		if by, asked, unknown := r.flags.filter.Unknown(names); unknown {
 			said += fmt.Sprintf("; --%s %q: %s", by, asked, jobs.RegionAdvice(asked, names[by]))
+		} else if run := r.flags.filter.Run; run != "" {
+			said += fmt.Sprintf("; --run %q: ration log --by run shows the runs", run)
 		}
 	}
 	r.remark("log", "%s", said)

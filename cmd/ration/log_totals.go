@@ -62,10 +62,12 @@ func (r *logReport) printTotals(ctx context.Context, all []usage.Total) error {
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + " %" }
 
 func (r *logReport) totalsCSV(all []usage.Total) error {
-	records := [][]string{{"by", "name", "account", "units", "calls", "share", "first", "last"}}
+	w := csv.NewWriter(r.stdout)
+	_ = w.Write([]string{"by", "name", "account", "units", "calls", "share", "first", "last"}) // Error says it at the end
 	for _, s := range all {
-		records = append(records, []string{s.By, terminal.Cell(s.Name), terminal.Cell(s.Account), fmt.Sprint(s.Units), fmt.Sprint(s.Calls),
+		_ = w.Write([]string{s.By, terminal.Cell(s.Name), terminal.Cell(s.Account), fmt.Sprint(s.Units), fmt.Sprint(s.Calls),
 			strconv.FormatFloat(s.Share, 'f', 4, 64), s.First.Format(time.RFC3339Nano), s.Last.Format(time.RFC3339Nano)})
 	}
-	return csv.NewWriter(r.stdout).WriteAll(records)
+	w.Flush()
+	return w.Error()
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -68,9 +69,9 @@ type Line struct {
 	Account string
 }
 
-// sum returns the Sum of this one entry.
-func (l *Line) sum() *quota.Sum {
-	return &quota.Sum{Kind: l.Kind, Method: l.Method, Caller: l.Caller, Client: l.ID.Client, Entries: 1, Units: l.Units, Calls: l.Calls, First: l.At, Last: l.At}
+// sumOf returns the Sum of one entry.
+func sumOf(e *quota.Entry) quota.Sum {
+	return quota.Sum{Kind: e.Kind, Method: e.Method, Caller: e.Caller, Client: e.ID.Client, Entries: 1, Units: e.Units, Calls: e.Calls, First: e.At, Last: e.At}
 }
 
 // Lines yields the selected entries of all accounts in the order of their
@@ -120,7 +121,7 @@ func (h *head) advance(f *Filter) {
 		h.line = Line{e, h.account}
 		h.err = err
 		h.done = !ok
-		if !ok || err != nil || f.selects(h.line.sum()) {
+		if sum := sumOf(&e); !ok || err != nil || f.selects(&sum) {
 			return
 		}
 	}
@@ -171,19 +172,46 @@ func (s *Source) count(ctx context.Context) (n int64, newest time.Time, err erro
 		return -1, newest, nil
 	}
 	for _, account := range s.Accounts {
-		for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until}) {
+		for sum, err := range s.sums(ctx, account, s.Since, s.Until, false) {
 			if err != nil {
 				return 0, newest, err
 			}
-			if s.Filter.selects(&sum) {
-				n += sum.Entries
-				if sum.Last.After(newest) {
-					newest = sum.Last
-				}
+			n += sum.Entries
+			if sum.Last.After(newest) {
+				newest = sum.Last
 			}
 		}
 	}
 	return n, newest, nil
+}
+
+// sums yields sums of the selected entries of an account from one time to
+// another, of one entry each if runs are told apart: sums of each run would all
+// be in memory, and can be as many as entries.
+func (s *Source) sums(ctx context.Context, account string, since, until time.Time, byRun bool) iter.Seq2[quota.Sum, error] {
+	query := quota.Query{Account: account, Since: since, Until: until}
+	return func(yield func(quota.Sum, error) bool) {
+		sums := s.Ledger.Sums
+		if byRun || s.Filter.Run != "" {
+			sums = s.eachEntry
+		}
+		for sum, err := range sums(ctx, query) {
+			if (err != nil || s.Filter.selects(&sum)) && !yield(sum, err) {
+				return
+			}
+		}
+	}
+}
+
+// eachEntry yields the sums of one entry each that a query selects.
+func (s *Source) eachEntry(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
+	return func(yield func(quota.Sum, error) bool) {
+		for e, err := range s.Ledger.Entries(ctx, query) {
+			if !yield(sumOf(&e), err) {
+				return
+			}
+		}
+	}
 }
 
 // Total adds up the entries of an account that have the same name in a
@@ -200,18 +228,15 @@ type Total struct {
 }
 
 // Totals adds up the selected entries by one of the Dimensions, largest units
-// first.
+// first. Memory holds a Total for each name, whatever the length of the logs.
 func (s *Source) Totals(ctx context.Context, by string) ([]Total, error) {
 	t := totals{by: by}
 	for _, account := range s.Accounts {
-		query := quota.Query{Account: account, Since: s.Since, Until: s.Until, PerClient: by == "run" || s.Filter.Run != ""}
-		for sum, err := range s.Ledger.Sums(ctx, query) {
+		for sum, err := range s.sums(ctx, account, s.Since, s.Until, by == "run") {
 			if err != nil {
 				return nil, err
 			}
-			if s.Filter.selects(&sum) {
-				t.add(account, &sum)
-			}
+			t.add(account, &sum)
 		}
 	}
 	return t.ranked(), nil
@@ -221,7 +246,8 @@ func (s *Source) Totals(ctx context.Context, by string) ([]Total, error) {
 func TotalsOf(lines []Line, by string) []Total {
 	t := totals{by: by}
 	for i := range lines {
-		t.add(lines[i].Account, lines[i].sum())
+		sum := sumOf(&lines[i].Entry)
+		t.add(lines[i].Account, &sum)
 	}
 	return t.ranked()
 }
@@ -277,12 +303,12 @@ func (t *totals) ranked() []Total {
 const maxNames = 50
 
 // Names returns the names that occur in each dimension, whatever the Filter: at
-// most 50 for each, in the order of their first entries. Runs are told apart
-// only if the Filter has a Run. The map is empty if there are no entries.
+// most 50 for each, in the order of their first entries. Runs have none: they
+// can be as many as entries. The map is empty if there are no entries.
 func (s *Source) Names(ctx context.Context) (map[string][]string, error) {
 	var sums []quota.Sum
 	for _, account := range s.Accounts {
-		for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until, PerClient: s.Filter.Run != ""}) {
+		for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until}) {
 			if err != nil {
 				return nil, err
 			}
@@ -292,7 +318,7 @@ func (s *Source) Names(ctx context.Context) (map[string][]string, error) {
 	slices.SortFunc(sums, func(x, y quota.Sum) int { return x.First.Compare(y.First) })
 	names := map[string][]string{}
 	for i := range sums {
-		for _, dimension := range Dimensions() {
+		for _, dimension := range Dimensions()[1:] { // without run
 			n := nameIn(dimension, &sums[i])
 			if len(names[dimension]) < maxNames && !slices.Contains(names[dimension], n) {
 				names[dimension] = append(names[dimension], n)
@@ -302,10 +328,11 @@ func (s *Source) Names(ctx context.Context) (map[string][]string, error) {
 	return names, nil
 }
 
-// Unknown returns the first dimension, in alphabetical order, for which the
-// filter's name is not among names, with that name, and whether there is one.
+// Unknown returns the first dimension of names, in alphabetical order, for
+// which the filter's name is not among them, with that name, and whether there
+// is one.
 func (f *Filter) Unknown(names map[string][]string) (dimension, unknown string, found bool) {
-	for _, dimension := range slices.Sorted(slices.Values(Dimensions())) {
+	for _, dimension := range slices.Sorted(maps.Keys(names)) {
 		if name := f.field(dimension); name != "" && !slices.Contains(names[dimension], name) {
 			return dimension, name, true
 		}

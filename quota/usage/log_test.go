@@ -48,6 +48,33 @@ func TestLastOfARareJobReadsTheLog(t *testing.T) {
 	}
 }
 
+// TestSumsOfRunsAreInMemory: a ledger held the sums of each run with each
+// method, job and region, as many as entries, before the first was added up.
+func TestSumsOfRunsAreInMemory(t *testing.T) {
+	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
+	for i := range 6 {
+		s.spend(t, quota.Call{Method: "list", Units: 1, Caller: quota.Caller{Region: []string{"US", "IN"}[i%2]}})
+	}
+	ledger := &countedReads{Ledger: s.ledger}
+	source := &usage.Source{Ledger: ledger, Accounts: []string{"p"}}
+	all, err := source.Totals(t.Context(), "run")
+	if err != nil || len(all) != 1 || all[0].Units != 6 {
+		t.Fatalf("%v, %v; want a run of 6 units", all, err)
+	}
+	source.Filter = usage.Filter{Run: all[0].Name, Region: "IN"}
+	of, err := source.Totals(t.Context(), "job")
+	if err != nil || len(of) != 1 || of[0].Units != 3 {
+		t.Errorf("%v, %v; want 3 units of the run", of, err)
+	}
+	hours, err := source.Periods(t.Context(), "hour")
+	if err != nil || len(hours) != 1 || hours[0].Units != 3 {
+		t.Errorf("%v, %v; want 3 units of the run", hours, err)
+	}
+	if ledger.sums > 0 {
+		t.Errorf("the ledger was asked for sums %d times", ledger.sums)
+	}
+}
+
 // TestYoungLogMissesEntries: a log that is younger than the time asked for has
 // dropped nothing until it drops its first entry. One that keeps none, as that
 // of q, may have at any time.

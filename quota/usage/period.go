@@ -54,15 +54,13 @@ func (s *Source) Periods(ctx context.Context, by string) ([]Period, error) {
 				until = s.Until
 			}
 			entries := int64(0)
-			for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: from, Until: until, PerClient: s.Filter.Run != ""}) {
+			for sum, err := range s.sums(ctx, account, from, until, false) {
 				if err != nil {
 					return nil, err
 				}
-				if s.Filter.selects(&sum) {
-					entries += sum.Entries
-					p.Units += sum.Units
-					p.Calls += sum.Calls
-				}
+				entries += sum.Entries
+				p.Units += sum.Units
+				p.Calls += sum.Calls
 			}
 			if entries > 0 {
 				all = append(all, p)
