@@ -14,15 +14,20 @@ import (
 // that have only numbers are aligned right.
 type Table struct {
 	out     io.Writer
-	width   int // 0: no limit
-	rows    [][]string
-	numbers []bool // by column: all its cells are numbers
+	width   int        // 0: no limit
+	rows    [][]string // that are not printed yet
+	numbers []bool     // by column: all its cells are numbers
+	widest  []int      // by column: the width of the widest cell that was printed
 }
+
+// maxRows is how many rows are printed at once. Columns can become wider with
+// the next ones, so that a long table needs no more memory.
+const maxRows = 2_000
 
 // NewTable returns an empty table that Print writes to out in at most width
 // columns of text. A width of 0 means no limit.
 func NewTable(out io.Writer, width int, headings ...string) *Table {
-	t := &Table{out: out, width: width, numbers: slices.Repeat([]bool{true}, len(headings))}
+	t := &Table{out: out, width: width, numbers: slices.Repeat([]bool{true}, len(headings)), widest: make([]int, len(headings))}
 	head := make([]string, len(headings))
 	for i, heading := range headings {
 		head[i] = strings.ToUpper(heading)
@@ -31,28 +36,43 @@ func NewTable(out io.Writer, width int, headings ...string) *Table {
 	return t
 }
 
+var oneLine = strings.NewReplacer("\n", "; ", "\t", " ")
+
 // Row adds a row of as many cells as the table has headings. Text is escaped
 // here, not only when it is written, so that columns have the width of what
 // is shown.
 func (t *Table) Row(cells ...any) {
+	if len(t.rows) == maxRows {
+		t.Print()
+	}
 	row := make([]string, len(cells))
 	for i, cell := range cells {
-		row[i] = Escape(strings.NewReplacer("\n", "; ", "\t", " ").Replace(fmt.Sprint(cell)))
+		row[i] = Escape(oneLine.Replace(fmt.Sprint(cell)))
 		_, err := strconv.ParseInt(row[i], 10, 64)
 		t.numbers[i] = t.numbers[i] && err == nil
 	}
 	t.rows = append(t.rows, row)
 }
 
-// Print writes the table. One that is too wide for the terminal is narrowed in
-// the way that takes the fewest lines: its widest texts are wrapped at words,
-// or its last columns move to a line below each row, or texts are wrapped
-// within words too, at punctuation. A number or a time is never broken.
+// Print writes the rows that are not written yet. A table that is too wide for
+// the terminal is narrowed in the way that takes the fewest lines: its widest
+// texts are wrapped at words, or its last columns move to a line below each
+// row, or texts are wrapped within words too, at punctuation. A number or a
+// time is never broken.
 func (t *Table) Print() {
 	natural := t.measure(text.StringWidthWithoutEscSequences)
+	for i := range natural {
+		natural[i] = max(natural[i], t.widest[i])
+	}
+	t.widest = natural
+	io.WriteString(t.out, t.layOut(natural))
+	t.rows = t.rows[:0]
+}
+
+// layOut returns the rows in columns of their natural widths, or narrower ones.
+func (t *Table) layOut(natural []int) string {
 	if t.width == 0 || total(natural) <= t.width {
-		io.WriteString(t.out, t.render(natural, []int{len(natural)}))
-		return
+		return t.render(natural, []int{len(natural)})
 	}
 	best := ""
 	consider := func(widths, lines []int) {
@@ -68,7 +88,7 @@ func (t *Table) Print() {
 	if widths, ok := fit(natural, t.measure(longest(piecesOf)), t.width); ok {
 		consider(widths, whole)
 	}
-	io.WriteString(t.out, best)
+	return best
 }
 
 // measure returns the largest measurement of each column's cells.

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -31,5 +32,28 @@ func TestNarrowTablesKeepTheirNumbers(t *testing.T) {
 				t.Errorf("%d columns: a line of %d: %q", width, got, line)
 			}
 		}
+	}
+}
+
+// TestLongTableIsInMemory: a table held all its rows until the last. Columns
+// become wider where that is needed, and never narrower.
+func TestLongTableIsInMemory(t *testing.T) {
+	var out strings.Builder
+	table := NewTable(&out, 0, "name", "n")
+	for i := range 3 * maxRows {
+		name := "short"
+		if i == maxRows+1 {
+			name = "not so short"
+		}
+		table.Row(name, i)
+		if waiting := i + 2 - strings.Count(out.String(), "\n"); waiting > maxRows {
+			t.Fatalf("%d rows are not printed; want at most %d", waiting, maxRows)
+		}
+	}
+	table.Print()
+	lines := strings.Split(out.String(), "\n")
+	first, last := lines[1], lines[3*maxRows]
+	if want := fmt.Sprintf("%-12s %d", "short", 3*maxRows-1); first != "short    0" || last != want {
+		t.Errorf("got %q and %q; want %q and %q", first, last, "short    0", want)
 	}
 }
