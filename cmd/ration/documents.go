@@ -80,11 +80,7 @@ func (a *app) planDocument(ctx context.Context, c *client.Client, query url.Valu
 	}
 	p := f.newPlanner(from, a.now(), c.Table(), config)
 	if !f.fresh {
-		if err := p.ReadState(ctx, c.Guard()); err != nil {
-			return nil, err
-		}
-		p.Ledger = c.LedgerName()
-		if p.Unrecorded, err = c.Unrecorded(); err != nil {
+		if err := readPlanState(ctx, p, c); err != nil {
 			return nil, err
 		}
 	}

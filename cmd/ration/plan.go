@@ -156,10 +156,20 @@ func (a *app) planState(ctx context.Context, p *plan.Planner, table *costs.Table
 	if p.Fresh {
 		return nil
 	}
-	err := a.withClient(table, false, func(c *client.Client) error { return p.ReadState(ctx, c.Guard()) })
-	if err == nil || errors.Is(err, setup.ErrNoLedger) {
+	err := a.withClient(table, false, func(c *client.Client) error { return readPlanState(ctx, p, c) })
+	if errors.Is(err, setup.ErrNoLedger) {
 		p.Ledger = a.setup().LedgerName()
 		p.Unrecorded, err = a.setup().Unrecorded()
+	}
+	return err
+}
+
+// readPlanState reads what the ledger of c holds, and what it lacks.
+func readPlanState(ctx context.Context, p *plan.Planning, c *client.Client) error {
+	p.Ledger = c.LedgerName()
+	err := p.ReadState(ctx, c.Guard())
+	if err == nil {
+		p.Unrecorded, err = c.Unrecorded()
 	}
 	return err
 }
