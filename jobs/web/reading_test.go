@@ -149,6 +149,16 @@ func TestAFailedUpdateAddsNothing(t *testing.T) {
 	s.until(runOf(15), `Last 24 hours <strong><data value="15">`)
 }
 
+// TestRunGrowsWithThePage: a run counted what the page had read, which was more
+// the longer it was open.
+func TestRunGrowsWithThePage(t *testing.T) {
+	s := newScene(t, sceneOptions{opened: memledger.Open(nil), every: time.Nanosecond})
+	s.spend("videos.list", "US", "j", 10)
+	s.until(runOf(10))
+	s.spend("videos.list", "US", "j", 2100)
+	s.until(`</a></th><td class="n"><data value="2000">`, `Last 24 hours <strong><data value="2110">`)
+}
+
 // TestRestampedCallsCountOnce: calls that were stamped ahead counted twice
 // after a restamp, until the log was read anew an hour later.
 func TestRestampedCallsCountOnce(t *testing.T) {

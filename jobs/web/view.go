@@ -273,26 +273,50 @@ func outcomeOf(s *snapshot, region string, started time.Time) (outcome, detail s
 	return "unfinished", ""
 }
 
-// runRow is a run and its account.
+// runRow is a run, and its lines among the newest entries.
 type runRow struct {
-	*run
-	Account string
+	usage.Total
+	lines []usage.Line
+}
+
+// Jobs returns the first names of the jobs, sorted, and how many more
+// there are.
+func (r *runRow) Jobs() string { return r.firstNames("job") }
+
+// Regions is Jobs for the regions.
+func (r *runRow) Regions() string { return r.firstNames("region") }
+
+func (r *runRow) firstNames(by string) string {
+	const most = 3
+	var names []string
+	for _, total := range usage.TotalsOf(r.lines, by) {
+		names = append(names, total.Name)
+	}
+	slices.Sort(names)
+	if len(names) > most+1 {
+		names = append(names[:most], fmt.Sprintf("%d more", len(names)-most))
+	}
+	return strings.Join(names, ", ")
 }
 
 const shownRuns = 12
 
 // runRows returns the runs that spent last.
 func runRows(s *snapshot) any {
-	var rows []runRow
-	for _, account := range s.Accounts {
-		if account.Activity != nil {
-			for _, r := range account.Activity.lastRuns() {
-				rows = append(rows, runRow{r, account.Name})
-			}
+	lines := newestLines(s, keptNewest)
+	runs := usage.TotalsOf(lines, "run")
+	slices.SortStableFunc(runs, func(x, y usage.Total) int { return y.Last.Compare(x.Last) })
+	rows, shown := make([]*runRow, min(len(runs), shownRuns)), map[[2]string]*runRow{}
+	for i := range rows {
+		rows[i] = &runRow{Total: runs[i]}
+		shown[[2]string{runs[i].Account, runs[i].Name}] = rows[i]
+	}
+	for _, line := range lines {
+		if row := shown[[2]string{line.Account, usage.Run(line.ID.Client)}]; row != nil {
+			row.lines = append(row.lines, line)
 		}
 	}
-	slices.SortStableFunc(rows, func(x, y runRow) int { return y.Last.Compare(x.Last) })
-	return map[string]any{"Rows": rows[:min(len(rows), shownRuns)], "Now": s.At, "Accounts": len(s.Accounts), "Reading": s.Whole == nil}
+	return map[string]any{"Rows": rows, "Now": s.At, "Accounts": len(s.Accounts), "Reading": s.Whole == nil}
 }
 
 // entries are lines of the log.
@@ -309,12 +333,7 @@ const shownEntries = 50
 // newestEntries returns the last lines of the log, newest first.
 func newestEntries(s *snapshot) any {
 	e := &entries{Accounts: len(s.Accounts), Reading: s.Whole == nil}
-	var lines []usage.Line
-	for _, account := range s.Accounts {
-		if account.Activity != nil {
-			e.addLines(&lines, account)
-		}
-	}
+	lines := newestLines(s, shownEntries)
 	slices.SortStableFunc(lines, func(x, y usage.Line) int { return y.At.Compare(x.At) })
 	for i := range lines[:min(len(lines), shownEntries)] {
 		e.Rows = append(e.Rows, usage.NewLineReport(&lines[i]))
@@ -322,11 +341,18 @@ func newestEntries(s *snapshot) any {
 	return e
 }
 
-func (e *entries) addLines(lines *[]usage.Line, account *accountState) {
-	newest := account.Activity.newest
-	for _, entry := range newest[max(0, len(newest)-shownEntries):] {
-		*lines = append(*lines, usage.Line{Entry: entry, Account: account.Name})
+// newestLines returns the newest entries of each account, at most most of each.
+func newestLines(s *snapshot, most int) (lines []usage.Line) {
+	for _, account := range s.Accounts {
+		if account.Activity == nil {
+			continue
+		}
+		newest := account.Activity.newest
+		for _, entry := range newest[max(0, len(newest)-most):] {
+			lines = append(lines, usage.Line{Entry: entry, Account: account.Name})
+		}
 	}
+	return lines
 }
 
 // health is the state of the ledger and the journal.
