@@ -119,7 +119,7 @@ func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) erro
 		return err
 	}
 	f.filter.Region = setup.SpellRegion(f.filter.Region, table)
-	source := &usage.Source{Accounts: chosen, Since: since, Until: until, Filter: f.filter}
+	source := &usage.LogReader{Accounts: chosen, Since: since, Until: until, Filter: f.filter}
 	err = a.withClient(table, false, func(c *client.Client) error {
 		source.Ledger = c.Ledger()
 		a.warnOfSpelling(ctx, c)
@@ -141,7 +141,7 @@ func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) erro
 type logReport struct {
 	*app
 	flags  *logFlags
-	source *usage.Source
+	source *usage.LogReader
 }
 
 func (r *logReport) print(ctx context.Context, c *client.Client) error {

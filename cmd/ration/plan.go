@@ -165,7 +165,7 @@ func (a *app) planState(ctx context.Context, p *plan.Planner, table *costs.Table
 }
 
 // readPlanState reads what the ledger of c holds, and what it lacks.
-func readPlanState(ctx context.Context, p *plan.Planning, c *client.Client) error {
+func readPlanState(ctx context.Context, p *plan.Planner, c *client.Client) error {
 	p.Ledger = c.LedgerName()
 	err := p.ReadState(ctx, c.Guard())
 	if err == nil {

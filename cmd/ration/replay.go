@@ -122,7 +122,7 @@ func (r *replaying) printRemarks(ctx context.Context, c *client.Client) error {
 	if err := r.noteCooldowns(ctx, c.Guard()); err != nil {
 		return err
 	}
-	source := &usage.Source{Ledger: c.Ledger(), Accounts: r.Other.Accounts(), Since: r.Since}
+	source := &usage.LogReader{Ledger: c.Ledger(), Accounts: r.Other.Accounts(), Since: r.Since}
 	return (&logReport{app: r.app, flags: &logFlags{}, source: source}).noteMissing(ctx, c.Guard())
 }
 

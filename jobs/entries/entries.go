@@ -29,7 +29,9 @@ func (q *Query) ByPeriod() bool { return slices.Contains(Periods(), q.By) }
 
 // ByHistory reports whether q reads the days of the history, which knows
 // no runs.
-func (q *Query) ByHistory(source *usage.Source) bool { return q.By == "day" && source.Filter.Run == "" }
+func (q *Query) ByHistory(source *usage.LogReader) bool {
+	return q.By == "day" && source.Filter.Run == ""
+}
 
 // Selection is what a Query selects: totals or periods if it adds up,
 // else lines.
@@ -42,7 +44,7 @@ type Selection struct {
 
 // Select returns what a query selects of a source. A ledger that is down may be
 // an error beside days.
-func (q *Query) Select(ctx context.Context, s *setup.Setup, c *client.Client, source *usage.Source) (found Selection, err error) {
+func (q *Query) Select(ctx context.Context, s *setup.Setup, c *client.Client, source *usage.LogReader) (found Selection, err error) {
 	switch {
 	case q.ByHistory(source):
 		found.Periods, err = Days(ctx, s, c, source)
@@ -84,7 +86,7 @@ func (q *Query) Largest(all []usage.Total) []usage.Total {
 // Days brings the history up to date and returns the days that source selects.
 // c may be nil: then only the stored days are read. If the ledger is down, Days
 // returns the stored days and an error.
-func Days(ctx context.Context, s *setup.Setup, c *client.Client, source *usage.Source) ([]usage.Period, error) {
+func Days(ctx context.Context, s *setup.Setup, c *client.Client, source *usage.LogReader) ([]usage.Period, error) {
 	dir, err := s.MakeState()
 	if err != nil {
 		return nil, err

@@ -66,12 +66,12 @@ func (w *world) spend(method string, units quota.Units, region, job string) bool
 	return err == nil
 }
 
-func (w *world) source(filter usage.Filter) *usage.Source {
-	return &usage.Source{Ledger: w.client.Ledger(), Accounts: []string{"p"}, Filter: filter}
+func (w *world) source(filter usage.Filter) *usage.LogReader {
+	return &usage.LogReader{Ledger: w.client.Ledger(), Accounts: []string{"p"}, Filter: filter}
 }
 
 // documents returns what a query selects, as JSON, and whether there is more.
-func (w *world) documents(q entries.Query, source *usage.Source) (lines []string, more bool) {
+func (w *world) documents(q entries.Query, source *usage.LogReader) (lines []string, more bool) {
 	w.Helper()
 	found, err := q.Select(w.Context(), w.place, w.client, source)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // Days returns the days of the history that source selects: whole ones, also at
 // the ends. A filter by run is ignored.
-func Days(ctx context.Context, store *catalog.Catalog, source *usage.Source) ([]usage.Period, error) {
+func Days(ctx context.Context, store *catalog.Catalog, source *usage.LogReader) ([]usage.Period, error) {
 	query := catalog.DayQuery{Budget: new(""), To: source.Until, Method: source.Filter.Method, Region: source.Filter.Region, Job: source.Filter.Job, Lane: source.Filter.Lane}
 	if !source.Since.IsZero() {
 		query.From = usage.NewPeriod("day", "", source.Since).From

@@ -229,7 +229,7 @@ func ReplayShadow(ctx context.Context, ledger quota.Ledger, in ReplayInput, shad
 	if b.Window.Kind() == quota.KindDaily {
 		in.Since = b.Window.Day(now).Since
 	}
-	source := &usage.Source{Ledger: ledger, Accounts: []string{b.Account}, Since: in.Since.Add(-b.Window.Horizon())}
+	source := &usage.LogReader{Ledger: ledger, Accounts: []string{b.Account}, Since: in.Since.Add(-b.Window.Horizon())}
 	replayed, err := Replay(ctx, &in, source.Lines(ctx, false))
 	if err != nil {
 		return ReplayedBudget{}, err

@@ -48,7 +48,7 @@ func TestReplayRefusesWhatTheGuardRefuses(t *testing.T) {
 		var got []string
 		in := &plan.ReplayInput{Budgets: candidate, Since: trace.since, Price: reprice,
 			Refused: func(l *usage.Line, budget string) { got = append(got, refusal(l.At, l.Account, budget)) }}
-		replayed, err := plan.Replay(t.Context(), in, (&usage.Source{Ledger: log, Accounts: []string{"p", "q"}}).Lines(t.Context(), false))
+		replayed, err := plan.Replay(t.Context(), in, (&usage.LogReader{Ledger: log, Accounts: []string{"p", "q"}}).Lines(t.Context(), false))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +219,7 @@ func TestReplayAddsNothingToACallThatItRefuses(t *testing.T) {
 		}
 		spend("m", 9)
 		in := &plan.ReplayInput{Budgets: []quota.Budget{{Account: "p", Name: "b", Limit: limit, Methods: []string{"m"}, Window: quota.Sliding(time.Hour)}}}
-		replayed, err := plan.Replay(t.Context(), in, (&usage.Source{Ledger: log, Accounts: []string{"p"}}).Lines(t.Context(), false))
+		replayed, err := plan.Replay(t.Context(), in, (&usage.LogReader{Ledger: log, Accounts: []string{"p"}}).Lines(t.Context(), false))
 		if err != nil || replayed.Refused != want {
 			t.Errorf("limit %d: %d refused, %v; want %d", limit, replayed.Refused, err, want)
 		}

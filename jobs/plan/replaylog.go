@@ -60,7 +60,7 @@ func (r *LogReplay) Play(ctx context.Context, ledger quota.Ledger) (*ReplayRepor
 }
 
 func (r *LogReplay) playOnce(ctx context.Context, ledger quota.Ledger, budgets []quota.Budget) (*ReplayReport, error) {
-	source := &usage.Source{Ledger: ledger, Accounts: r.Other.Accounts(), Until: r.Until}
+	source := &usage.LogReader{Ledger: ledger, Accounts: r.Other.Accounts(), Until: r.Until}
 	if !r.Since.IsZero() {
 		source.Since = r.Since.Add(-longestHorizon(budgets))
 	}

@@ -33,7 +33,7 @@ func (p *Page) find(r *http.Request, c *client.Client) *found {
 		return nil
 	}
 	f.Accounts = len(c.Table().Accounts())
-	source := &usage.Source{Ledger: c.Ledger(), Accounts: c.Table().Accounts()}
+	source := &usage.LogReader{Ledger: c.Ledger(), Accounts: c.Table().Accounts()}
 	var words []string
 	for rest := f.Query; rest != ""; rest = strings.TrimSpace(rest) {
 		name, value, hasName := strings.Cut(rest, ":")
@@ -52,7 +52,7 @@ func (p *Page) find(r *http.Request, c *client.Client) *found {
 		}
 	}
 	source.Filter.Run = strings.ToLower(source.Filter.Run)
-	all := usage.Source{Ledger: source.Ledger, Accounts: source.Accounts} // so that the scan is bounded
+	all := usage.LogReader{Ledger: source.Ledger, Accounts: source.Accounts} // so that the scan is bounded
 	for line, err := range all.Lines(r.Context(), true) {
 		if err != nil {
 			f.Wrong = "The log cannot be read: " + p.options.Redact(err.Error())

@@ -54,8 +54,8 @@ func Run(client uint64) string {
 	return run
 }
 
-// Source selects entries from the logs of some accounts.
-type Source struct {
+// LogReader reads entries from the logs of some accounts.
+type LogReader struct {
 	Ledger   quota.Ledger
 	Accounts []string
 	Since    time.Time // the earliest timestamp; zero selects from the oldest entry
@@ -77,7 +77,7 @@ func sumOf(e *quota.Entry) quota.Sum {
 // Lines yields the selected entries of all accounts in the order of their
 // timestamps and then of Accounts, or in the reverse order, newest first. It
 // stops after yielding an error.
-func (s *Source) Lines(ctx context.Context, newest bool) iter.Seq2[Line, error] {
+func (s *LogReader) Lines(ctx context.Context, newest bool) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		heads := make([]*head, 0, len(s.Accounts))
 		for _, account := range s.Accounts {
@@ -140,7 +140,7 @@ func (h *head) before(other *head, newest bool) bool {
 
 // Last returns the newest n selected lines, oldest first, and reports whether
 // there are more. It reads no further back than it must.
-func (s *Source) Last(ctx context.Context, n int) (lines []Line, more bool, err error) {
+func (s *LogReader) Last(ctx context.Context, n int) (lines []Line, more bool, err error) {
 	matching, newest, err := s.count(ctx)
 	if err != nil || matching == 0 {
 		return nil, false, err
@@ -167,7 +167,7 @@ func (s *Source) Last(ctx context.Context, n int) (lines []Line, more bool, err 
 // count returns how many entries the filter selects, and the newest timestamp
 // of them; or -1 if that is too expensive: sums by run require reading the
 // whole log.
-func (s *Source) count(ctx context.Context) (n int64, newest time.Time, err error) {
+func (s *LogReader) count(ctx context.Context) (n int64, newest time.Time, err error) {
 	if s.Filter == (Filter{}) || s.Filter.Run != "" {
 		return -1, newest, nil
 	}
@@ -188,7 +188,7 @@ func (s *Source) count(ctx context.Context) (n int64, newest time.Time, err erro
 // sums yields sums of the selected entries of an account from one time to
 // another, of one entry each if runs are told apart: sums of each run would all
 // be in memory, and can be as many as entries.
-func (s *Source) sums(ctx context.Context, account string, since, until time.Time, byRun bool) iter.Seq2[quota.Sum, error] {
+func (s *LogReader) sums(ctx context.Context, account string, since, until time.Time, byRun bool) iter.Seq2[quota.Sum, error] {
 	query := quota.Query{Account: account, Since: since, Until: until}
 	return func(yield func(quota.Sum, error) bool) {
 		sums := s.Ledger.Sums
@@ -204,7 +204,7 @@ func (s *Source) sums(ctx context.Context, account string, since, until time.Tim
 }
 
 // eachEntry yields the sums of one entry each that a query selects.
-func (s *Source) eachEntry(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
+func (s *LogReader) eachEntry(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
 	return func(yield func(quota.Sum, error) bool) {
 		for e, err := range s.Ledger.Entries(ctx, query) {
 			if !yield(sumOf(&e), err) {
@@ -229,7 +229,7 @@ type Total struct {
 
 // Totals adds up the selected entries by one of the Dimensions, largest units
 // first. Memory holds a Total for each name, whatever the length of the logs.
-func (s *Source) Totals(ctx context.Context, by string) ([]Total, error) {
+func (s *LogReader) Totals(ctx context.Context, by string) ([]Total, error) {
 	t := totals{by: by}
 	for _, account := range s.Accounts {
 		for sum, err := range s.sums(ctx, account, s.Since, s.Until, by == "run") {
@@ -305,7 +305,7 @@ const maxNames = 50
 // Names returns the names that occur in each dimension, whatever the Filter: at
 // most 50 for each, in the order of their first entries. Runs have none: they
 // can be as many as entries. The map is empty if there are no entries.
-func (s *Source) Names(ctx context.Context) (map[string][]string, error) {
+func (s *LogReader) Names(ctx context.Context) (map[string][]string, error) {
 	var sums []quota.Sum
 	for _, account := range s.Accounts {
 		for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until}) {

@@ -37,7 +37,7 @@ func TestLastOfARareJobReadsTheLog(t *testing.T) {
 		more       bool
 	}{{"", 10, 10, true}, {"busy", 10, 10, true}, {"rare", 10, 10, true}, {"rare", 50, 20, false}, {"none", 10, 0, false}} {
 		ledger.entries = 0
-		source := &usage.Source{Ledger: ledger, Accounts: []string{"p"}, Filter: usage.Filter{Job: c.job}}
+		source := &usage.LogReader{Ledger: ledger, Accounts: []string{"p"}, Filter: usage.Filter{Job: c.job}}
 		lines, more, err := source.Last(t.Context(), c.last)
 		if err != nil || len(lines) != c.want || more != c.more {
 			t.Errorf("the last %d of %q: %d, more: %v, %v; want %d, %v", c.last, c.job, len(lines), more, err, c.want, c.more)
@@ -56,7 +56,7 @@ func TestSumsOfRunsAreInMemory(t *testing.T) {
 		s.spend(t, quota.Call{Method: "list", Units: 1, Caller: quota.Caller{Region: []string{"US", "IN"}[i%2]}})
 	}
 	ledger := &countedReads{Ledger: s.ledger}
-	source := &usage.Source{Ledger: ledger, Accounts: []string{"p"}}
+	source := &usage.LogReader{Ledger: ledger, Accounts: []string{"p"}}
 	all, err := source.Totals(t.Context(), "run")
 	if err != nil || len(all) != 1 || all[0].Units != 6 {
 		t.Fatalf("%v, %v; want a run of 6 units", all, err)
@@ -80,7 +80,7 @@ func TestSumsOfRunsAreInMemory(t *testing.T) {
 // of q, may have at any time.
 func TestYoungLogMissesEntries(t *testing.T) {
 	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
-	source := &usage.Source{Ledger: s.ledger, Accounts: []string{"p", "q"}, Since: noon.Add(-48 * time.Hour)}
+	source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p", "q"}, Since: noon.Add(-48 * time.Hour)}
 	for _, c := range []struct {
 		at   time.Duration
 		want map[string]time.Duration

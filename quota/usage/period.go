@@ -36,7 +36,7 @@ func NewPeriod(by, account string, at time.Time) Period {
 // Periods adds up the selected entries by hours or days of UTC, oldest first,
 // as far as the log holds them. Periods without entries are missing. A period
 // at which Since or Until falls is added up in part.
-func (s *Source) Periods(ctx context.Context, by string) ([]Period, error) {
+func (s *LogReader) Periods(ctx context.Context, by string) ([]Period, error) {
 	var all []Period
 	for _, account := range s.Accounts {
 		oldest, err := s.edge(ctx, account, false)
@@ -74,7 +74,7 @@ func (s *Source) Periods(ctx context.Context, by string) ([]Period, error) {
 
 // edge returns the timestamp of the oldest or the newest entry of an account in
 // the selected time, or the zero time.
-func (s *Source) edge(ctx context.Context, account string, newest bool) (time.Time, error) {
+func (s *LogReader) edge(ctx context.Context, account string, newest bool) (time.Time, error) {
 	for e, err := range s.Ledger.Entries(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until, Newest: newest}) {
 		return e.At, err
 	}
@@ -85,7 +85,7 @@ func (s *Source) edge(ctx context.Context, account string, newest bool) (time.Ti
 // time from Since on, each with the timestamp of its oldest entry. retention
 // says how long an account's log keeps entries, 0 if it keeps none, and now is
 // the ledger's time.
-func (s *Source) Missing(ctx context.Context, retention func(account string) time.Duration, now time.Time) (map[string]time.Time, error) {
+func (s *LogReader) Missing(ctx context.Context, retention func(account string) time.Duration, now time.Time) (map[string]time.Time, error) {
 	missing := map[string]time.Time{}
 	if s.Since.IsZero() {
 		return missing, nil
@@ -100,7 +100,7 @@ func (s *Source) Missing(ctx context.Context, retention func(account string) tim
 		} else if !dropped {
 			continue
 		}
-		all := Source{Ledger: s.Ledger}
+		all := LogReader{Ledger: s.Ledger}
 		oldest, err := all.edge(ctx, account, false)
 		if err != nil {
 			return nil, err
@@ -117,7 +117,7 @@ func (s *Source) Missing(ctx context.Context, retention func(account string) tim
 
 // dropped reports whether a log that keeps its entries for some time has
 // recorded any before that. One that keeps none may have.
-func (s *Source) dropped(ctx context.Context, account string, keeps time.Duration) (bool, error) {
+func (s *LogReader) dropped(ctx context.Context, account string, keeps time.Duration) (bool, error) {
 	if keeps == 0 {
 		return true, nil
 	}

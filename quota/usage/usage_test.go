@@ -203,7 +203,7 @@ func TestLinesOfSeveralAccountsAreOrdered(t *testing.T) {
 				d.Fatal(err)
 			}
 		}
-		source := &usage.Source{Ledger: s.ledger, Accounts: []string{"p", "q"}, Filter: usage.Filter{Method: "a"}}
+		source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p", "q"}, Filter: usage.Filter{Method: "a"}}
 		var last usage.Line
 		for line, err := range source.Lines(t.Context(), false) {
 			isEarlier := line.At.Before(last.At) || line.At.Equal(last.At) && line.Account < last.Account
