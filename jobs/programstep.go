@@ -116,7 +116,7 @@ func (p *pass) runProgram(ctx context.Context, program *command.Program) error {
 	caller := quota.CallerFrom(ctx)
 	run := &command.Run{Args: args, Dir: program.Dir, Env: slices.Clip(p.Environ), Timeout: program.Timeout, Grace: cmp.Or(p.Grace, DefaultGrace)}
 	if p.Output != nil {
-		run.Output = func(text string) { p.Output(Line{Region: p.region.Name, Job: program.Job, Text: text}) }
+		run.Output = func(text string) { p.Output(OutputLine{Region: p.region.Name, Job: program.Job, Text: text}) }
 	}
 	if run.Env == nil {
 		run.Env = os.Environ()
@@ -181,7 +181,7 @@ func (p *pass) meterProgram(ctx context.Context, program *command.Program, calle
 	}
 	for _, calls := range program.Calls {
 		if n := made[calls.Method]; n > calls.Most && p.Output != nil {
-			p.Output(Line{Region: p.region.Name, Job: program.Job, Text: fmt.Sprintf("made %d calls of %s, more than the %d in regions.yaml", n, calls.Method, calls.Most)})
+			p.Output(OutputLine{Region: p.region.Name, Job: program.Job, Text: fmt.Sprintf("made %d calls of %s, more than the %d in regions.yaml", n, calls.Method, calls.Most)})
 		}
 	}
 }

@@ -138,7 +138,7 @@ func newPrograms(t *testing.T, budgets, fetch string, regions ...string) *progra
 		t.Fatal(err)
 	}
 	s.Runner = &jobs.Runner{Catalog: store, Meter: &jobs.Meter{}, Now: s.clock.Now, Guard: guard, Table: table, Gateway: s.gateway,
-		Environ: append(os.Environ(), "SELF="+self), Output: func(l jobs.Line) {
+		Environ: append(os.Environ(), "SELF="+self), Output: func(l jobs.OutputLine) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.lines = append(s.lines, l.Region+" "+l.Job+": "+l.Text)
@@ -335,7 +335,7 @@ func TestShutdownDoesNotCountAsAFailure(t *testing.T) {
 	why := errors.New("stopped by the test")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	output := s.Output
-	s.Output = func(l jobs.Line) {
+	s.Output = func(l jobs.OutputLine) {
 		output(l)
 		if l.Text == "begun" {
 			cancel(why)
@@ -357,7 +357,7 @@ func TestRegionIsLockedWhileAProgramRuns(t *testing.T) {
 	s.script(t, "market.sh", "echo begun")
 	second := *s.Runner
 	second.Output = nil
-	s.Output = func(jobs.Line) {
+	s.Output = func(jobs.OutputLine) {
 		report, err := second.Run(t.Context(), s.regions)
 		if err != nil || report.Regions[0].Outcome != jobs.Skipped || !errors.Is(report.Regions[0].Err, catalog.ErrLocked) {
 			t.Errorf("meanwhile: %+v, %v; want skipped", report, err)

@@ -39,9 +39,9 @@ type Runner struct {
 
 	Guard   *quota.Guard // in whose ledger passes are claimed; nil claims none
 	Table   *costs.Table
-	Gateway command.Gateway // through which programs are guarded; nil gives them none
-	Environ []string        // the environment of programs; nil means os.Environ
-	Output  func(Line)      // called with each line that a program prints, never concurrently for one step; may be nil
+	Gateway command.Gateway  // through which programs are guarded; nil gives them none
+	Environ []string         // the environment of programs; nil means os.Environ
+	Output  func(OutputLine) // called with each line that a program prints, never concurrently for one step; may be nil
 
 	Lane      string           // lane of the calls; "" means Lane, that of scheduled work
 	Parallel  int              // regions fetched concurrently; 0 means DefaultParallel
@@ -62,8 +62,8 @@ type Progress struct {
 	Outcome Outcome // valid if Done
 }
 
-// Line is a line of a program's output.
-type Line struct {
+// OutputLine is a line of a program's output.
+type OutputLine struct {
 	Region string
 	Job    string
 	Text   string

@@ -25,7 +25,7 @@ var unlisted = []string{
 	"entries.Hits", "entries.Selection",
 	"feedback.Classification",
 	"gateway.HeaderValues", "gateway.Lines",
-	"jobs.Check", "jobs.Config", "jobs.Kind", "jobs.Line", "jobs.Progress",
+	"jobs.Check", "jobs.Config", "jobs.Kind", "jobs.OutputLine", "jobs.Progress",
 	"journal.Stats",
 	"ledgercopy.Copy", "ledgercopy.Moving", "ledgercopy.State",
 	"ledgertest.Clock", "ledgertest.Factory", "ledgertest.Operation", "ledgertest.Regional", "ledgertest.Work",

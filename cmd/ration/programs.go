@@ -12,19 +12,19 @@ import (
 
 // outputTo returns what gets the output of programs in run: lines on stderr,
 // above the bars if there are any.
-func (a *app) outputTo(shown *bars.Bars) func(jobs.Line) {
+func (a *app) outputTo(shown *bars.Bars) func(jobs.OutputLine) {
 	switch {
 	case a.quiet:
 		return nil
 	case a.json:
 		return daemon.LogOutput(a.logger())
 	case shown.Shown():
-		return func(l jobs.Line) { shown.Log(redact.Text(a.stderr, outputText(l))) }
+		return func(l jobs.OutputLine) { shown.Log(redact.Text(a.stderr, outputText(l))) }
 	}
 	out := terminal.NewLocked(a.stderr)
-	return func(l jobs.Line) { fmt.Fprintln(out, outputText(l)) }
+	return func(l jobs.OutputLine) { fmt.Fprintln(out, outputText(l)) }
 }
 
-func outputText(l jobs.Line) string {
+func outputText(l jobs.OutputLine) string {
 	return l.Region + " " + l.Job + ": " + redact.URLs(l.Text)
 }

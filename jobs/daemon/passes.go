@@ -110,6 +110,6 @@ func (p *passes) fill(ctx context.Context) {
 }
 
 // LogOutput returns a function that logs the output of programs.
-func LogOutput(log *slog.Logger) func(jobs.Line) {
-	return func(l jobs.Line) { log.Info("output", "region", l.Region, "job", l.Job, "line", l.Text) }
+func LogOutput(log *slog.Logger) func(jobs.OutputLine) {
+	return func(l jobs.OutputLine) { log.Info("output", "region", l.Region, "job", l.Job, "line", l.Text) }
 }
