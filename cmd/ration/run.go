@@ -227,7 +227,7 @@ func reason(err error) *string {
 func (a *app) reportTable(report *jobs.Report) {
 	t := a.table("region", "tick", "outcome", "calls", "units", "videos", "")
 	for _, r := range report.Regions {
-		t.Row(r.Region, a.clock(r.Tick), r.Outcome, r.Calls, r.Units, r.Videos, redact.URLs(r.Note()))
+		t.Row(r.Region, a.clock(r.Tick), r.Outcome, r.Calls, r.Units, r.Videos, redact.URLs(r.ShortReason()))
 	}
 	t.Print()
 	if down := a.setup().LedgerState().String(); down != "" {

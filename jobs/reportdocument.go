@@ -35,9 +35,9 @@ func (r *Report) Document(err error, reason func(error) *string) any {
 	return out
 }
 
-// Note returns why a region is not done, short enough for a table:
+// ShortReason returns why a region is not done, short enough for a table:
 // DescribeCauses says all of it.
-func (r *RegionReport) Note() string {
+func (r *RegionReport) ShortReason() string {
 	if refused, ok := errors.AsType[*quota.RefusedError](r.Err); ok && refused.Reason == quota.ReasonSpent {
 		return fmt.Sprintf("%s: %d of %d left", refused.Budget, refused.Remaining, refused.Limit)
 	}
