@@ -10,6 +10,7 @@ import (
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs/entries"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/jobs/status"
 	"github.com/ration-dev/ration/quota"
@@ -125,4 +126,18 @@ func (a *app) unrecordedNote() string {
 		return fmt.Sprintf("; meanwhile %s %s sent within the allowance", human.Count(*units, "unit"), human.Was(*units))
 	}
 	return ""
+}
+
+// warnUnfilled says that the history is not up to date.
+func (a *app) warnUnfilled(err error) {
+	if err != nil {
+		a.warn("history", "the history is not up to date: "+err.Error())
+	}
+}
+
+// fillHistory updates the history, unless another time than now is shown.
+func (a *app) fillHistory(ctx context.Context, c *client.Client) {
+	if !a.hasAt {
+		a.warnUnfilled(entries.Fill(ctx, a.setup(), c))
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/jobs/entries"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -60,19 +59,5 @@ func (a *app) warnOfLoss(ctx context.Context) (missing []*client.MissingError) {
 func (a *app) warnOfSpelling(ctx context.Context, c *client.Client) {
 	if err := c.CheckSpelling(ctx); as[*quota.LookAlikeError](err) {
 		a.warn("config", client.NameLedger(err, c.LedgerName()).Error())
-	}
-}
-
-// warnUnfilled says that the history is not up to date.
-func (a *app) warnUnfilled(err error) {
-	if err != nil {
-		a.warn("history", "the history is not up to date: "+err.Error())
-	}
-}
-
-// fillHistory updates the history, unless another time than now is shown.
-func (a *app) fillHistory(ctx context.Context, c *client.Client) {
-	if !a.hasAt {
-		a.warnUnfilled(entries.Fill(ctx, a.setup(), c))
 	}
 }
