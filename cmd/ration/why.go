@@ -89,18 +89,15 @@ func (a *app) whyText(e *why.Document) {
 		a.paragraph("  ", "%s", what)
 	}
 	fmt.Fprintln(a.stdout)
-	title := "it would be refused: "
+	before, title := "now      ", "it would be refused: "
 	switch {
 	case e.Now.Granted == nil:
 		title = "not known: "
 	case *e.Now.Granted:
-		fmt.Fprintln(a.stdout, "now      it would be granted")
+		fmt.Fprintln(a.stdout, before+"it would be granted")
 	}
-	for i, reason := range e.Now.Reasons {
-		before := "now      "
-		if i > 0 {
-			before = "         "
-		}
+	for _, reason := range e.Now.Reasons {
 		a.paragraph(before, "%s%s", title, reason)
+		before = "         "
 	}
 }
