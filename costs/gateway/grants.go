@@ -53,30 +53,6 @@ func (a *Answer) response() *http.Response {
 		ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(len(a.Body)), Body: io.NopCloser(strings.NewReader(a.Body))}
 }
 
-// ReportResult is what a report did.
-type ReportResult struct {
-	Units    *quota.Units `json:"units"` // what the call is charged now; null if its grant is not known
-	Cooldown *Cooldown    `json:"cooldown"`
-	Left     *UnitsLeft   `json:"left"`
-	Retry    bool         `json:"retry"`         // the same call may succeed
-	After    *int64       `json:"retry_after_s"` // from now; null if the answer does not say
-}
-
-// Cooldown is one that a report has set, or a longer one that was in force.
-type Cooldown struct {
-	Account string     `json:"account"`
-	Budget  *string    `json:"budget"` // null: the whole account
-	Reason  string     `json:"reason"`
-	For     int64      `json:"for_s"` // from now
-	Until   *time.Time `json:"until"` // on the ledger's clock; another answer may have set it; null if that is not known
-}
-
-// UnitsLeft is what the upstream says is left of a budget.
-type UnitsLeft struct {
-	Budget string      `json:"budget"`
-	Units  quota.Units `json:"units"`
-}
-
 // Apply applies an answer to a call, as client.Client does for its own
 // requests. grant may be nil, if it is not known; then nothing is settled.
 func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, grant *quota.Grant) (*ReportResult, error) {
