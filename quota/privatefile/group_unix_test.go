@@ -35,11 +35,11 @@ func TestGroupFilesAreTrustedBySharersOnly(t *testing.T) {
 	if err := os.Chown(path, 4321, 4330); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, path, path, "others may write", doors())
+	refused(t, path, path, "others may write", openers())
 	t.Setenv(privatefile.GroupVariable, "4331")
-	refused(t, path, path, "others may write", doors())
+	refused(t, path, path, "others may write", openers())
 	t.Setenv(privatefile.GroupVariable, "4330")
-	open := doors()
+	open := openers()
 	secret := map[string]func(string) error{"ReadSecret": open["ReadSecret"]}
 	delete(open, "ReadSecret")
 	for name, open := range open {
@@ -51,10 +51,10 @@ func TestGroupFilesAreTrustedBySharersOnly(t *testing.T) {
 	if err := os.Chmod(path, 0o662); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, path, path, "others may write", doors())
+	refused(t, path, path, "others may write", openers())
 	for _, wrong := range []string{"0", "staff", "-1"} {
 		t.Setenv(privatefile.GroupVariable, wrong)
-		refused(t, path, path, privatefile.GroupVariable, doors())
+		refused(t, path, path, privatefile.GroupVariable, openers())
 	}
 }
 
@@ -93,7 +93,7 @@ func TestGroupDoesNotCountInASharedFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv(privatefile.GroupVariable, "4330")
-	refused(t, path, path, "user 4321", doors())
+	refused(t, path, path, "user 4321", openers())
 }
 
 // TestGroupCannotWriteNewFiles: what is created in a folder of the group is for

@@ -17,6 +17,6 @@ func TestPipeFolderAndDeviceAreNotOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{pipe, below, "/dev/null"} {
-		refused(t, path, "", "not a regular file", doors())
+		refused(t, path, "", "not a regular file", openers())
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// doors are all ways to open a file or to check one for a library.
-func doors() map[string]func(path string) error {
+// openers are all ways to open a file or to check one for a library.
+func openers() map[string]func(path string) error {
 	closing := func(file *os.File, err error) error {
 		if err == nil {
 			err = file.Close()
@@ -41,7 +41,7 @@ func doors() map[string]func(path string) error {
 
 // makers are all ways to create a file.
 func makers() map[string]func(path string) error {
-	all := doors()
+	all := openers()
 	for _, reads := range []string{"ReadFile", "ReadSecret", "OpenRead", "Reader"} {
 		delete(all, reads)
 	}
@@ -76,11 +76,12 @@ func write(t *testing.T, path string, mode fs.FileMode) string {
 	return path
 }
 
-// refused checks that every door refuses a path and leaves its file untouched.
-func refused(t *testing.T, path, behind, words string, doors map[string]func(string) error) {
+// refused checks that every opener refuses a path and leaves its file
+// untouched.
+func refused(t *testing.T, path, behind, words string, openers map[string]func(string) error) {
 	t.Helper()
 	before, _ := os.ReadFile(behind)
-	for name, open := range doors {
+	for name, open := range openers {
 		err := open(path)
 		if !errors.Is(err, privatefile.ErrUnsafe) || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v; want ErrUnsafe in one line, with %q", name, err, words)
@@ -100,7 +101,7 @@ func TestSymbolicLinkIsNotFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{link, dangling, nested} {
-		refused(t, path, target, "symbolic link", doors())
+		refused(t, path, target, "symbolic link", openers())
 	}
 	if _, err := os.Stat(filepath.Join(dir, "none")); err == nil {
 		t.Error("a file was created behind a dangling link")
@@ -117,7 +118,7 @@ func TestFileThatOthersMayWriteIsRefused(t *testing.T) {
 			}
 			continue
 		}
-		refused(t, path, path, "chmod go-w "+path, doors())
+		refused(t, path, path, "chmod go-w "+path, openers())
 	}
 }
 
@@ -126,16 +127,16 @@ func TestFileInAFolderThatOthersMayWriteIsRefused(t *testing.T) {
 		dir := folder(t, mode)
 		path := write(t, filepath.Join(dir, "file"), 0o600)
 		if !open {
-			refused(t, path, path, "chmod go-w "+dir, doors())
+			refused(t, path, path, "chmod go-w "+dir, openers())
 			refused(t, filepath.Join(dir, "new"), dir, "chmod go-w "+dir, makers())
 			below := filepath.Join(dir, "below")
 			if err := os.Mkdir(below, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			refused(t, write(t, filepath.Join(below, "file"), 0o600), dir, "chmod go-w "+dir, doors())
+			refused(t, write(t, filepath.Join(below, "file"), 0o600), dir, "chmod go-w "+dir, openers())
 			continue
 		}
-		for name, open := range doors() {
+		for name, open := range openers() {
 			if err := open(path); err != nil {
 				t.Errorf("folder %v, %s: %v", mode, name, err)
 			}
@@ -152,20 +153,20 @@ func TestGroupCannotReachAFolderBelowAClosedOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := write(t, filepath.Join(dir, "costs.yaml"), 0o644)
-	for name, open := range map[string]func(string) error{"Check": doors()["Check"], "Open": doors()["Open"]} {
+	for name, open := range map[string]func(string) error{"Check": openers()["Check"], "Open": openers()["Open"]} {
 		if err := open(path); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	refused(t, write(t, path, 0o666), path, "run chmod go-w "+path, doors())
+	refused(t, write(t, path, 0o666), path, "run chmod go-w "+path, openers())
 	if os.Getuid() != 0 { // the group is this user's own
 		return
 	}
-	refused(t, write(t, path, 0o664), path, "run chmod go-w "+path, doors())
+	refused(t, write(t, path, 0o664), path, "run chmod go-w "+path, openers())
 	if err := errors.Join(os.Chmod(path, 0o644), os.Chmod(home, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, path, path, "run chmod go-w "+dir, doors())
+	refused(t, path, path, "run chmod go-w "+dir, openers())
 }
 
 // One line names everything that is unsafe, with one command that repairs it.
@@ -236,7 +237,7 @@ func TestSecondNameInASharedFolderIsRefused(t *testing.T) {
 	if err := errors.Join(os.Link(victim, linked), os.Link(victim, own)); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, linked, victim, "second name", doors())
+	refused(t, linked, victim, "second name", openers())
 	if err := privatefile.Check(own); err != nil {
 		t.Errorf("in a folder of our own: %v", err)
 	}
@@ -250,7 +251,7 @@ func TestFolderBehindALink(t *testing.T) {
 	if err := errors.Join(os.Symlink("./d/../d", link), os.Symlink("loop", loop)); err != nil {
 		t.Fatal(err)
 	}
-	for name, open := range doors() {
+	for name, open := range openers() {
 		if err := open(filepath.Join(link, "file")); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -294,7 +295,7 @@ func TestNewFilesArePrivate(t *testing.T) {
 	if file, err := privatefile.Create(filepath.Join(dir, "Open")); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("Create of a file that is there: %v, %v", file, err)
 	}
-	for name, open := range map[string]func(string) error{"ReadFile": doors()["ReadFile"], "ReadSecret": doors()["ReadSecret"]} {
+	for name, open := range map[string]func(string) error{"ReadFile": openers()["ReadFile"], "ReadSecret": openers()["ReadSecret"]} {
 		if err := open(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s of a missing file: %v", name, err)
 		}
@@ -329,10 +330,10 @@ func TestFileOfAnotherUserIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{path, below, write(t, filepath.Join(deeper, "file"), 0o600), filepath.Join(link, "passwd")} {
-		refused(t, path, path, "user 4321", doors())
+		refused(t, path, path, "user 4321", openers())
 	}
 	t.Setenv(privatefile.TrustVariable, "4321")
-	for name, open := range doors() {
+	for name, open := range openers() {
 		for _, path := range []string{path, below} {
 			if err := open(path); err != nil {
 				t.Errorf("%s of a trusted user's file: %v", name, err)
@@ -340,5 +341,5 @@ func TestFileOfAnotherUserIsRefused(t *testing.T) {
 		}
 	}
 	t.Setenv(privatefile.TrustVariable, "ci")
-	refused(t, path, path, privatefile.TrustVariable, doors())
+	refused(t, path, path, privatefile.TrustVariable, openers())
 }

@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// doors are the functions that open, create or fill a file by its path, or
+// openers are the functions that open, create or fill a file by its path, or
 // that have a library do so.
-var doors = map[string][]string{
+var openers = map[string][]string{
 	"os":                    {"Open", "OpenFile", "Create", "CreateTemp", "ReadFile", "WriteFile", "Truncate", "OpenRoot", "OpenInRoot", "DirFS", "CopyFS"},
 	"io/ioutil":             {"ReadFile", "WriteFile", "TempFile"},
 	"syscall":               {"Open", "Openat", "Creat", "Truncate"},
@@ -71,8 +71,8 @@ func TestNoOtherWayToOpenAFile(t *testing.T) {
 		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || path.Dir(name) == "quota/privatefile" {
 			return nil
 		}
-		for _, door := range doorsIn(t, file) {
-			use := name + " " + door
+		for _, opener := range openersIn(t, file) {
+			use := name + " " + opener
 			used[use] = true
 			if openElsewhere[use] == "" {
 				t.Errorf("%s: use package quota/privatefile, or say in openElsewhere why not", use)
@@ -90,8 +90,9 @@ func TestNoOtherWayToOpenAFile(t *testing.T) {
 	}
 }
 
-// doorsIn returns which doors a file uses, whatever name it imports them by.
-func doorsIn(t *testing.T, file string) (used []string) {
+// openersIn returns which openers a file uses, whatever name it imports them
+// by.
+func openersIn(t *testing.T, file string) (used []string) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +107,7 @@ func doorsIn(t *testing.T, file string) (used []string) {
 		if spec.Name != nil {
 			local = spec.Name.Name
 		}
-		if local == "." && doors[name] != nil {
+		if local == "." && openers[name] != nil {
 			t.Errorf("%s: imports all names of %s", file, name)
 		}
 		imported[local] = name
@@ -116,7 +117,7 @@ func doorsIn(t *testing.T, file string) (used []string) {
 		if !ok {
 			return true
 		}
-		if pkg, ok := selector.X.(*ast.Ident); ok && contains(doors[imported[pkg.Name]], selector.Sel.Name) {
+		if pkg, ok := selector.X.(*ast.Ident); ok && contains(openers[imported[pkg.Name]], selector.Sel.Name) {
 			used = append(used, imported[pkg.Name]+"."+selector.Sel.Name)
 		}
 		return true
