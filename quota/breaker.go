@@ -60,8 +60,8 @@ func (r trialRole) afterWait(refused *RefusedError) error {
 // wait spends once no breaker that covers the call holds it, and again when it
 // has waited for the end of a cooldown. reported is as in trial. The caller
 // must pass the trial, which may be nil, to finish.
-func (b *breakers) wait(ctx context.Context, g *Guard, call Call, limit time.Duration, reported bool, spend func(limit time.Duration, as trialRole) error) (*trial, error) {
-	for deadline := time.Now().Add(limit); ; {
+func (b *breakers) wait(ctx context.Context, g *Guard, call Call, maxWait time.Duration, reported bool, spend func(maxWait time.Duration, as trialRole) error) (*trial, error) {
+	for deadline := time.Now().Add(maxWait); ; {
 		began := time.Now()
 		trial := b.awaitTrial(ctx, g, call, deadline.Sub(began), reported)
 		err := spend(time.Until(deadline), trialRole{b, trial})
@@ -107,12 +107,12 @@ func (b *breakers) close(t *trial) {
 	t.end()
 }
 
-// awaitTrial waits, for at most limit, until no trial of this process is in
+// awaitTrial waits, for at most maxWait, until no trial of this process is in
 // progress for a breaker that covers a call. If a breaker is still open then,
 // the call becomes its trial, which is returned. When the time is up, the call
 // gets a trial of its own, and the claim of the other refuses it.
-func (b *breakers) awaitTrial(ctx context.Context, g *Guard, call Call, limit time.Duration, reported bool) *trial {
-	deadline := time.Now().Add(limit)
+func (b *breakers) awaitTrial(ctx context.Context, g *Guard, call Call, maxWait time.Duration, reported bool) *trial {
+	deadline := time.Now().Add(maxWait)
 	for {
 		b.mu.Lock()
 		breaker := b.covering(g, call, reported)

@@ -53,8 +53,8 @@ func (g *Guard) decided(ctx context.Context, call *Call, count int, began time.T
 }
 
 // waitBegins returns the time if a call may wait and the guard is observed.
-func (g *Guard) waitBegins(limit time.Duration) (began time.Time) {
-	if limit > 0 && g.observer.Load() != nil {
+func (g *Guard) waitBegins(maxWait time.Duration) (began time.Time) {
+	if maxWait > 0 && g.observer.Load() != nil {
 		began = time.Now()
 	}
 	return began

@@ -13,7 +13,7 @@ const MaxTogether = 1000
 
 // SpendTogether charges count calls that are alike, 1 to MaxTogether, if all of
 // them fit, and none otherwise. It returns a grant for each. Like Wait, it
-// waits for at most limit. Calls that could never fit together are a
+// waits for at most maxWait. Calls that could never fit together are a
 // *NeverFitsError. A refusal is about all of the calls.
 //
 // The first call is charged if the others still fit, and then the others. If
@@ -23,23 +23,23 @@ const MaxTogether = 1000
 //
 // It returns the errors of Spend. If calls were granted and could not be
 // refunded, the error says so, and their units stay charged.
-func (g *Guard) SpendTogether(ctx context.Context, call Call, count int, limit time.Duration) ([]*Grant, error) {
-	began := g.waitBegins(limit)
-	grants, err := g.waitAlike(ctx, call, count, limit, trialRole{})
+func (g *Guard) SpendTogether(ctx context.Context, call Call, count int, maxWait time.Duration) ([]*Grant, error) {
+	began := g.waitBegins(maxWait)
+	grants, err := g.waitAlike(ctx, call, count, maxWait, trialRole{})
 	g.decided(ctx, &call, count, began, err)
 	return grants, err
 }
 
 // waitAlike is SpendTogether for calls that may be the trial of a cooldown, as
 // in wait.
-func (g *Guard) waitAlike(ctx context.Context, call Call, count int, limit time.Duration, as trialRole) ([]*Grant, error) {
+func (g *Guard) waitAlike(ctx context.Context, call Call, count int, maxWait time.Duration, as trialRole) ([]*Grant, error) {
 	switch {
 	case count < 1 || count > MaxTogether:
 		return nil, fmt.Errorf("%w: %d calls together; give 1 to %d", ErrBadCall, count, MaxTogether)
 	case count > 1:
-		return g.waitTogether(ctx, call, count, limit, as)
+		return g.waitTogether(ctx, call, count, maxWait, as)
 	}
-	grant, err := g.wait(ctx, call, limit, as)
+	grant, err := g.wait(ctx, call, maxWait, as)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (g *Guard) waitAlike(ctx context.Context, call Call, count int, limit time.
 }
 
 // waitTogether is waitAlike for several calls.
-func (g *Guard) waitTogether(ctx context.Context, call Call, count int, limit time.Duration, as trialRole) ([]*Grant, error) {
+func (g *Guard) waitTogether(ctx context.Context, call Call, count int, maxWait time.Duration, as trialRole) ([]*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	set := g.chargesFor(&call)
 	for _, charge := range set.charges {
@@ -56,7 +56,7 @@ func (g *Guard) waitTogether(ctx context.Context, call Call, count int, limit ti
 				Measure: charge.Coverage.Measure, Limit: charge.Limit, Kept: charge.always(), Needed: need, Calls: count}
 		}
 	}
-	for deadline := time.Now().Add(limit); ; {
+	for deadline := time.Now().Add(maxWait); ; {
 		var grants []*Grant
 		again, err := false, g.claimTrial(ctx, &call, set, as, deadline)
 		if err == nil {

@@ -177,9 +177,9 @@ func (t *Transport) pay(ctx context.Context, call Call) (*Grant, *trial, error) 
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
-	began, limit := time.Now(), t.waitLimit(ctx)
-	grant, trial, err := t.charge(ctx, call, limit)
-	if limit > 0 {
+	began, maxWait := time.Now(), t.maxWaitOf(ctx)
+	grant, trial, err := t.charge(ctx, call, maxWait)
+	if maxWait > 0 {
 		t.waited.Add(int64(time.Since(began)))
 	}
 	if err == nil && ctx.Err() != nil {
@@ -198,17 +198,17 @@ func (t *Transport) pay(ctx context.Context, call Call) (*Grant, *trial, error) 
 	return grant, trial, nil
 }
 
-// charge charges a call, waiting for at most limit. Without Feedback there are
-// no trials, since no answer could end one.
-func (t *Transport) charge(ctx context.Context, call Call, limit time.Duration) (*Grant, *trial, error) {
+// charge charges a call, waiting for at most maxWait. Without Feedback there
+// are no trials, since no answer could end one.
+func (t *Transport) charge(ctx context.Context, call Call, maxWait time.Duration) (*Grant, *trial, error) {
 	if t.Feedback == nil {
-		grant, err := t.Guard.Wait(ctx, call, limit)
+		grant, err := t.Guard.Wait(ctx, call, maxWait)
 		return grant, nil, err
 	}
-	began := t.Guard.waitBegins(limit)
+	began := t.Guard.waitBegins(maxWait)
 	var grant *Grant
-	trial, err := t.breakers.wait(ctx, t.Guard, call, limit, false, func(limit time.Duration, as trialRole) (err error) {
-		grant, err = t.Guard.wait(ctx, call, limit, as)
+	trial, err := t.breakers.wait(ctx, t.Guard, call, maxWait, false, func(maxWait time.Duration, as trialRole) (err error) {
+		grant, err = t.Guard.wait(ctx, call, maxWait, as)
 		return err
 	})
 	t.Guard.decided(ctx, &call, 1, began, err)
@@ -267,24 +267,24 @@ func (t *Transport) base() http.RoundTripper {
 	return t.Base
 }
 
-// waitLimit returns how long a request may wait at present.
-func (t *Transport) waitLimit(ctx context.Context) time.Duration {
-	limit, ok := ctx.Value(maxWaitKey{}).(time.Duration)
+// maxWaitOf returns how long a request may wait at present.
+func (t *Transport) maxWaitOf(ctx context.Context) time.Duration {
+	maxWait, ok := ctx.Value(maxWaitKey{}).(time.Duration)
 	if !ok {
-		limit = t.MaxWait
+		maxWait = t.MaxWait
 	}
 	if t.MaxTotalWait > 0 {
-		return min(limit, t.MaxTotalWait-time.Duration(t.waited.Load()))
+		return min(maxWait, t.MaxTotalWait-time.Duration(t.waited.Load()))
 	}
-	return limit
+	return maxWait
 }
 
 type maxWaitKey struct{}
 
-// WithMaxWait returns a copy of ctx whose requests wait for at most limit,
+// WithMaxWait returns a copy of ctx whose requests wait for at most maxWait,
 // instead of the Transport's MaxWait.
-func WithMaxWait(ctx context.Context, limit time.Duration) context.Context {
-	return context.WithValue(ctx, maxWaitKey{}, limit)
+func WithMaxWait(ctx context.Context, maxWait time.Duration) context.Context {
+	return context.WithValue(ctx, maxWaitKey{}, maxWait)
 }
 
 // mayRetry reports whether a request may be sent again after an answer.
@@ -310,7 +310,7 @@ func (t *Transport) pause(ctx context.Context, attempt int, v Verdict) bool {
 		d = 100 * time.Millisecond << min(attempt-1, 10)
 		d = d/2 + rand.N(d)
 	}
-	if d > t.waitLimit(ctx) {
+	if d > t.maxWaitOf(ctx) {
 		return false
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {

@@ -58,9 +58,9 @@ func (t *trial) end() {
 }
 
 // spendTrial spends like spend. A trial first claims its breaker, and waits for
-// another process's trial for at most limit.
-func (g *Guard) spendTrial(ctx context.Context, call *Call, set *chargeSet, as trialRole, limit time.Duration) (*Grant, error) {
-	if err := g.claimTrial(ctx, call, set, as, time.Now().Add(limit)); err != nil {
+// another process's trial for at most maxWait.
+func (g *Guard) spendTrial(ctx context.Context, call *Call, set *chargeSet, as trialRole, maxWait time.Duration) (*Grant, error) {
+	if err := g.claimTrial(ctx, call, set, as, time.Now().Add(maxWait)); err != nil {
 		return nil, err
 	}
 	grant, err := g.spend(ctx, call, set, entryMode{})

@@ -13,16 +13,16 @@ import (
 // RoundTrip, and the others wait for the answer to the first of them, with
 // Settle and Refund as answers too. Without an answer, the others wait for
 // at most 10 seconds.
-func (t *Transport) SpendTogether(ctx context.Context, call Call, count int, limit time.Duration) ([]*Grant, error) {
+func (t *Transport) SpendTogether(ctx context.Context, call Call, count int, maxWait time.Duration) ([]*Grant, error) {
 	if t.Feedback == nil {
-		return t.Guard.SpendTogether(ctx, call, count, limit)
+		return t.Guard.SpendTogether(ctx, call, count, maxWait)
 	}
 	g := t.Guard
 	call.Caller = call.Caller.or(CallerFrom(ctx))
-	began := g.waitBegins(limit)
+	began := g.waitBegins(maxWait)
 	var grants []*Grant
-	trial, err := t.breakers.wait(ctx, g, call, limit, true, func(limit time.Duration, as trialRole) (err error) {
-		grants, err = g.waitAlike(ctx, call, count, limit, as)
+	trial, err := t.breakers.wait(ctx, g, call, maxWait, true, func(maxWait time.Duration, as trialRole) (err error) {
+		grants, err = g.waitAlike(ctx, call, count, maxWait, as)
 		return err
 	})
 	g.decided(ctx, &call, count, began, err)

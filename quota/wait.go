@@ -9,18 +9,18 @@ import (
 )
 
 // Wait charges call like Spend. If the call is refused, Wait waits until it can
-// be granted, for at most limit. If that would take longer, or longer than the
-// context's deadline allows, Wait returns the refusal at once. If limit is 0 or
-// less, Wait never waits.
+// be granted, for at most maxWait. If that would take longer, or longer than
+// the context's deadline allows, Wait returns the refusal at once. If maxWait
+// is 0 or less, Wait never waits.
 //
 // Calls of one process that wait for the same budget are served in order of
 // arrival, so that small calls cannot starve a large one. Calls of a region
 // with a floor have a queue of their own. Calls of Spend and of other processes
 // do not queue: they may take the units that a call is waiting for, which then
-// waits again, within the same limit.
-func (g *Guard) Wait(ctx context.Context, call Call, limit time.Duration) (*Grant, error) {
-	began := g.waitBegins(limit)
-	grant, err := g.wait(ctx, call, limit, trialRole{})
+// waits again, within the same maxWait.
+func (g *Guard) Wait(ctx context.Context, call Call, maxWait time.Duration) (*Grant, error) {
+	began := g.waitBegins(maxWait)
+	grant, err := g.wait(ctx, call, maxWait, trialRole{})
 	g.decided(ctx, &call, 1, began, err)
 	return grant, err
 }
@@ -28,19 +28,19 @@ func (g *Guard) Wait(ctx context.Context, call Call, limit time.Duration) (*Gran
 // wait is Wait for a call that may be the trial of a cooldown. If the call is
 // not, and has waited for the end of a cooldown, wait returns a *cooldownEnded
 // without charging the call.
-func (g *Guard) wait(ctx context.Context, call Call, limit time.Duration, as trialRole) (*Grant, error) {
+func (g *Guard) wait(ctx context.Context, call Call, maxWait time.Duration, as trialRole) (*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	set := g.chargesFor(&call)
-	if limit <= 0 {
+	if maxWait <= 0 {
 		return g.spendTrial(ctx, &call, set, as, 0)
 	}
 	if as.trial == nil && g.queue.empty() {
 		grant, err := g.spend(ctx, &call, set, entryMode{})
-		if !errors.Is(err, ErrRefused) || mustGiveUp(ctx, err, limit) {
+		if !errors.Is(err, ErrRefused) || mustGiveUp(ctx, err, maxWait) {
 			return grant, err
 		}
 	}
-	return g.waitInQueue(ctx, &call, set, time.Now().Add(limit), as)
+	return g.waitInQueue(ctx, &call, set, time.Now().Add(maxWait), as)
 }
 
 // waitInQueue spends when it is the call's turn, until the call is granted or
@@ -119,10 +119,10 @@ func waitsEnded(ctx context.Context) bool {
 }
 
 // mustGiveUp reports whether err is not a refusal, or one that cannot be waited
-// out within limit and the context's deadline.
-func mustGiveUp(ctx context.Context, err error, limit time.Duration) bool {
+// out within maxWait and the context's deadline.
+func mustGiveUp(ctx context.Context, err error, maxWait time.Duration) bool {
 	refused, ok := errors.AsType[*RefusedError](err)
-	if !ok || limit <= 0 || refused.RetryAfter > limit {
+	if !ok || maxWait <= 0 || refused.RetryAfter > maxWait {
 		return true
 	}
 	if waitsEnded(ctx) {

@@ -294,8 +294,8 @@ func (c *Client) newTransport(set func(*quota.Transport)) *quota.Transport {
 
 // SpendTogether charges calls that are sent by other means, and whose answers
 // are passed to Answered; see quota.Transport.SpendTogether.
-func (c *Client) SpendTogether(ctx context.Context, call quota.Call, count int, limit time.Duration) ([]*quota.Grant, error) {
-	return c.transport.SpendTogether(ctx, call, count, limit)
+func (c *Client) SpendTogether(ctx context.Context, call quota.Call, count int, maxWait time.Duration) ([]*quota.Grant, error) {
+	return c.transport.SpendTogether(ctx, call, count, maxWait)
 }
 
 // Answered applies an upstream's answer to a call that this Client's Guard has
