@@ -17,7 +17,7 @@ type immediate struct{ resp *http.Response }
 func (i immediate) RoundTrip(*http.Request) (*http.Response, error) { return i.resp, nil }
 
 // BenchmarkTransport measures a guarded RoundTrip; compare it with
-// BenchmarkTransportFloor.
+// BenchmarkTransportBaseline.
 func BenchmarkTransport(b *testing.B) {
 	guard := newGuard(b, nil, budget("day", quota.MaxLimit, 100*time.Millisecond), budget("hour", quota.MaxLimit, 200*time.Millisecond))
 	c := call("videos.list", 1)
@@ -25,8 +25,8 @@ func BenchmarkTransport(b *testing.B) {
 		Price: func(*http.Request) (quota.Call, error) { return c, nil }})
 }
 
-// BenchmarkTransportFloor is the same RoundTrip without the guard.
-func BenchmarkTransportFloor(b *testing.B) { bench(b, immediate{&http.Response{}}) }
+// BenchmarkTransportBaseline is the same RoundTrip without the guard.
+func BenchmarkTransportBaseline(b *testing.B) { bench(b, immediate{&http.Response{}}) }
 
 func bench(b *testing.B, transport http.RoundTripper) {
 	req, err := http.NewRequest("GET", "http://127.0.0.1/", nil)
@@ -53,7 +53,7 @@ func BenchmarkRememberedRefusal(b *testing.B) {
 		b.Fatal(err)
 	}
 	const rounds = 1000
-	var refused, floor time.Duration
+	var refused, baseline time.Duration
 	b.ReportAllocs()
 	for b.Loop() {
 		began := time.Now()
@@ -67,7 +67,7 @@ func BenchmarkRememberedRefusal(b *testing.B) {
 			_ = time.Now().IsZero()
 		}
 		refused += middle.Sub(began)
-		floor += time.Since(middle)
+		baseline += time.Since(middle)
 	}
-	b.ReportMetric(float64(refused)/float64(floor), "xnow")
+	b.ReportMetric(float64(refused)/float64(baseline), "xnow")
 }

@@ -37,11 +37,11 @@ func BenchmarkColdSpend(b *testing.B) {
 	commit := func() time.Duration { return run(bare, filepath.Join(dir, "bare.db")) }
 	spend() // makes the ledger
 	commit()
-	var ours, floor time.Duration
+	var ours, baseline time.Duration
 	for b.Loop() {
 		ours += spend()
-		floor += commit()
+		baseline += commit()
 	}
-	b.ReportMetric(float64(ours)/float64(floor), "xbare")
+	b.ReportMetric(float64(ours)/float64(baseline), "xbare")
 	b.ReportMetric(float64(ours.Microseconds())/float64(b.N), "µs/spend")
 }

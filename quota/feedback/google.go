@@ -129,7 +129,7 @@ func (e *apiError) text() string {
 	return clean(text)
 }
 
-// rate is the period that a limit counts over.
+// rate is the window that a limit counts over.
 type rate uint8
 
 const (

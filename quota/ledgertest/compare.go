@@ -14,30 +14,30 @@ type Work struct {
 	Do         func()
 }
 
-// Compare runs step b.N times and floor as often, in alternate rounds, so that
-// the load of the machine affects both alike. It reports the medians of the
-// rounds: ns/op of step, ns/floor, xfloor (the time of step divided by that of
-// floor) and xrate (its inverse). Allocations are those of both.
-func Compare(b *testing.B, floor, step Work) {
+// Compare runs step b.N times and baseline as often, in alternate rounds, so
+// that the load of the machine affects both alike. It reports the medians of
+// the rounds: ns/op of step, ns/baseline, xbaseline (the time of step divided
+// by that of baseline) and xrate (its inverse). Allocations are those of both.
+func Compare(b *testing.B, baseline, step Work) {
 	b.Helper()
 	rounds := max(1, min(31, b.N/(10*max(1, step.Goroutines))))
 	each := max(1, b.N/rounds)
-	var floors, steps, ratios []float64
+	var baselines, steps, ratios []float64
 	b.ResetTimer()
 	for i := range rounds {
 		var times [2]float64
 		for j := range times { // either comes first by turns
 			which := (i + j) % 2
-			times[which] = [2]Work{floor, step}[which].run(each)
+			times[which] = [2]Work{baseline, step}[which].run(each)
 		}
-		floors = append(floors, times[0])
+		baselines = append(baselines, times[0])
 		steps = append(steps, times[1])
 		ratios = append(ratios, times[1]/times[0])
 	}
 	ratio := median(ratios)
 	b.ReportMetric(median(steps), "ns/op")
-	b.ReportMetric(median(floors), "ns/floor")
-	b.ReportMetric(ratio, "xfloor")
+	b.ReportMetric(median(baselines), "ns/baseline")
+	b.ReportMetric(ratio, "xbaseline")
 	b.ReportMetric(1/ratio, "xrate")
 }
 

@@ -35,7 +35,7 @@ func spendingIn(ctx context.Context, b *testing.B, l quota.Ledger, units quota.U
 // appending is the lower bound for a record on disk that processes take turns
 // to write: flock, append 64 bytes, unlock.
 func appending(b *testing.B, synced bool) func() {
-	file, err := os.OpenFile(filepath.Join(b.TempDir(), "floor"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	file, err := os.OpenFile(filepath.Join(b.TempDir(), "baseline"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		b.Fatal(err)
 	}

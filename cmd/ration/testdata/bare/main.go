@@ -1,4 +1,4 @@
-// Bare opens a SQLite file and commits one row: the floor of a cold ration
+// Bare opens a SQLite file and commits one row: the baseline of a cold ration
 // spend.
 package main
 
