@@ -138,6 +138,26 @@ func TestLossAfterARestamp(t *testing.T) {
 	}
 }
 
+// TestCallIsSettledInAnEarlierHour: a call was granted while the host's clock
+// was ahead, and turned out to cost more when it was right again. The journal
+// has the second in the file of an earlier hour, and lost it.
+func TestCallIsSettledInAnEarlierHour(t *testing.T) {
+	w := newWrongClock(t)
+	here, ledger := w.process("here")
+	w.Add(2 * time.Hour)
+	grant, err := here.Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: 10})
+	must(t, err)
+	w.Add(-2 * time.Hour)
+	must(t, grant.Settle(t.Context(), 30))
+	w.lose(ledger)
+	here, ledger = w.process("here")
+	w.spend(here, 1)
+	if used := w.used(here); used != 31 {
+		t.Errorf("%d used after the loss; want 31", used)
+	}
+	must(t, ledger.Close())
+}
+
 // TestLossWhileAClockIsAhead: a host notes what another had spent, while the
 // clock is ahead. When that is corrected and a third host restores the log, the
 // note stays, and there is one, whether the log is restamped or not.

@@ -17,6 +17,7 @@ type state struct {
 	keep      time.Duration   // how long prune keeps records
 	grants    map[quota.ID]*grant
 	doubts    map[quota.ID]record // calls that may have been granted
+	early     map[quota.ID]record // settled records of calls that are in the file of a later hour: the host's clock was ahead
 	heard     map[subject]hearing // what the newest grants and refusals said
 	cooldowns map[string]cooldown // by budget; "" is the account's
 	gaps      []quota.Gap         // what restorations have returned
@@ -122,7 +123,7 @@ type cooldown struct {
 func (c *cooldown) isMove() bool { return c.until >= quota.MoveUntil*1e6 }
 
 func newState() *state {
-	return &state{read: map[int64]int64{}, grants: map[quota.ID]*grant{}, doubts: map[quota.ID]record{}, heard: map[subject]hearing{}, cooldowns: map[string]cooldown{}, granted: map[uint64]int{}}
+	return &state{read: map[int64]int64{}, grants: map[quota.ID]*grant{}, doubts: map[quota.ID]record{}, early: map[quota.ID]record{}, heard: map[subject]hearing{}, cooldowns: map[string]cooldown{}, granted: map[uint64]int{}}
 }
 
 // catchUp reads what was appended to the files since the last time.
@@ -165,6 +166,7 @@ func (s *state) apply(r *record) {
 			s.skew = r.skew
 		}
 		s.applyHeard(r)
+		s.applyEarly(r)
 	case refused:
 		if r.epoch != s.present {
 			s.visits = append(s.visits, visit{r.epoch, r.at, r.hour})
@@ -172,9 +174,7 @@ func (s *state) apply(r *record) {
 		s.present = r.epoch
 		s.applyHeard(r)
 	case settled:
-		if have := s.grants[r.id]; have != nil {
-			s.settle(have, r)
-		}
+		s.applySettled(r)
 	case restored:
 		s.life = r.epoch
 		s.restorations++
@@ -210,6 +210,22 @@ func (s *state) applyPresent(r *record) {
 	account, isCall := s.cooldowns[""], r.kind == granted && r.entry == quota.EntryCall
 	if isCall && account.isMove() {
 		delete(s.cooldowns, "")
+	}
+}
+
+func (s *state) applySettled(r *record) {
+	if have := s.grants[r.id]; have != nil {
+		s.settle(have, r)
+	} else {
+		s.early[r.id] = *r
+	}
+}
+
+// applyEarly settles a grant if that was read before it.
+func (s *state) applyEarly(r *record) {
+	if to, ok := s.early[r.id]; ok && to.at == r.at {
+		delete(s.early, r.id)
+		s.settle(s.grants[r.id], &to)
 	}
 }
 
@@ -283,6 +299,11 @@ func (s *state) prune(now int64) {
 	for id, r := range s.doubts {
 		if r.at < oldest {
 			delete(s.doubts, id)
+		}
+	}
+	for id, r := range s.early {
+		if r.at < oldest {
+			delete(s.early, id)
 		}
 	}
 	for of, h := range s.heard {
