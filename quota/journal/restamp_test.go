@@ -138,15 +138,16 @@ func TestLossAfterARestamp(t *testing.T) {
 	}
 }
 
-// TestCallIsSettledInAnEarlierHour: a call was granted while the host's clock
-// was ahead, and turned out to cost more when it was right again. The journal
-// has the second in the file of an earlier hour, and lost it.
+// TestCallIsSettledInAnEarlierHour: a call was granted, and settled, while the
+// host's clock was ahead, and turned out to cost more when it was right again.
+// The journal has the second in the file of an earlier hour, and lost it.
 func TestCallIsSettledInAnEarlierHour(t *testing.T) {
 	w := newWrongClock(t)
 	here, ledger := w.process("here")
 	w.Add(2 * time.Hour)
 	grant, err := here.Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: 10})
 	must(t, err)
+	must(t, grant.Settle(t.Context(), 12))
 	w.Add(-2 * time.Hour)
 	must(t, grant.Settle(t.Context(), 30))
 	w.lose(ledger)

@@ -214,17 +214,19 @@ func (s *state) applyPresent(r *record) {
 }
 
 func (s *state) applySettled(r *record) {
-	if have := s.grants[r.id]; have != nil {
-		s.settle(have, r)
-	} else {
+	early, isEarly := s.early[r.id]
+	isLater := isEarly && early.at == r.at && early.units > r.units // perhaps; the order is not known
+	switch have := s.grants[r.id]; {
+	case have == nil:
 		s.early[r.id] = *r
+	case !isLater:
+		s.settle(have, r)
 	}
 }
 
 // applyEarly settles a grant if that was read before it.
 func (s *state) applyEarly(r *record) {
 	if to, ok := s.early[r.id]; ok && to.at == r.at {
-		delete(s.early, r.id)
 		s.settle(s.grants[r.id], &to)
 	}
 }
