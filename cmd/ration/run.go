@@ -11,9 +11,11 @@ import (
 	"github.com/ration-dev/ration/cmd/ration/internal/bars"
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/daemon"
 	"github.com/ration-dev/ration/jobs/history"
 	"github.com/ration-dev/ration/jobs/setup"
 )
@@ -233,4 +235,23 @@ func (a *app) reportTable(report *jobs.Report) {
 	if down := a.setup().LedgerState().String(); down != "" {
 		fmt.Fprintf(a.stdout, "\nledger  %s\n", down)
 	}
+}
+
+// outputTo returns what gets the output of programs in run: lines on stderr,
+// above the bars if there are any.
+func (a *app) outputTo(shown *bars.Bars) func(jobs.OutputLine) {
+	switch {
+	case a.quiet:
+		return nil
+	case a.json:
+		return daemon.LogOutput(a.logger())
+	case shown.Shown():
+		return func(l jobs.OutputLine) { shown.Log(redact.Text(a.stderr, outputText(l))) }
+	}
+	out := terminal.NewLocked(a.stderr)
+	return func(l jobs.OutputLine) { fmt.Fprintln(out, outputText(l)) }
+}
+
+func outputText(l jobs.OutputLine) string {
+	return l.Region + " " + l.Job + ": " + redact.URLs(l.Text)
 }

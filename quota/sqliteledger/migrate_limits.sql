@@ -1,6 +1,6 @@
 -- Upgrades the tables of version 5 to version 6.
 
--- The limits that were asked of budgets lately: the decide.Asked of each.
+-- The limits that were asked of budgets lately: the decide.AskedLimit of each.
 CREATE TABLE limits (
   account TEXT    NOT NULL,
   budget  TEXT    NOT NULL, -- a quota.Charge's Identity

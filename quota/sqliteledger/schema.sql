@@ -61,10 +61,11 @@ CREATE TABLE sums (
   PRIMARY KEY (log, since, label, kind)
 ) STRICT, WITHOUT ROWID;
 
--- One list for each coverage that a log was asked for, with its decide.Use. The
--- list of the empty coverage is the log itself, and that of 'history' has the use
--- of quota.Batch.History; these two have no records. The use of a list that is no
--- longer in use is zero, and the list is deleted with the last of its records.
+-- One list for each coverage that a log was asked for, with its
+-- decide.RecentHorizon. The list of the empty coverage is the log itself, and that
+-- of 'history' has the horizon of quota.Batch.History; these two have no records.
+-- The horizon of a list that is no longer in use is zero, and the list is deleted
+-- with the last of its records.
 CREATE TABLE lists (
   list     INTEGER PRIMARY KEY,
   log      INTEGER NOT NULL,
@@ -105,7 +106,7 @@ CREATE TABLE cooldowns (
   PRIMARY KEY (account, budget)
 ) STRICT, WITHOUT ROWID;
 
--- The limits that were asked of budgets lately: the decide.Asked of each.
+-- The limits that were asked of budgets lately: the decide.AskedLimit of each.
 CREATE TABLE limits (
   account TEXT    NOT NULL,
   budget  TEXT    NOT NULL, -- a quota.Charge's Identity

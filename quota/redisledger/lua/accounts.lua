@@ -65,8 +65,9 @@ end
 
 -- items_of parses meta's coverages. Each has an id, which ends its key; flags (1: a counter, else a
 -- list; 2: of the account's own log, 4: of logs with keys); a horizon; a generation of use, as in
--- decide.Use: its begin, its longest horizon and the previous generation's; and a definition. The
--- first release wrote no FORMAT, only the first flag, and no generation: it begins now.
+-- decide.RecentHorizon: its begin, its longest horizon and the previous generation's; and a
+-- definition. The first release wrote no FORMAT, only the first flag, and no generation: it begins
+-- now.
 local function items_of(packed, now)
   local items, first = {}, string.sub(packed, 1, 24) ~= FORMAT
   local where = first and 1 or 25

@@ -55,7 +55,7 @@ if version and version ~= '2' then return {head, items, '', now} end -- of a lat
 
 local function in_use(item) return math.max(item.asked, item.before) end
 
--- turn_use begins an item's next generation when it is time; ask notes a horizon. See decide.Use.
+-- turn_use begins an item's next generation when it is time; ask notes a horizon. See decide.RecentHorizon.
 local function turn_use(item)
   local length = math.max(2 * in_use(item), DAY)
   item.since = math.min(item.since, now) -- the clock was ahead
