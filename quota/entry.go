@@ -97,17 +97,14 @@ type Query struct {
 	Since   time.Time // the earliest timestamp, inclusive; zero selects from the oldest entry
 	Until   time.Time // the latest timestamp, exclusive; zero selects to the newest entry
 
-	Newest    bool // for Entries: yield the newest entry first
-	PerClient bool // for Sums: add up each client's entries separately
+	Newest bool // for Entries: yield the newest entry first
 }
 
-// Sum adds up the entries of one kind, method and caller and, with
-// Query.PerClient, of one client.
+// Sum adds up the entries of one kind, method and caller.
 type Sum struct {
 	Kind   EntryKind
 	Method string
 	Caller Caller
-	Client uint64 // as in ID; 0 without Query.PerClient
 
 	Entries int64 // the number of entries
 	Units   Units

@@ -34,21 +34,18 @@ func checkListings(t fatal, ctx context.Context, l quota.Ledger, query quota.Que
 	if !slices.Equal(want, newest) { // a diff of thousands takes a second
 		t.Fatalf("newest first, reversed, %+v: (-oldest first +newest first)\n%s", query, cmp.Diff(want, newest))
 	}
-	for _, perClient := range []bool{false, true} {
-		query.PerClient = perClient
-		got := map[quota.Sum]bool{}
-		for sum, err := range l.Sums(ctx, query) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got[sum] {
-				t.Fatalf("%+v twice", sum)
-			}
-			got[sum] = true
+	got := map[quota.Sum]bool{}
+	for sum, err := range l.Sums(ctx, query) {
+		if err != nil {
+			t.Fatal(err)
 		}
-		if want := fold(want, perClient); !maps.Equal(want, got) {
-			t.Fatalf("sums, %+v: (-of the entries +of the ledger)\n%s", query, cmp.Diff(want, got))
+		if got[sum] {
+			t.Fatalf("%+v twice", sum)
 		}
+		got[sum] = true
+	}
+	if want := fold(want); !maps.Equal(want, got) {
+		t.Fatalf("sums, %+v: (-of the entries +of the ledger)\n%s", query, cmp.Diff(want, got))
 	}
 }
 
@@ -64,13 +61,10 @@ func list(t fatal, ctx context.Context, l quota.Ledger, query quota.Query) (all 
 }
 
 // fold adds up entries that are sorted by stamp.
-func fold(entries []quota.Entry, perClient bool) map[quota.Sum]bool {
+func fold(entries []quota.Entry) map[quota.Sum]bool {
 	groups := map[quota.Sum]quota.Sum{} // by what the entries have in common
 	for _, e := range entries {
 		in := quota.Sum{Kind: e.Kind, Method: e.Method, Caller: e.Caller}
-		if perClient {
-			in.Client = e.ID.Client
-		}
 		sum, known := groups[in]
 		if !known {
 			sum = in

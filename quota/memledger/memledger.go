@@ -190,7 +190,7 @@ func (l *Ledger) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota
 // Sums implements quota.Ledger.
 func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
 	query.Newest = false
-	return decide.SumEntries(l.Entries(ctx, query), query.PerClient)
+	return decide.SumEntries(l.Entries(ctx, query))
 }
 
 // SetCooldown implements quota.Ledger.

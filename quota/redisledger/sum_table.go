@@ -13,10 +13,9 @@ type sumRecord struct {
 
 // sumGroup is what the records of one sum share.
 type sumGroup struct {
-	label  int64 // 0 if unknown
-	kind   int64 // a quota.EntryKind; as wide as the others, which hashes in half the time
-	calls  int64 // that each record counts
-	client uint64
+	label int64 // 0 if unknown
+	kind  int64 // a quota.EntryKind; as wide as the others, which hashes in half the time
+	calls int64 // that each record counts
 }
 
 // sumTable numbers groups of records, and has the labels of them.

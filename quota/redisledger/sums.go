@@ -20,7 +20,7 @@ func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Su
 		s := &sumReader{ledger: l, ctx: ctx, query: query, names: l.names(query.Account, query.Key), table: &sumTable{}}
 		var sums *decide.Sums
 		var err error
-		if query.Key == "" && !query.PerClient && l.sums.mu.TryLock() {
+		if query.Key == "" && l.sums.mu.TryLock() {
 			s.cache = &l.sums
 			sums, err = s.sums()
 			l.sums.dials = l.dials.Load() // reading ahead may need several connections
@@ -176,9 +176,6 @@ func (s *sumReader) grouped(r *record) sumRecord {
 	if r.stamp < s.labelled {
 		in.label = 0
 	}
-	if s.query.PerClient {
-		in.client = r.id.Client
-	}
 	return sumRecord{r.stamp, s.table.number(in), uint32(r.units)}
 }
 
@@ -235,7 +232,7 @@ func (s *sumReader) named() (*decide.Sums, error) {
 			of = parseLabel("")
 		}
 		sums.Add(&quota.Sum{
-			Kind: quota.EntryKind(group.kind), Method: of.method, Caller: of.caller, Client: group.client,
+			Kind: quota.EntryKind(group.kind), Method: of.method, Caller: of.caller,
 			Entries: total.entries, Units: quota.Units(total.units), Calls: quota.Units(total.entries * group.calls),
 			First: decide.Time(total.first), Last: decide.Time(total.last),
 		})

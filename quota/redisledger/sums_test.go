@@ -141,9 +141,8 @@ func BenchmarkLookAtAMillion(tb *testing.B) {
 	l := b.ledgers(1)[0]
 	regional(b, l, 1_000_000)
 	for name, look := range map[string]func(){
-		"sums":         func() { addedUp(b, l, quota.Query{Account: account}) },
-		"sums/clients": func() { addedUp(b, l, quota.Query{Account: account, PerClient: true}) },
-		"last10":       func() { lastTen(b, l) },
+		"sums":   func() { addedUp(b, l, quota.Query{Account: account}) },
+		"last10": func() { lastTen(b, l) },
 	} {
 		tb.Run(name, func(tb *testing.B) {
 			before := b.cpu()

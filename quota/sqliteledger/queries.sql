@@ -128,9 +128,6 @@ WHERE e.log = ?1 AND e.stamp >= ?2 AND e.stamp < ?3 ORDER BY e.stamp DESC LIMIT 
 -- sums-page
 SELECT stamp, units, calls, label << 8 | kind FROM entries
 WHERE log = ?1 AND stamp >= ?2 AND stamp < ?3 ORDER BY stamp LIMIT ?4
--- sums-page-clients
-SELECT stamp, units, calls, label << 8 | kind, client FROM entries
-WHERE log = ?1 AND stamp >= ?2 AND stamp < ?3 ORDER BY stamp LIMIT ?4
 -- sums-next
 SELECT since, until FROM sums WHERE log = ?1 AND since >= ?2 ORDER BY since LIMIT 1
 -- sums-block

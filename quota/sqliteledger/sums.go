@@ -42,7 +42,7 @@ func (t *tx) addSums(g *log) {
 }
 
 // Sums implements quota.Ledger. It adds up the blocks of sums in the file, and
-// the entries outside them. With PerClient it adds up entries only.
+// the entries outside them.
 func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
 	return func(yield func(quota.Sum, error) bool) {
 		var sums decide.Sums
@@ -83,7 +83,7 @@ func (t *tx) sumPage(query quota.Query, from, until int64) sumPage {
 	}
 	log, oldest := integer(row[0]), integer(row[3])-decide.Retain(integer(row[1]))+1
 	from = max(from, oldest)
-	if block := t.queryRow("sums-next", log, from); block != nil && !query.PerClient {
+	if block := t.queryRow("sums-next", log, from); block != nil {
 		since, end := integer(block[0]), integer(block[1])
 		switch {
 		case end > until: // the query selects only part of the block
@@ -95,7 +95,7 @@ func (t *tx) sumPage(query quota.Query, from, until int64) sumPage {
 			until = since
 		}
 	}
-	return t.sumEntries(log, from, until, query.PerClient)
+	return t.sumEntries(log, from, until)
 }
 
 func (t *tx) readBlock(log, since int64) (page sumPage) {
@@ -116,29 +116,21 @@ func (t *tx) readBlock(log, since int64) (page sumPage) {
 // sumEntries adds up a page of entries. It groups them here, because SQLite
 // would sort them first, which takes three times as long. A row has few
 // columns, because each takes a seventh of the time.
-func (t *tx) sumEntries(log, from, until int64, perClient bool) sumPage {
-	type group struct{ label, client int64 } // with the kind in the last byte of label
-	name := "sums-page"
-	if perClient {
-		name = "sums-page-clients"
-	}
+func (t *tx) sumEntries(log, from, until int64) sumPage {
 	page := sumPage{next: until}
 	entries := 0
 	stamp := int64(0)
-	places := map[group]int{}
-	t.query(name, func(row []driver.Value) {
+	places := map[int64]int{}
+	t.query("sums-page", func(row []driver.Value) {
 		stamp = integer(row[0])
 		entries++
-		in := group{label: integer(row[3])}
-		if perClient {
-			in.client = integer(row[4])
-		}
+		in := integer(row[3]) // the label, and the kind in the last byte
 		place, known := places[in]
 		if !known {
 			place = len(page.sums)
 			places[in] = place
-			page.labels = append(page.labels, in.label>>8)
-			page.sums = append(page.sums, quota.Sum{Kind: quota.EntryKind(in.label & 255), Client: uint64(in.client), First: decide.Time(stamp)})
+			page.labels = append(page.labels, in>>8)
+			page.sums = append(page.sums, quota.Sum{Kind: quota.EntryKind(in & 255), First: decide.Time(stamp)})
 		}
 		sum := &page.sums[place]
 		sum.Entries++

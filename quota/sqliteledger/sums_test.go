@@ -109,17 +109,6 @@ func BenchmarkLookAtAMillion(b *testing.B) {
 			}
 		}
 	})
-	perClient := query
-	perClient.PerClient = true
-	b.Run("sums/clients", func(b *testing.B) {
-		for b.Loop() {
-			for _, err := range l.Sums(b.Context(), perClient) {
-				if err != nil {
-					b.Fatal(err)
-				}
-			}
-		}
-	})
 	last := query
 	last.Newest = true
 	b.Run("last10", func(b *testing.B) {

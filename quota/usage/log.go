@@ -26,18 +26,18 @@ func (f *Filter) field(dimension string) string {
 }
 
 // selects reports whether f selects the entries of a sum.
-func (f *Filter) selects(s *quota.Sum) bool {
+func (f *Filter) selects(s *part) bool {
 	matches := func(want, has string) bool { return want == "" || want == name(has) }
-	isRun := f.Run == "" || f.Run == Run(s.Client)
+	isRun := f.Run == "" || f.Run == Run(s.client)
 	isCaller := matches(f.Region, s.Caller.Region) && matches(f.Job, s.Caller.Job) && matches(f.Lane, s.Caller.Lane)
 	return isRun && isCaller && matches(f.Method, s.Method)
 }
 
 // nameIn returns the name of a sum's entries in a dimension.
-func nameIn(dimension string, s *quota.Sum) string {
+func nameIn(dimension string, s *part) string {
 	switch dimension {
 	case "run":
-		return Run(s.Client)
+		return Run(s.client)
 	case "job":
 		return name(s.Caller.Job)
 	case "region":
@@ -69,9 +69,16 @@ type Line struct {
 	Account string
 }
 
-// sumOf returns the Sum of one entry.
-func sumOf(e *quota.Entry) quota.Sum {
-	return quota.Sum{Kind: e.Kind, Method: e.Method, Caller: e.Caller, Client: e.ID.Client, Entries: 1, Units: e.Units, Calls: e.Calls, First: e.At, Last: e.At}
+// part is what is added up: a Sum of a ledger or, if runs are told apart, that
+// of one entry, with its client.
+type part struct {
+	quota.Sum
+	client uint64
+}
+
+func partOf(e *quota.Entry) part {
+	sum := quota.Sum{Kind: e.Kind, Method: e.Method, Caller: e.Caller, Entries: 1, Units: e.Units, Calls: e.Calls, First: e.At, Last: e.At}
+	return part{sum, e.ID.Client}
 }
 
 // Lines yields the selected entries of all accounts in the order of their
@@ -121,7 +128,7 @@ func (h *head) advance(f *Filter) {
 		h.line = Line{e, h.account}
 		h.err = err
 		h.done = !ok
-		if sum := sumOf(&e); !ok || err != nil || f.selects(&sum) {
+		if p := partOf(&e); !ok || err != nil || f.selects(&p) {
 			return
 		}
 	}
@@ -188,26 +195,20 @@ func (s *LogReader) count(ctx context.Context) (n int64, newest time.Time, err e
 // sums yields sums of the selected entries of an account from one time to
 // another, of one entry each if runs are told apart: sums of each run would all
 // be in memory, and can be as many as entries.
-func (s *LogReader) sums(ctx context.Context, account string, since, until time.Time, byRun bool) iter.Seq2[quota.Sum, error] {
+func (s *LogReader) sums(ctx context.Context, account string, since, until time.Time, byRun bool) iter.Seq2[part, error] {
 	query := quota.Query{Account: account, Since: since, Until: until}
-	return func(yield func(quota.Sum, error) bool) {
-		sums := s.Ledger.Sums
+	return func(yield func(part, error) bool) {
+		selected := func(p part, err error) bool { return err == nil && !s.Filter.selects(&p) || yield(p, err) }
 		if byRun || s.Filter.Run != "" {
-			sums = s.eachEntry
-		}
-		for sum, err := range sums(ctx, query) {
-			if (err != nil || s.Filter.selects(&sum)) && !yield(sum, err) {
-				return
+			for e, err := range s.Ledger.Entries(ctx, query) {
+				if !selected(partOf(&e), err) {
+					return
+				}
 			}
+			return
 		}
-	}
-}
-
-// eachEntry yields the sums of one entry each that a query selects.
-func (s *LogReader) eachEntry(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
-	return func(yield func(quota.Sum, error) bool) {
-		for e, err := range s.Ledger.Entries(ctx, query) {
-			if !yield(sumOf(&e), err) {
+		for sum, err := range s.Ledger.Sums(ctx, query) {
+			if !selected(part{Sum: sum}, err) {
 				return
 			}
 		}
@@ -246,8 +247,8 @@ func (s *LogReader) Totals(ctx context.Context, by string) ([]Total, error) {
 func TotalsOf(lines []Line, by string) []Total {
 	t := totals{by: by}
 	for i := range lines {
-		sum := sumOf(&lines[i].Entry)
-		t.add(lines[i].Account, &sum)
+		p := partOf(&lines[i].Entry)
+		t.add(lines[i].Account, &p)
 	}
 	return t.ranked()
 }
@@ -259,7 +260,7 @@ type totals struct {
 	all   []Total
 }
 
-func (t *totals) add(account string, s *quota.Sum) {
+func (t *totals) add(account string, s *part) {
 	key := [2]string{account, nameIn(t.by, s)}
 	i, known := t.index[key]
 	if !known {
@@ -306,16 +307,16 @@ const maxNames = 50
 // most 50 for each, in the order of their first entries. Runs have none: they
 // can be as many as entries. The map is empty if there are no entries.
 func (s *LogReader) Names(ctx context.Context) (map[string][]string, error) {
-	var sums []quota.Sum
+	var sums []part
 	for _, account := range s.Accounts {
 		for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until}) {
 			if err != nil {
 				return nil, err
 			}
-			sums = append(sums, sum)
+			sums = append(sums, part{Sum: sum})
 		}
 	}
-	slices.SortFunc(sums, func(x, y quota.Sum) int { return x.First.Compare(y.First) })
+	slices.SortFunc(sums, func(x, y part) int { return x.First.Compare(y.First) })
 	names := map[string][]string{}
 	for i := range sums {
 		for _, dimension := range Dimensions()[1:] { // without run

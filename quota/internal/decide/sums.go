@@ -14,12 +14,11 @@ type group struct {
 	kind   quota.EntryKind
 	method string
 	caller quota.Caller
-	client uint64
 }
 
 // Add adds part to the sum of its group.
 func (s *Sums) Add(part *quota.Sum) {
-	in := group{part.Kind, part.Method, part.Caller, part.Client}
+	in := group{part.Kind, part.Method, part.Caller}
 	sum := s.groups[in]
 	if sum == nil {
 		if s.groups == nil {
@@ -50,7 +49,7 @@ func (s *Sums) Yield(yield func(quota.Sum, error) bool) {
 }
 
 // SumEntries implements quota.Ledger's Sums by adding up its Entries.
-func SumEntries(entries iter.Seq2[quota.Entry, error], perClient bool) iter.Seq2[quota.Sum, error] {
+func SumEntries(entries iter.Seq2[quota.Entry, error]) iter.Seq2[quota.Sum, error] {
 	return func(yield func(quota.Sum, error) bool) {
 		var sums Sums
 		for e, err := range entries {
@@ -59,9 +58,6 @@ func SumEntries(entries iter.Seq2[quota.Entry, error], perClient bool) iter.Seq2
 				return
 			}
 			part := quota.Sum{Kind: e.Kind, Method: e.Method, Caller: e.Caller, Entries: 1, Units: e.Units, Calls: e.Calls, First: e.At, Last: e.At}
-			if perClient {
-				part.Client = e.ID.Client
-			}
 			sums.Add(&part)
 		}
 		sums.Yield(yield)
