@@ -195,9 +195,6 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	}
 }
 
-// maxRestores is how often one spend restores a ledger that forgets again.
-const maxRestores = 3
-
 func (l *Ledger) spend(ctx context.Context, a *account, batch *quota.Batch) ([]quota.Answer, error) {
 	var failed error
 	if !a.files.owes.Load() && !a.outage.lasts.Load() {
@@ -238,6 +235,9 @@ func (l *Ledger) spendAgain(ctx context.Context, a *account, batch *quota.Batch,
 		} else if !errors.Is(err, errOwed) || batch.Client != 0 && errors.Is(err, errWithdrawn) { // by its id, it would be repeated
 			break
 		}
+	}
+	if _, again := errors.AsType[*quota.ForgottenError](err); again && batch.Known == (quota.Receipt{}) {
+		err = fmt.Errorf("%w; it was restored %d times for this call, and lost again each time: find what empties it", err, maxRestores)
 	}
 	return answers, err
 }

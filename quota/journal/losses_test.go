@@ -1,9 +1,11 @@
 package journal_test
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,5 +59,32 @@ func TestLossesFollowEachOther(t *testing.T) {
 	w.Add(24 * time.Hour)
 	if n := spend(hosts[0], 110); n != 100 {
 		t.Errorf("%d were granted a window after the last loss; want 100", n)
+	}
+}
+
+// emptied is a ledger that something empties before each spend.
+type emptied struct {
+	*faulty
+	always bool
+}
+
+func (e *emptied) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	if e.always {
+		e.Ledger = memledger.Open(nil)
+	}
+	return e.faulty.Spend(ctx, batch)
+}
+
+// TestLedgerThatIsEmptiedAgainAndAgain: the call fails, and says what to do.
+func TestLedgerThatIsEmptiedAgainAndAgain(t *testing.T) {
+	inner := &emptied{faulty: failing(nil)}
+	l := journal.New(inner, t.TempDir(), nil)
+	if _, err := spend(t.Context(), l, "m", 1); err != nil {
+		t.Fatal(err)
+	}
+	inner.always = true
+	_, err := spend(t.Context(), l, "m", 1)
+	if !errors.Is(err, quota.ErrLedgerLost) || !strings.HasSuffix(err.Error(), "it was restored 3 times for this call, and lost again each time: find what empties it") {
+		t.Errorf("%v; want what to look for", err)
 	}
 }

@@ -363,6 +363,9 @@ func (l *Ledger) clock() time.Time {
 	return l.now()
 }
 
+// maxRestores is how often one spend restores a ledger that forgets again.
+const maxRestores = 3
+
 // mostHeard bounds what a restoration says a budget held, in limits of the
 // budget. Without a bound it grows: hosts hear a note as they hear calls, and
 // after the next loss they note it again, once for each life of the log in
