@@ -12,7 +12,9 @@ import (
 // addNotes adds notes for what statements say and the entries do not add up to.
 // They are stamped as late as the calls can have been made: before the grant
 // whose answer counted them. A statement gets none if the log of a later one
-// about the same budget held its calls.
+// about the same budget held its calls, unless that is the present log: it has
+// the note already, which must not become later. Nor does a statement about the
+// present log get one if the log has dropped a part of its window.
 func (o *Restorer) addNotes(done *quota.RestoreResult) {
 	c := counting{o: o, lives: o.presence(), counted: make([][]bool, len(o.Heard)), entries: len(o.Entries), covered: map[string][]bool{}}
 	c.runs = make([]run, c.entries)
@@ -22,9 +24,11 @@ func (o *Restorer) addNotes(done *quota.RestoreResult) {
 	for i := range o.Heard {
 		h, missing := &o.Heard[i], c.missing(i)
 		isRepeated := func(later quota.WindowUse) bool {
-			return later.Budget == h.Budget && later.Coverage.Key() == h.Coverage.Key() && c.lives.heldAll(h, &later)
+			isAlike := later.Budget == h.Budget && later.Coverage.Key() == h.Coverage.Key()
+			return isAlike && later.Epoch != o.Epoch && c.lives.heldAll(h, &later)
 		}
-		if !slices.ContainsFunc(o.Heard[i+1:], isRepeated) {
+		isDropped := h.Epoch == o.Epoch && h.Since.Before(o.Oldest)
+		if !isDropped && !slices.ContainsFunc(o.Heard[i+1:], isRepeated) {
 			for range o.addNote(h, missing, done) {
 				c.noted = append(c.noted, h)
 			}
@@ -84,8 +88,10 @@ func (c *counting) missing(i int) quota.Units {
 		isCounted := isInWindow(h, e.At) && h.Coverage.Covers(e.Method, e.Caller)
 		if isCounted && c.lives.heldAll(noted, h) {
 			// What it counts instead may be later: what the note stands for can
-			// have left its window, or be in another note, too.
-			if missing > 0 && amount(h, e) > 0 && noted.At.Before(h.At) {
+			// have left its window, or be in another note, too. The present log
+			// held the note itself.
+			needs := missing > 0 && amount(h, e) > 0 && noted.At.Before(h.At)
+			if needs && h.Epoch != c.o.Epoch {
 				e.At = c.o.freeFrom(h.At.UnixMicro(), -1)
 			}
 			missing -= amount(h, e)
