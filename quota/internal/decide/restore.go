@@ -35,7 +35,7 @@ type Restorer struct {
 // the statements say that the entries do not add up to; the notes of earlier
 // restorations are computed anew. RestoreResult.Known is the newest of the
 // restored entries that were missing, or else of all of them, or else of the
-// log's.
+// log's that are no notes.
 func (o *Restorer) Restore(r *quota.Restoration) quota.RestoreResult {
 	var done quota.RestoreResult
 	o.began = o.Epoch
@@ -67,10 +67,11 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.RestoreResult {
 	byTime(o.Uncounted)
 	done.Gaps = slices.Clone(o.Gaps)
 	if n := len(o.Entries); n > 0 {
-		newest := &o.Entries[n-1]
-		done.Newest = newest.At
-		if done.Known.ID == (quota.ID{}) {
-			done.Known.ID, done.Known.At = newest.ID, newest.At
+		done.Newest = o.Entries[n-1].At
+	}
+	for _, e := range slices.Backward(o.Entries) {
+		if done.Known.ID == (quota.ID{}) && e.Kind != quota.EntryNote { // which the next restoration may remove
+			done.Known.ID, done.Known.At = e.ID, e.At
 		}
 	}
 	return done

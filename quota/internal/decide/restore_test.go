@@ -63,6 +63,11 @@ func TestRestorationForgetsTheNewestEntry(t *testing.T) {
 	if known := o.Restore(&quota.Restoration{}).Known; known.ID != (quota.ID{}) {
 		t.Errorf("knows %+v of an empty log", known)
 	}
+	// What another host restores takes the place of a note.
+	o = restorer(call(1, 1, 2*time.Hour, 5))
+	if known := o.Restore(&quota.Restoration{Heard: []quota.WindowUse{heard(9, 2, time.Hour, 50)}}).Known; known.ID.Client != 1 || len(o.Entries) != 2 {
+		t.Errorf("knows %+v of %+v; want the call", known, o.Entries)
+	}
 }
 
 // TestLossIsTakenForAnOutage: a host that restores calls of an outage does not

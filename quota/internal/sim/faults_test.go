@@ -75,6 +75,7 @@ func (w *world) settleDown() {
 		w.checkHeld(h)
 	}
 	w.checkCharges()
+	w.checkNotes()
 }
 
 // checkHeld checks I3 for a host that has restored what it knows: the ledger
@@ -90,6 +91,19 @@ func (w *world) checkHeld(h *host) {
 		units, ok := counted[s.receipt.ID]
 		if s.host == h.number && !s.inFlight && time.Since(s.decided) < 23*time.Hour && (!ok || units < s.real) {
 			w.fail("I3: %v, granted %s (allowance %v, lost %s), is not in the ledger, or with %d units", s, w.clock(s.decided), s.allowance, w.clock(s.counts[0].lost), units)
+		}
+	}
+}
+
+// checkNotes checks I6: a window after the last loss, all that was noted is
+// free. An older copy is lost until a host misses something in it.
+func (w *world) checkNotes() {
+	if w.isOlder {
+		return
+	}
+	for _, e := range w.server.entries() {
+		if e.Kind == quota.EntryNote && e.At.After(w.forgot.Add(2*w.wobble+timeout)) {
+			w.fail("I6: a note of %d units is stamped %s, and the ledger last forgot at %s", e.Units, w.clock(e.At), w.clock(w.forgot))
 		}
 	}
 }

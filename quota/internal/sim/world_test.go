@@ -13,6 +13,7 @@
 //	I4  nothing else is: no call costs more there than its price, and entries whose
 //	    grant reached no process cost at most as much as the calls whose answer was lost
 //	I5  no refusal asks for a longer wait than its window
+//	I6  no note of others' calls is later than the last loss of all of the log
 //
 // What the ledger cannot know is exact: what a host sent within its allowance,
 // until the next grant to that host; and what the ledger has forgotten, until
@@ -96,6 +97,7 @@ type world struct {
 	grants    []*sending
 	unknown   quota.Units // of all calls that may have been charged
 	forgot    time.Time   // when the ledger last did
+	isOlder   bool        // it has been an older copy of itself since then
 	processes int
 	losses    int
 	outages   int
