@@ -16,20 +16,18 @@ func (c *Catalog) Pass(ctx context.Context, region string, tick time.Time) (Prog
 
 func (c *Catalog) readPass(ctx context.Context, region string, tick int64) (Progress, error) {
 	p := Progress{Steps: make(map[string]Checkpoint)}
-	var started, fetched, finished sql.NullInt64
-	err := c.queries["pass"].QueryRowContext(ctx, region, tick).Scan(&started, &fetched, &finished)
+	var finished sql.NullInt64
+	err := c.queries["pass"].QueryRowContext(ctx, region, tick).Scan(&finished)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return p, err
 	}
-	p.StartedAt, p.FetchedAt, p.FinishedAt = fromMillis(started), fromMillis(fetched), fromMillis(finished)
+	p.FinishedAt = fromMillis(finished)
 
 	rows, err := c.queries["checkpoints"].QueryContext(ctx, region, tick)
 	return p, eachRow(rows, err, func() error {
 		var step string
 		var k Checkpoint
-		var at sql.NullInt64
-		err := rows.Scan(&step, &k.Next, &k.Pages, &k.Videos, &k.Done, &at)
-		k.FetchedAt = fromMillis(at)
+		err := rows.Scan(&step, &k.Next, &k.Pages, &k.Videos, &k.Done)
 		p.Steps[step] = k
 		return err
 	})
@@ -94,7 +92,7 @@ func (c *Catalog) RecentPasses(ctx context.Context, limit int) ([]PassSummary, e
 	err = eachRow(rows, err, func() error {
 		var p PassSummary
 		var tick, started, fetched, finished sql.NullInt64
-		err := rows.Scan(&p.Region, &tick, &started, &fetched, &finished, &p.Steps, &p.Pages, &p.Videos)
+		err := rows.Scan(&p.Region, &tick, &started, &fetched, &finished, &p.Pages, &p.Videos)
 		p.Tick, p.StartedAt, p.FetchedAt, p.FinishedAt = fromMillis(tick), fromMillis(started), fromMillis(fetched), fromMillis(finished)
 		all = append(all, p)
 		return err

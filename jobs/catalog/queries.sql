@@ -94,10 +94,10 @@ ON CONFLICT (region, tick) DO UPDATE SET finished_at = excluded.finished_at;
 UPDATE passes SET finished_at = NULL WHERE region = ?1 AND tick = ?2;
 
 -- name: pass
-SELECT started_at, fetched_at, finished_at FROM passes WHERE region = ?1 AND tick = ?2;
+SELECT finished_at FROM passes WHERE region = ?1 AND tick = ?2;
 
 -- name: checkpoints
-SELECT step, next, pages, videos, done, fetched_at FROM checkpoints WHERE region = ?1 AND tick = ?2;
+SELECT step, next, pages, videos, done FROM checkpoints WHERE region = ?1 AND tick = ?2;
 
 -- name: regions
 SELECT region, max(tick), max(fetched_at), max(finished_at) FROM passes GROUP BY region;
@@ -180,7 +180,7 @@ DELETE FROM failures WHERE (region, name) IN (SELECT region, name FROM failures 
 -- The newest pass of a region stays, however old: it may be finished, and the
 -- next tick distant. Checkpoints are deleted when a newer tick begins.
 -- name: recent_passes
-SELECT p.region, p.tick, p.started_at, p.fetched_at, p.finished_at, IFNULL(sum(k.done), 0), IFNULL(sum(k.pages), 0), IFNULL(sum(k.videos), 0)
+SELECT p.region, p.tick, p.started_at, p.fetched_at, p.finished_at, IFNULL(sum(k.pages), 0), IFNULL(sum(k.videos), 0)
 FROM (SELECT * FROM passes ORDER BY started_at DESC LIMIT ?1) p LEFT JOIN checkpoints k ON k.region = p.region AND k.tick = p.tick
 GROUP BY p.region, p.tick ORDER BY p.started_at DESC, p.region;
 

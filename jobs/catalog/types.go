@@ -64,31 +64,27 @@ type Page struct {
 // Checkpoint says how far a step of a pass has come. The zero value means that
 // it has not begun.
 type Checkpoint struct {
-	Next      string    // token of the next page to fetch
-	Pages     int       // number of pages committed
-	Videos    int       // number of videos on them; a video on two pages counts twice
-	Done      bool      // there is no further page
-	FetchedAt time.Time // time of the last commit
+	Next   string // token of the next page to fetch
+	Pages  int    // number of pages committed
+	Videos int    // number of videos on them; a video on two pages counts twice
+	Done   bool   // there is no further page
 }
 
 // Progress says how far a pass has come. The zero value means that it has
 // not begun.
 type Progress struct {
-	StartedAt  time.Time
-	FetchedAt  time.Time // time of the last commit
 	FinishedAt time.Time // zero if it is not finished
 	Steps      map[string]Checkpoint
 }
 
-// PassSummary says how far a pass has come, and when. Steps, Pages and Videos
-// are 0 for a pass that a newer one of its region has replaced.
+// PassSummary says how far a pass has come, and when. Pages and Videos are 0
+// for a pass that a newer one of its region has replaced.
 type PassSummary struct {
 	Region     string
 	Tick       time.Time
 	StartedAt  time.Time
 	FetchedAt  time.Time // time of the last commit
 	FinishedAt time.Time // zero if it is not finished
-	Steps      int       // that are done
 	Pages      int       // committed
 	Videos     int       // on them
 }

@@ -225,9 +225,9 @@ type message struct{ Assets, Title, Text string }
 
 // passRow is a pass and what became of it.
 type passRow struct {
-	Region, Outcome, Detail   string
-	Tick, Started, LastPageAt time.Time
-	Steps, Pages, Videos      int
+	Region, Outcome, Detail string
+	Tick, LastPageAt        time.Time
+	Pages, Videos           int
 }
 
 // passRows returns the passes with their outcomes: what a newer pass of
@@ -238,7 +238,7 @@ func passRows(s *snapshot) any {
 	newer := map[string]bool{}
 	for i := range s.Passes {
 		one := &s.Passes[i]
-		row := passRow{Region: one.Region, Tick: one.Tick, Started: one.StartedAt, LastPageAt: one.FetchedAt, Steps: one.Steps, Pages: one.Pages, Videos: one.Videos, Outcome: "unfinished"}
+		row := passRow{Region: one.Region, Tick: one.Tick, LastPageAt: one.FetchedAt, Pages: one.Pages, Videos: one.Videos, Outcome: "unfinished"}
 		switch {
 		case !one.FinishedAt.IsZero():
 			row.Outcome = "complete"
@@ -363,7 +363,6 @@ type health struct {
 	Keyed      []usage.KeyReport
 	Unrecorded quota.Units
 	WholeErr   error
-	ReadAt     time.Time
 }
 
 func newHealth(s *snapshot) any {
@@ -373,7 +372,7 @@ func newHealth(s *snapshot) any {
 		h.Unrecorded = *s.State.Unrecorded
 	}
 	if s.Whole != nil {
-		h.Logs, h.Keyed, h.WholeErr, h.ReadAt = s.Whole.logs, s.Whole.keyed, s.Whole.err, s.Whole.at.UTC()
+		h.Logs, h.Keyed, h.WholeErr = s.Whole.logs, s.Whole.keyed, s.Whole.err
 	}
 	return h
 }
