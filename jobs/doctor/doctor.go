@@ -5,6 +5,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,9 +56,7 @@ func (c *Checkup) Fail(err error) {
 		return
 	}
 	c.Add(Problem, "", "%s", c.Message(err))
-	if c.Err == nil {
-		c.Err = err
-	}
+	c.Err = cmp.Or(c.Err, err)
 }
 
 func (c *Checkup) failConfig(format string, args ...any) {

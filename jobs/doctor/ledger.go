@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,9 +59,7 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 	} else if lead > quota.MaxClockLead {
 		c.Add(Problem, "correct the clock that is wrong; if that is this host's, run ration ledger accept meanwhile",
 			"the ledger's clock is %s ahead of this host's: no call is granted while they disagree, unless calls of other hosts support the ledger's", human.Duration(lead))
-		if c.Err == nil {
-			c.Err = &client.ConfigError{Err: errors.New("the ledger's clock and this host's disagree")}
-		}
+		c.Err = cmp.Or[error](c.Err, &client.ConfigError{Err: errors.New("the ledger's clock and this host's disagree")})
 	} else if skew := lead.Abs(); skew > quota.MaxClockSkew {
 		c.Add(Warning, "set both clocks by NTP", "the ledger's clock and this host's are %s apart", skew.Round(time.Second))
 	}
@@ -81,8 +80,8 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 	}
 	for _, f := range found {
 		grade := f.Severity.String()
-		if f.Severity == redisledger.Problem && c.Err == nil {
-			c.Err = &client.ConfigError{Err: errors.New(f.What)}
+		if f.Severity == redisledger.Problem {
+			c.Err = cmp.Or[error](c.Err, &client.ConfigError{Err: errors.New(f.What)})
 		}
 		c.Add(grade, f.Do, "%s", f.What)
 	}
@@ -97,9 +96,7 @@ func (c *Checkup) failSpelling(err error) {
 	}
 	c.Add(Problem, fmt.Sprintf("write %s in costs.yaml, or choose a name that differs in more than case and spaces", human.Name(alike.Known)),
 		"account %s has no log, but account %s has one in this ledger; two spellings would each have the whole limit", human.Name(alike.Account), human.Name(alike.Known))
-	if c.Err == nil {
-		c.Err = err
-	}
+	c.Err = cmp.Or(c.Err, err)
 }
 
 // checkMove finds an account that moves to another ledger.
@@ -112,9 +109,7 @@ func (c *Checkup) checkMove(ctx context.Context, guard *quota.Guard, account str
 		c.Add(Warning, "run the same ration ledger copy again", "account %s is being copied to this ledger from %s; until the copy is complete, calls are refused", human.Name(account), human.Name(move.Ledger))
 	case ok:
 		c.Add(Problem, "name that ledger", "account %s has moved to the ledger %s; calls are refused here", human.Name(account), human.Name(move.Ledger))
-		if c.Err == nil {
-			c.Err = &client.ConfigError{Err: &quota.MovedError{Account: account, Ledger: move.Ledger}}
-		}
+		c.Err = cmp.Or[error](c.Err, &client.ConfigError{Err: &quota.MovedError{Account: account, Ledger: move.Ledger}})
 	}
 }
 
