@@ -33,8 +33,8 @@ func (a *app) setup() *setup.Setup {
 }
 
 // withClient opens the client of table, as setup.Setup.Open does, calls use
-// with it, and closes it. It adds the ledger's name to errors of use, unless
-// they are about the command line.
+// with it, and closes it. It adds the ledger's name to an error of use, unless
+// that is about the command line.
 func (a *app) withClient(table *costs.Table, create bool, use func(*client.Client) error) error {
 	c, err := a.setup().Open(table, create)
 	if err != nil {

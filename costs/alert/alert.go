@@ -18,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -280,15 +279,6 @@ func exhaustion(s *usage.BudgetStatus, planned time.Time) *event {
 	}
 	e.detail += fmt.Sprintf(": %d of %s are used", s.Used, human.Amount(s.Limit(), s.Budget.Measure.String()))
 	return e
-}
-
-// host is where an alert comes from.
-func host() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return ""
-	}
-	return name
 }
 
 // finishTime is the longest time that Finish takes.

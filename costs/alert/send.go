@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -58,7 +59,8 @@ func (w *Watch) body(e *event) ([]byte, error) {
 	if one.Level > 0 {
 		detail = fmt.Sprintf("%d %%: %s", one.Level, detail)
 	}
-	one.At, one.Host = time.Now().UTC().Truncate(time.Second), host()
+	one.At = time.Now().UTC().Truncate(time.Second)
+	one.Host, _ = os.Hostname()
 	one.Text = forSlack("ration: " + detail)
 	return json.Marshal(&one)
 }
