@@ -119,7 +119,8 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string, 
 	}
 	err = a.withClient(table, false, func(c *client.Client) (err error) {
 		if reopen {
-			return cooldown.Reopen(ctx, c.Guard(), account)
+			at, out, err = cooldown.Reopen(ctx, c.Guard(), account)
+			return err
 		}
 		at, out, err = cooldown.Clear(ctx, c.Guard(), account, budget)
 		return err
@@ -128,16 +129,14 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string, 
 		return err
 	}
 	name := human.Scope(account, budget)
-	if reopen && !a.json {
-		fmt.Fprintf(a.stdout, "open: %s grants calls in %s\n", name, a.setup().LedgerName())
-		return nil
-	}
-	if a.json {
+	switch {
+	case a.json:
 		return a.writeJSON(out)
-	}
-	if out.Lifted {
+	case reopen:
+		fmt.Fprintf(a.stdout, "open: no move closes %s in %s\n", name, a.setup().LedgerName())
+	case out.Lifted:
 		fmt.Fprintf(a.stdout, "lifted: %s was in cooldown %s\n", name, cooldown.Text(*out.Until, at, *out.Reason))
-	} else {
+	default:
 		fmt.Fprintf(a.stdout, "nothing to lift: %s has no cooldown of its own\n", name)
 	}
 	cooldown.WriteStill(a.stdout, out.Still, at)

@@ -3,6 +3,7 @@ package cooldown
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
@@ -39,8 +40,17 @@ func checkMove(held []quota.Cooldown) error {
 
 // Reopen opens an account in a ledger that it has left, or to which its
 // copy is given up. The cooldown that the account had before the move is in
-// force again.
-func Reopen(ctx context.Context, guard *quota.Guard, account string) error {
+// force again. It returns what Clear does.
+func Reopen(ctx context.Context, guard *quota.Guard, account string) (at time.Time, out *Cleared, err error) {
+	if err := reopen(ctx, guard, account); err != nil {
+		return at, nil, err
+	}
+	out = NewCleared(account, "")
+	at, out.Still, err = List(ctx, guard, []string{account})
+	return at, out, err
+}
+
+func reopen(ctx context.Context, guard *quota.Guard, account string) error {
 	ledger := guard.Ledger()
 	all, err := ledger.Cooldowns(ctx, account)
 	if err != nil || checkMove(all) == nil {

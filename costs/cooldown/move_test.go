@@ -32,8 +32,8 @@ func TestClearOpensAnAccountThatMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if err := cooldown.Reopen(t.Context(), s.guard, "p"); err != nil {
-				t.Fatal(err)
+			if _, out, err := cooldown.Reopen(t.Context(), s.guard, "p"); err != nil || len(out.Still) != 1 || out.Still[0].Reason != held.Reason {
+				t.Fatalf("%+v, %v; want the cooldown of before, still in force", out, err)
 			}
 		}
 		all, err := s.guard.Ledger().Cooldowns(t.Context(), "p")
