@@ -16,10 +16,11 @@ import (
 // last heard.
 const DefaultClaimTime = catalog.ClaimTime
 
-// passClaim keeps a pass claimed in the ledger, so that only one host runs it.
-// A goroutine renews the claim. While the ledger is down, a pass whose calls
-// have an allowance goes on unclaimed, and is claimed when the ledger is back.
-type passClaim struct {
+// claimedPass keeps a pass claimed in the ledger, so that only one host runs
+// it. A goroutine renews the claim. While the ledger is down, a pass whose
+// calls have an allowance goes on unclaimed, and is claimed when the ledger
+// is back.
+type claimedPass struct {
 	*pass
 	lock    *catalog.Lock // its note names the owner of the claim that the ledger may hold
 	request quota.ClaimRequest
@@ -41,7 +42,7 @@ func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, progress catal
 	if p.Guard == nil {
 		return p.restart(ctx, progress, !progress.FinishedAt.IsZero())
 	}
-	c := &passClaim{pass: p, lock: lock, request: claimRequest(p.Table, &p.region, p.tick), dirty: map[string]bool{}}
+	c := &claimedPass{pass: p, lock: lock, request: claimRequest(p.Table, &p.region, p.tick), dirty: map[string]bool{}}
 	c.request.Hold = p.claimTime()
 	c.request.Owner = newOwner()
 	c.request.Resumes = lock.Left
@@ -108,7 +109,7 @@ func isLedgerDown(err error) bool {
 func (r *Runner) claimTime() time.Duration { return cmp.Or(r.ClaimTime, DefaultClaimTime) }
 
 // renewUntil renews the claim until ctx ends.
-func (c *passClaim) renewUntil(ctx context.Context) {
+func (c *claimedPass) renewUntil(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause := c.claimTime() / 4
 		if c.isFailing() {
@@ -126,7 +127,7 @@ func (c *passClaim) renewUntil(ctx context.Context) {
 }
 
 // isFailing reports whether the pass is unclaimed, or the last renewal failed.
-func (c *passClaim) isFailing() bool {
+func (c *claimedPass) isFailing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.claim == nil || c.failed != nil
@@ -137,7 +138,7 @@ func (c *passClaim) isFailing() bool {
 func (r *Runner) claimMargin() time.Duration { return r.claimTime() / 4 }
 
 // renew renews the claim. If the pass is unclaimed, it claims it.
-func (c *passClaim) renew(ctx context.Context) {
+func (c *claimedPass) renew(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.claim == nil {
@@ -162,7 +163,7 @@ func (c *passClaim) renew(ctx context.Context) {
 
 // join claims a pass that is under way. It ends the pass if another host has
 // had it meanwhile, because that one's pages are not known here.
-func (c *passClaim) join(ctx context.Context) error {
+func (c *claimedPass) join(ctx context.Context) error {
 	claim, err := c.Guard.Claim(ctx, c.request)
 	if claimed, ok := errors.AsType[*quota.ClaimedError](err); ok {
 		c.end(&ElsewhereError{claimed})
@@ -185,7 +186,7 @@ func (c *passClaim) join(ctx context.Context) error {
 
 // endIfLapsing ends the pass if it is claimed and the claim lapses soon. If the
 // ledger is down and calls have an allowance, the pass goes on without a claim.
-func (c *passClaim) endIfLapsing() {
+func (c *claimedPass) endIfLapsing() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.claim == nil || time.Until(c.claim.Lapses()) > c.claimMargin() {
@@ -201,7 +202,7 @@ func (c *passClaim) endIfLapsing() {
 
 // check ends a pass that is not to go on. Without a claim, it claims the pass
 // if the ledger is back.
-func (c *passClaim) check(ctx context.Context) {
+func (c *claimedPass) check(ctx context.Context) {
 	c.endIfLapsing()
 	c.mu.Lock()
 	unclaimed := c.claim == nil
@@ -232,14 +233,14 @@ func (p *pass) hasAllowance() bool {
 // noteCheckpoint records how far a step has come, for a host that takes the
 // pass over. It is best effort: what the ledger does not hear now, it hears
 // with the next note.
-func (c *passClaim) noteCheckpoint(ctx context.Context, step string, at catalog.Checkpoint) {
+func (c *claimedPass) noteCheckpoint(ctx context.Context, step string, at catalog.Checkpoint) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.steps[step], c.dirty[step] = at, true
 	c.sendNotes(ctx)
 }
 
-func (c *passClaim) sendNotes(ctx context.Context) {
+func (c *claimedPass) sendNotes(ctx context.Context) {
 	if c.claim == nil {
 		return
 	}
@@ -255,7 +256,7 @@ func (c *passClaim) sendNotes(ctx context.Context) {
 // release ends the claim: the pass is done if err is nil, or may be resumed by
 // any host. It reports whether the ledger holds no claim of this host;
 // otherwise the claim lapses, and another host finds all pages noted.
-func (c *passClaim) release(ctx context.Context, err error) bool {
+func (c *claimedPass) release(ctx context.Context, err error) bool {
 	impatient := time.AfterFunc(DefaultGrace, c.quit) // a renewal in flight holds the claim
 	c.mu.Lock()
 	impatient.Stop()

@@ -19,7 +19,7 @@ type pass struct {
 	*Runner
 	*runState
 	stop     context.Context // when done, no further page is begun
-	claim    *passClaim      // nil without a guard
+	claim    *claimedPass    // nil without a guard
 	region   Region
 	tick     time.Time
 	nextTick time.Time

@@ -72,7 +72,7 @@ type ReplayedHour struct {
 //
 // Entries are read one by one: memory holds what the longest window holds.
 func Replay(ctx context.Context, in *ReplayInput, entries iter.Seq2[usage.Line, error]) (*ReplayReport, error) {
-	p := &replayer{in: in, report: &ReplayReport{}, hours: map[replayedHour]*ReplayedHour{}, budgets: map[[2]string]int{}}
+	p := &replayer{in: in, report: &ReplayReport{}, hours: map[hourKey]*ReplayedHour{}, budgets: map[[2]string]int{}}
 	p.refused.lasts = longestHorizon(in.Budgets)
 	ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return p.now }})
 	var err error
@@ -107,11 +107,11 @@ type replayer struct {
 	guard   *quota.Guard
 	report  *ReplayReport
 	budgets map[[2]string]int // index by account and name
-	hours   map[replayedHour]*ReplayedHour
+	hours   map[hourKey]*ReplayedHour
 	refused refusedCalls
 }
 
-type replayedHour struct {
+type hourKey struct {
 	hour                    int64
 	account, budget, region string
 }
@@ -177,7 +177,7 @@ func (p *replayer) refuse(l *usage.Line, budget string, units quota.Units) {
 	b.RefusedUnits += units
 	b.Last = at
 	region := cmp.Or(l.Caller.Region, usage.Unattributed)
-	key := replayedHour{at.Unix() / 3600, l.Account, budget, region}
+	key := hourKey{at.Unix() / 3600, l.Account, budget, region}
 	hour := p.hours[key]
 	if hour == nil {
 		hour = &ReplayedHour{Hour: at.Truncate(time.Hour), Account: l.Account, Budget: budget, Region: region}

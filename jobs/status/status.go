@@ -32,7 +32,8 @@ type Report struct {
 	Waiting  []WaitingStep     `json:"waiting"`   // steps that keep failing
 	Passes   []Pass            `json:"passes"`    // current passes that a host has or has done
 	Repairs  []journal.Repair  `json:"repairs"`   // of the ledger, from this host's journal
-	// Forgotten is of each account whose ledger lacks grants of this host.
+	// Forgotten has an error for each account of which the ledger lacks grants
+	// of this host.
 	Forgotten []*client.MissingError `json:"forgotten"`
 
 	Unplanned error `json:"-"` // why what the schedule says is missing; nil if it is not
@@ -97,7 +98,7 @@ const FullestKeys = 10
 // ReadBudgets reads the budgets and the keys. After an error the report
 // has none.
 func (r *Report) ReadBudgets(ctx context.Context, guard *quota.Guard, accounts []string) error {
-	standings, err := usage.Status(ctx, guard)
+	statuses, err := usage.Status(ctx, guard)
 	if err != nil {
 		return err
 	}
@@ -105,8 +106,8 @@ func (r *Report) ReadBudgets(ctx context.Context, guard *quota.Guard, accounts [
 	if err != nil {
 		return err
 	}
-	for i := range standings {
-		r.Budgets, r.At = append(r.Budgets, usage.NewBudgetReport(&standings[i])), standings[i].At
+	for i := range statuses {
+		r.Budgets, r.At = append(r.Budgets, usage.NewBudgetReport(&statuses[i])), statuses[i].At
 	}
 	r.Keyed, r.MoreKeys = keyed, more
 	return nil
