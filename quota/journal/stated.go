@@ -43,9 +43,10 @@ func budgetOf(heardName string) string {
 	return budget
 }
 
-// hearings returns what was heard of a budget, in each life of the log. If that
-// is nothing, it is of others with its name, since the budget may have been
-// edited. Earlier versions kept all under the budget's name.
+// hearings returns what was heard of a budget, in each life of the log. If
+// nothing was, it returns what was heard of others with its name, since the
+// budget may have been edited. Earlier versions kept all under the
+// budget's name.
 func (s *state) hearings(name string) map[subject]hearing {
 	exact, alike := map[subject]hearing{}, map[subject]hearing{}
 	for of, h := range s.heard {

@@ -31,7 +31,7 @@ type List interface {
 // that a batch knows. The other checks, of every batch, cost nothing.
 const CheckEvery = int64(time.Minute / time.Microsecond)
 
-// MaxClients is of how many clients a log keeps the last batch, so that a batch
+// MaxClients is the most clients whose last batch a log keeps, so that a batch
 // that is sent again is not charged twice.
 const MaxClients = 4096
 

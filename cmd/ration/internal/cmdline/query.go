@@ -41,8 +41,8 @@ func ReadQuery(query url.Values, define func(*pflag.FlagSet)) (*pflag.FlagSet, e
 	return flags, nil
 }
 
-// QueryError makes a usage error of a command one of a query, and
-// leaves others.
+// QueryError converts a command's usage error to that of a query. It returns
+// other errors unchanged.
 func QueryError(err error) error {
 	if _, ok := errors.AsType[*Error](err); !ok {
 		return err
