@@ -130,12 +130,8 @@ func (d *document) readSecretFile(n strictyaml.Node) string {
 // looksSecret reports whether a text is a key that was written in place of
 // a path.
 func looksSecret(text string) bool {
-	for _, prefix := range []string{"AIza", "sk-", "ghp_", "github_pat_", "xoxb-", "xoxp-", "Bearer "} {
-		if strings.HasPrefix(text, prefix) {
-			return true
-		}
-	}
-	return false
+	prefixes := []string{"AIza", "sk-", "ghp_", "github_pat_", "xoxb-", "xoxp-", "Bearer "}
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(text, prefix) })
 }
 
 // ownHeaders are set by net/http or by the gateway itself.

@@ -158,8 +158,7 @@ func (d *document) lineFields() []strictyaml.Field {
 			d.setOrigin(n, "feedback")
 		}},
 		{Key: "not_modified_units", Read: func(n strictyaml.Node) {
-			units := quota.Units(n.Int(0, int64(quota.MaxUnits)))
-			d.NotModifiedUnits = &units
+			d.NotModifiedUnits = new(quota.Units(n.Int(0, int64(quota.MaxUnits))))
 			d.setOrigin(n, "not_modified_units")
 		}},
 		{Key: "costs", Missing: d.orPreset("costs: {search.list: 100}, a cost for each method"), Read: d.readCosts},

@@ -72,8 +72,7 @@ func (t *Table) loggedPrice(account, method string) loggedPrice {
 		p := loggedPrice{each: u.site.cost(method), answered: feedback.SaysCost(u.Feedback)}
 		p.batch = slices.ContainsFunc(u.Batches, func(b BatchMethod) bool { return b.Method == method })
 		if u.NotModifiedUnits != nil {
-			units := u.NotModified(method)
-			p.unmodified = &units
+			p.unmodified = new(u.NotModified(method))
 		}
 		return p
 	}

@@ -82,8 +82,7 @@ func (s *chargeSets) add(class callClass, newSet func() *chargeSet) *chargeSet {
 		if len(known)+len(s.recent) <= maxChargeSets {
 			maps.Copy(s.recent, known)
 		}
-		replacement := s.recent
-		s.byClass.Store(&replacement)
+		s.byClass.Store(new(s.recent))
 		s.recent, s.misses = nil, 0
 	}
 	return set

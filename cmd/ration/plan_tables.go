@@ -49,8 +49,7 @@ func (a *app) planTables(p *plan.Planner) error {
 		}
 		t.Print()
 	}
-	picture := plan.Picture{Width: a.width() - 1, Year: a.now().UTC().Year(), Highlight: a.red}
-	if err := r.Draw(a.stdout, &picture); err != nil {
+	if err := r.Draw(a.stdout, &plan.Picture{Width: a.width() - 1, Year: a.now().UTC().Year(), Highlight: a.red}); err != nil {
 		return err
 	}
 	for _, remark := range p.Remarks() {

@@ -62,8 +62,7 @@ func (c *Client) Outage() *OutageError {
 	if o.last.Since.IsZero() {
 		return nil
 	}
-	last := o.last
-	return &last
+	return new(o.last)
 }
 
 // LastOutage returns the outage that a process with this state folder found

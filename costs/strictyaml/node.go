@@ -73,12 +73,7 @@ func (n Node) Place() (file string, line, column int) {
 // Has reports whether n is a map that has a key.
 func (n Node) Has(key string) bool {
 	pairs, _ := n.entries()
-	for _, pair := range pairs {
-		if pair.Key.GetToken().Value == key {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pairs, func(pair *ast.MappingValueNode) bool { return pair.Key.GetToken().Value == key })
 }
 
 // Mistake reports a mistake at n. The message says what is wrong and, after a

@@ -92,8 +92,7 @@ func (r *Run) Do(ctx context.Context) error {
 	defer EndWithCaller(cmd)()
 	var toldAt atomic.Pointer[time.Time]
 	cmd.Cancel = func() error {
-		now := time.Now()
-		toldAt.Store(&now)
+		toldAt.Store(new(time.Now()))
 		return endGroup(cmd.Process)
 	}
 	if err := cmd.Start(); err != nil {

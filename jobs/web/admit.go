@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/ration-dev/ration/costs/gateway"
@@ -33,12 +34,9 @@ func (p *Page) hasToken(r *http.Request) bool {
 	if strings.EqualFold(scheme, "Bearer") && equal(strings.TrimSpace(token), p.options.Token) || equal(r.Header.Get("Ration-Token"), p.options.Token) {
 		return true
 	}
-	for _, cookie := range r.CookiesNamed(gateway.PageCookie) {
-		if equal(cookie.Value, proof([]byte(p.options.Token), "cookie")) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.CookiesNamed(gateway.PageCookie), func(cookie *http.Cookie) bool {
+		return equal(cookie.Value, proof([]byte(p.options.Token), "cookie"))
+	})
 }
 
 // needToken answers with the form for the token if a request has none.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/ration-dev/ration/quota"
@@ -39,12 +40,7 @@ func (t *KeyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (t *KeyTransport) isAPIHost(u *url.URL) bool {
-	for _, host := range t.Hosts {
-		if strings.EqualFold(u.Host, host) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Hosts, func(host string) bool { return strings.EqualFold(u.Host, host) })
 }
 
 // Unwrap returns t.Base.

@@ -21,12 +21,7 @@ func Address(trusted ...netip.Prefix) func(*http.Request) string {
 		}
 	}
 	isTrusted := func(addr netip.Addr) bool {
-		for _, prefix := range trusted {
-			if prefix.Contains(addr) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(trusted, func(prefix netip.Prefix) bool { return prefix.Contains(addr) })
 	}
 	return func(r *http.Request) string {
 		port, err := netip.ParseAddrPort(r.RemoteAddr)

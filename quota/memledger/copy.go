@@ -42,8 +42,7 @@ func (l *Ledger) copyInto(c *Ledger, name logName) *log {
 		cooldowns, limits = unkeyed.cooldowns, unkeyed.limits
 	} else {
 		for budget, cooldown := range g.cooldowns {
-			own := *cooldown
-			cooldowns[budget] = &own
+			cooldowns[budget] = new(*cooldown)
 		}
 		for of, asked := range g.limits.Asked {
 			limits.Asked[of] = slices.Clone(asked)
@@ -57,8 +56,7 @@ func (l *Ledger) copyInto(c *Ledger, name logName) *log {
 		into.lists = append(into.lists, &list{coverage: have.coverage, use: have.use})
 	}
 	for _, have := range g.counters {
-		own := *have
-		into.counters = append(into.counters, &own)
+		into.counters = append(into.counters, new(*have))
 	}
 	into.clients = maps.Clone(g.clients)
 	for client, last := range into.clients {

@@ -198,8 +198,7 @@ func (c *Collector) collectBudgets(ctx context.Context, ch chan<- prometheus.Met
 			}
 		}
 	}
-	err := errors.Join(errs...)
-	c.err.Store(&err)
+	c.err.Store(new(errors.Join(errs...)))
 }
 
 // balances returns the balances of an account, or an error if the ledger does

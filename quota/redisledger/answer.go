@@ -59,8 +59,7 @@ func (p *spendBatch) read(a *packed, answers []quota.Answer) bool {
 			}
 			refusal.Ahead = time.Duration(ahead) * time.Microsecond
 			for _, place := range run {
-				own := refusal
-				answers[place] = quota.Answer{Receipt: quota.Receipt{Epoch: epochOf(p.head)}, Err: &own}
+				answers[place] = quota.Answer{Receipt: quota.Receipt{Epoch: epochOf(p.head)}, Err: new(refusal)}
 			}
 		}
 		ahead = 0

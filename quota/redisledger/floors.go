@@ -45,8 +45,7 @@ func (h held) Reach(int64) int64 { return 0 }
 
 // fit reports whether the call fits at a time if nothing is spent before.
 func (e *ending) fit(at int64) decide.Fit {
-	day := decide.DayOf(e.charge.Window, at)
-	q := decide.Question{Now: at, Window: &e.charge.Window, Limit: int64(e.charge.Limit), Day: &day,
+	q := decide.Question{Now: at, Window: &e.charge.Window, Limit: int64(e.charge.Limit), Day: new(decide.DayOf(e.charge.Window, at)),
 		Floors: []decide.Floor{{List: e.floors, Units: e.kept}}, FloorUntil: e.charge.FloorUntil.Microseconds()}
 	return q.Fits(e.used, e.amount)
 }

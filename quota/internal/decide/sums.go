@@ -24,8 +24,7 @@ func (s *Sums) Add(part *quota.Sum) {
 		if s.groups == nil {
 			s.groups = map[group]*quota.Sum{}
 		}
-		whole := *part
-		s.groups[in] = &whole
+		s.groups[in] = new(*part)
 		return
 	}
 	sum.Entries += part.Entries
