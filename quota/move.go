@@ -110,9 +110,8 @@ func (e *MovedError) Error() string {
 // Unwrap returns ErrLedgerConfig.
 func (e *MovedError) Unwrap() error { return ErrLedgerConfig }
 
-// forMove returns e or, if a Move refused the call, what its caller must
-// know: a
-// *MovedError, or that the account arrives in a moment.
+// forMove returns e or, if a Move refused the call, what its caller must know:
+// a *MovedError, or that the account arrives in a moment.
 func (e *RefusedError) forMove() error {
 	move, ok := e.Move()
 	switch {

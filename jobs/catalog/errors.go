@@ -96,8 +96,7 @@ func (e *LockedError) Error() string {
 func (e *LockedError) Unwrap() error { return ErrLocked }
 
 // wrap adds the operation to an error, and makes an SQLite error about the
-// file a
-// *FileError.
+// file a *FileError.
 func (c *Catalog) wrap(op string, err error) error {
 	if err == nil {
 		return nil

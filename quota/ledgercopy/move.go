@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -12,8 +13,7 @@ import (
 // Move closes an account in both ledgers, copies it, and opens the new one.
 // If that was done before, it copies what the old ledger got since, such as
 // the costs of calls that were in flight. An error after the account was
-// closed is an
-// *UnfinishedError.
+// closed is an *UnfinishedError.
 //
 // Call Follow afterwards for as long as calls may be in flight.
 func (c *Copy) Move(ctx context.Context, name string) (*Moving, error) {
@@ -319,7 +319,7 @@ func (a *account) copyLimits(ctx context.Context) error {
 	if err != nil {
 		return a.from(err)
 	}
-	charges := append([]*quota.Charge(nil), a.charges...)
+	charges := slices.Clone(a.charges)
 	for i, s := range standings {
 		if s.Limit == 0 || s.Limit >= a.charges[i].Limit {
 			continue
