@@ -32,6 +32,9 @@ const (
 // admit returns the request with its caller, or why it may not use the gateway.
 // It removes the gateway's token.
 func (g *Gateway) admit(r *http.Request) (*http.Request, *problem) {
+	if !g.knowsHost(r) && r.URL.Host != "" {
+		return r, notForwardProxy()
+	}
 	if !g.knowsHost(r) {
 		return r, newProblem(http.StatusMisdirectedRequest, "unknown-host", "%q is not a name of this gateway; name it in --host", r.Host)
 	}
@@ -68,6 +71,12 @@ func (g *Gateway) admit(r *http.Request) (*http.Request, *problem) {
 		r = r.WithContext(context.WithValue(r.Context(), strangerKey{}, true))
 	}
 	return r, nil
+}
+
+// notForwardProxy answers a client that has the gateway as its HTTP proxy, and
+// names the upstream in the request line.
+func notForwardProxy() *problem {
+	return newProblem(http.StatusNotImplemented, "no-tunnel", "the gateway is not a forward proxy; write its URL and /to/HOST/PATH")
 }
 
 type strangerKey struct{}

@@ -250,7 +250,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case problem != nil:
 		problem.write(w)
 	case r.Method == http.MethodConnect:
-		newProblem(http.StatusNotImplemented, "no-tunnel", "the gateway is not a forward proxy; write its URL and /to/HOST/PATH").write(w)
+		notForwardProxy().write(w)
 	case strings.HasPrefix(path, "/to/"): // not by the ServeMux, which would redirect to another path
 		g.proxy(w, r)
 	case cleanPath(r.URL.Path) != r.URL.Path:

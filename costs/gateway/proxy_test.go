@@ -76,8 +76,8 @@ func TestWrongTargetIsSent(t *testing.T) {
 		"GET /to/user@api.example.com/x": 400, "GET /to/user:pw@api.example.com/x": 400, "GET /to//x": 400, "GET /to/:80/x": 400, "GET /to/https://api.example.com/x": 400,
 		"GET /to/api.example.com%2Fx/y": 400, "GET /to/api.example.com:8443/x": 403, "GET /to/api.example.com:99999x/x": 400, "GET /to/api%2Eexample.com/x": 400,
 		"GET /to/evil.example/x": 403, "GET /to/127.0.0.1:1/x": 403, "GET /to/[::1]/x": 403, "GET /to": 404, "GET /%74o/api.example.com/x": 404, "GET //to/api.example.com/x": 404,
-		"GET /v1/../to/api.example.com/x": 404, "POST //v1/spend": 404, "GET http://127.0.0.1/none": 404, "GET http://api.example.com/v1/items": 421,
-		"CONNECT api.example.com:443": 421, "CONNECT 127.0.0.1:443": 501, "TRACE /to/api.example.com/x": 501, "GET /v1/spend": 405, "PUT /v1/cooldowns": 405,
+		"GET /v1/../to/api.example.com/x": 404, "POST //v1/spend": 404, "GET http://127.0.0.1/none": 404, "GET http://api.example.com/v1/items": 501,
+		"CONNECT api.example.com:443": 501, "CONNECT 127.0.0.1:443": 501, "TRACE /to/api.example.com/x": 501, "GET /v1/spend": 405, "PUT /v1/cooldowns": 405,
 		"GET /to/API.Example.com:443/x": 200, "GET /to/api.example.com./x": 200, "GET http://localhost/to/api.example.com/x": 200,
 	} {
 		hits := u.hits.Load()
@@ -88,6 +88,9 @@ func TestWrongTargetIsSent(t *testing.T) {
 		}
 		if status == 405 && !strings.Contains(resp.Header.Get("Allow"), "POST") {
 			t.Errorf("%s: Allow: %s", line, resp.Header.Get("Allow"))
+		}
+		if isForwarded := strings.Contains(line, "CONNECT") || strings.Contains(line, "/v1/items"); isForwarded && !strings.Contains(text, "not a forward proxy") {
+			t.Errorf("%s: %s; want that the gateway is not a forward proxy", line, text)
 		}
 	}
 }
