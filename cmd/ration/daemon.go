@@ -38,14 +38,7 @@ func whyStopped(ctx context.Context) string {
 	if !ok {
 		return message(context.Cause(ctx))
 	}
-	name := stop.signal.String()
-	switch stop.signal {
-	case syscall.SIGTERM:
-		name = "SIGTERM"
-	case syscall.SIGINT:
-		name = "SIGINT"
-	}
-	return "told to stop (" + name + ")"
+	return "told to stop (" + stop.name() + ")"
 }
 
 // logger writes to stderr as it is now: without the secrets known by now.

@@ -92,7 +92,15 @@ func (a *app) main(args []string) int {
 // signalError is the cause of a context that a signal ended.
 type signalError struct{ signal syscall.Signal }
 
-func (e *signalError) Error() string { return "stopped by " + e.signal.String() }
+func (e *signalError) Error() string { return "stopped by " + e.name() }
+
+// name returns the signal's name, one of the two that interruptible awaits.
+func (e *signalError) name() string {
+	if e.signal == syscall.SIGTERM {
+		return "SIGTERM"
+	}
+	return "SIGINT"
+}
 
 // interruptible returns a context that the first SIGINT or SIGTERM ends; the
 // second one ends the process at once.

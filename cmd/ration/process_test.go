@@ -159,7 +159,7 @@ func TestSignals(t *testing.T) {
 		code   int
 		says   string
 	}{
-		{syscall.SIGTERM, 143, "stopped by terminated; 0 of 1 region done (left: US); the next run resumes there"},
+		{syscall.SIGTERM, 143, "stopped by SIGTERM; 0 of 1 region done (left: US); the next run resumes there"},
 		{syscall.SIGINT, 130, "interrupted; 0 of 1 region done (left: US); the next run resumes there"},
 		{syscall.SIGKILL, -1, ""},
 	} {

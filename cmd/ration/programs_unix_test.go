@@ -102,7 +102,7 @@ func TestServeLeftProgramsRunning(t *testing.T) {
 	d := s.serve(t, []string{"YOUTUBE_API_KEY="}, "--grace", "1s")
 	d.says("msg=output region=emea job=market line=begun")
 	d.ends(syscall.SIGTERM)
-	d.says(`region=emea .*outcome=stopped .*reason="stopped by terminated"`)
+	d.says(`region=emea .*outcome=stopped .*reason="stopped by SIGTERM"`)
 	s.checkEnded(t)
 	s.script(t, `echo "again"`)
 	d = s.serve(t, []string{"YOUTUBE_API_KEY="})
