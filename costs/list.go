@@ -52,12 +52,21 @@ type ListedBudget struct {
 	Shadow     bool                   `json:"shadow"`         // it refuses nothing
 }
 
-// ListedRoute is a route.
+// ListedRoute is a route. Its calls are refused if its method has no cost.
 type ListedRoute struct {
 	Account string `json:"account"`
 	Route   string `json:"route"`
 	Method  string `json:"method"`
 	From    Origin `json:"from"`
+	Refused bool   `json:"refused"`
+}
+
+// Describe names the method, and says if its calls are refused.
+func (r *ListedRoute) Describe() string {
+	if r.Refused {
+		return r.Method + ", which has no cost: refused"
+	}
+	return r.Method
 }
 
 // Setting is a line of an upstream that stands alone, such as hosts.
@@ -97,7 +106,8 @@ func (t *Table) List() *List {
 			l.Budgets = append(l.Budgets, u.listBudget(&u.Budgets[i]))
 		}
 		for _, r := range u.Routes {
-			l.Routes = append(l.Routes, ListedRoute{u.Account, r.Pattern, r.Method, u.Origin("routes", r.Pattern)})
+			refused := u.price(r.Method) == 0 && r.Method != "{method}"
+			l.Routes = append(l.Routes, ListedRoute{u.Account, r.Pattern, r.Method, u.Origin("routes", r.Pattern), refused})
 		}
 		l.Settings = append(l.Settings, u.settings()...)
 		for _, r := range u.Down {

@@ -84,7 +84,7 @@ func (a *app) priceList(table *costs.Table) error {
 		t.Row(r.Origin, human.Name(r.Account), "when_ledger_down", human.Name(r.String()))
 	}
 	for _, r := range l.Routes {
-		t.Row(r.From, human.Name(r.Account), r.Route, r.Method)
+		t.Row(r.From, human.Name(r.Account), r.Route, r.Describe())
 	}
 	t.Print()
 	a.sources(l.Presets)
