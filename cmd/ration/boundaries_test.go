@@ -33,7 +33,7 @@ var boundaries = map[string][]string{
 	"quota/ledgertest":                 {"quota"},
 	"quota/feedback":                   {"internal/textfmt", "quota", "quota/readahead"},
 	"quota/reconcile":                  {"internal/textfmt", "quota"},
-	"quota/ledgercopy":                 {"quota", "quota/internal/decide"},
+	"quota/ledgercopy":                 {"internal/textfmt", "quota", "quota/internal/decide"},
 	"quota/usage":                      {"quota"},
 	"quota/metrics":                    {"quota", "quota/journal"},
 	"quota/journal":                    {"quota", "quota/internal/decide", "internal/filelock", "quota/privatefile"},

@@ -1,7 +1,6 @@
 package human
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/ration-dev/ration/internal/textfmt"
@@ -10,20 +9,7 @@ import (
 
 // Count writes a number of things: 1 unit, 2 units, 1 entry, 2 entries. thing
 // is the singular of a regular English noun.
-func Count[N int | int64 | quota.Units](n N, thing string) string {
-	return fmt.Sprintf("%d %s", n, plural(n, thing))
-}
-
-// plural returns the noun for n things.
-func plural[N int | int64 | quota.Units](n N, thing string) string {
-	switch before, y := strings.CutSuffix(thing, "y"); {
-	case n == 1:
-		return thing
-	case y:
-		return before + "ies"
-	}
-	return thing + "s"
-}
+func Count[N int | int64 | quota.Units](n N, thing string) string { return textfmt.Count(n, thing) }
 
 // Was is the verb for n things.
 func Was[N int | int64 | quota.Units](n N) string {

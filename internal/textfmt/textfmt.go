@@ -4,6 +4,7 @@
 package textfmt
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -83,4 +84,17 @@ func Name(name string) string {
 		return quoted
 	}
 	return name
+}
+
+// Count writes a number of things: 1 unit, 2 units, 1 entry, 2 entries. thing
+// is the singular of a regular English noun.
+func Count[N ~int | ~int64](n N, thing string) string {
+	switch before, isY := strings.CutSuffix(thing, "y"); {
+	case n == 1:
+	case isY:
+		thing = before + "ies"
+	default:
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -183,7 +184,7 @@ func (a *account) used(ctx context.Context) (string, error) {
 			return "", err
 		}
 		if t.units > 0 || t.calls > 0 {
-			return fmt.Sprintf("%d units and %d calls", t.units, t.calls), nil
+			return textfmt.Count(t.units, "unit") + " and " + textfmt.Count(t.calls, "call"), nil
 		}
 		standings, err := a.To.Standings(ctx, a.name, key, a.charges)
 		if err != nil {

@@ -300,8 +300,8 @@ func TestWrongCopyClosesALedger(t *testing.T) {
 	for want, wrong := range map[string]func(*house){
 		"from sqlite:/old.db to itself": func(h *house) { h.ToName = h.FromName },
 		"are the same ledger":           func(h *house) { h.To = h.From },
-		"redis://new:6379/0 holds 5 units and 1 calls of it already; name an empty ledger": func(h *house) { h.spend(h.new, "", "list", 5) },
-		"redis://new:6379/0 holds 3 units and 1 calls":                                     func(h *house) { h.spend(h.new, "key", "list", 3) },
+		"redis://new:6379/0 holds 5 units and 1 call of it already; name an empty ledger": func(h *house) { h.spend(h.new, "", "list", 5) },
+		"redis://new:6379/0 holds 3 units and 1 call":                                     func(h *house) { h.spend(h.new, "key", "list", 3) },
 		"the clock of sqlite:/old.db shows 2026-11-20T12:00:00Z, and that of redis://new:6379/0 2026-11-20T12:02:00Z": func(h *house) {
 			at := h.at.Add(2 * time.Minute)
 			h.To = memledger.Open(&memledger.Options{Now: func() time.Time { return at }})

@@ -30,7 +30,12 @@ func (r Result) MarshalJSON() ([]byte, error) {
 // Describe says in one line what was done to the budget.
 func (r *Result) Describe() string {
 	b := &r.Balance
-	name, measure := textfmt.Name(b.Budget.Name), b.Budget.Measure.String()
+	name, thing := textfmt.Name(b.Budget.Name), strings.TrimSuffix(b.Budget.Measure.String(), "s")
+	before := textfmt.Count(r.Before, thing)
+	lowered := fmt.Sprintf("%d were", r.Lowered)
+	if r.Lowered == 1 {
+		lowered = "1 was"
+	}
 	left := fmt.Sprintf("; it has %d of %d used, %d left", b.Used, b.Limit(), b.Remaining)
 	switch {
 	case r.Entered > 0:
@@ -38,13 +43,17 @@ func (r *Result) Describe() string {
 		if len(r.Also) > 0 {
 			also = "; they count for " + textfmt.Name(strings.Join(r.Also, ", ")) + " too"
 		}
-		return fmt.Sprintf("%s had %d %s: %d were missing and are entered%s%s", name, r.Before, measure, r.Entered, left, also)
+		entered := fmt.Sprintf("%d were missing and are entered", r.Entered)
+		if r.Entered == 1 {
+			entered = "1 was missing and is entered"
+		}
+		return fmt.Sprintf("%s had %s: %s%s%s", name, before, entered, left, also)
 	case r.Lowered > 0 && r.Lowered < r.Before-r.Target:
-		return fmt.Sprintf("%s had %d %s: %d were taken off, and the rest is older than %d entries and stays%s", name, r.Before, measure, r.Lowered, quota.MaxSettle, left)
+		return fmt.Sprintf("%s had %s: %s taken off, and the rest is older than %d entries and stays%s", name, before, lowered, quota.MaxSettle, left)
 	case r.Lowered > 0:
-		return fmt.Sprintf("%s had %d %s: %d were taken off%s", name, r.Before, measure, r.Lowered, left)
+		return fmt.Sprintf("%s had %s: %s taken off%s", name, before, lowered, left)
 	case r.Target < r.Before:
-		return fmt.Sprintf("%s had %d %s: none could be taken off, they are older than %d entries%s", name, r.Before, measure, quota.MaxSettle, left)
+		return fmt.Sprintf("%s had %s: none could be taken off, they are older than %d entries%s", name, before, quota.MaxSettle, left)
 	}
-	return fmt.Sprintf("%s agrees: %d %s%s", name, r.Before, measure, left)
+	return fmt.Sprintf("%s agrees: %s%s", name, before, left)
 }
