@@ -188,12 +188,14 @@ func TestThePageShowsThatTheLedgerIsDown(t *testing.T) {
 	}
 	address := listener.Addr().String()
 	listener.Close()
-	s := newScene(t, sceneOptions{ledger: "redis://" + address + "/0"})
+	s := newScene(t, sceneOptions{ledger: "redis://" + address + "/0", costs: sceneCosts + "when_ledger_down: {videos.list: {allow: 1}, default: refuse}\n"})
+	s.spend("videos.list", "US", "trending", 1)
 	r := s.fetch("/?call=search.list&q=US")
 	if r.StatusCode != http.StatusOK {
 		t.Errorf("%s", r.Status)
 	}
 	contains(t, r.text, "The ledger is down", "The log cannot be read", "It would not pass", "redis://"+address)
+	contains(t, s.fetch("/").text, "The runs cannot be read.", "The log cannot be read.", "</data> unit went out", "</data> unit was sent")
 }
 
 // replaceable is a ledger in whose place another can be put.

@@ -316,7 +316,7 @@ func runRows(s *snapshot) any {
 			row.lines = append(row.lines, line)
 		}
 	}
-	return map[string]any{"Rows": rows, "Now": s.At, "Accounts": len(s.Accounts), "Reading": s.Whole == nil}
+	return map[string]any{"Rows": rows, "Now": s.At, "Accounts": len(s.Accounts), "Reading": s.Whole == nil, "Err": s.Err}
 }
 
 // entries are lines of the log.
@@ -324,6 +324,7 @@ type entries struct {
 	Rows     []*usage.LineReport
 	Accounts int
 	Reading  bool
+	Err      error // why the log could not be read
 	More     bool
 	Scanned  int
 }
@@ -332,7 +333,7 @@ const shownEntries = 50
 
 // newestEntries returns the last lines of the log, newest first.
 func newestEntries(s *snapshot) any {
-	e := &entries{Accounts: len(s.Accounts), Reading: s.Whole == nil}
+	e := &entries{Accounts: len(s.Accounts), Reading: s.Whole == nil, Err: s.Err}
 	lines := newestLines(s, shownEntries)
 	slices.SortStableFunc(lines, func(x, y usage.Line) int { return y.At.Compare(x.At) })
 	for i := range lines[:min(len(lines), shownEntries)] {
