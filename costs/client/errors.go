@@ -75,7 +75,7 @@ func (e *OutageError) Error() string {
 		}
 		return fmt.Sprintf("the ledger %s has been down since %s: %s; %s", e.Ledger, human.Time(e.Since), e.Reason, calls)
 	}
-	return fmt.Sprintf("the ledger %s is back after %s; %s went out from here without it, and are recorded now",
+	return fmt.Sprintf("the ledger %s is back after %s; %s went out from here without it, now recorded",
 		e.Ledger, human.Duration(e.Until.Sub(e.Since)), human.Count(e.Units, "unit"))
 }
 

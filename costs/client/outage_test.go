@@ -87,7 +87,7 @@ func TestDeadLedgerInvisible(t *testing.T) {
 		other.down.Store(false)
 		time.Sleep(time.Minute)
 		spend()
-		reported("the ledger redis://x is back after 2m; 3 units went out from here without it, and are recorded now")
+		reported("the ledger redis://x is back after 2m; 3 units went out from here without it, now recorded")
 		if LastOutage(dir) != nil {
 			t.Error("the mark stays")
 		}
