@@ -59,6 +59,18 @@ func TestScriptsWalkIntoTheirOwnRefusal(t *testing.T) {
 	}
 }
 
+// TestCooldownWithoutAReason: its refusals did not say where it came from.
+func TestCooldownWithoutAReason(t *testing.T) {
+	s := newServer(t, &gateway.Options{}, newClient(t, anyTable, t.TempDir(), nil))
+	for reason, body := range map[string]string{"set through the gateway": `{"budget": "day", "for": "1h"}`, "maintenance": `{"budget": "day", "for": "2h", "reason": "maintenance"}`} {
+		set, _ := s.do("POST", "/v1/cooldowns", body).json["cooldown"].(map[string]any)
+		if set["reason"] != reason {
+			t.Errorf("%s: %v; want the reason %q", body, set, reason)
+		}
+		s.do("DELETE", "/v1/cooldowns?budget=day", "")
+	}
+}
+
 // TestCooldownOfAnUnknownBudget: the answer names the budgets and accounts that
 // there are.
 func TestCooldownOfAnUnknownBudget(t *testing.T) {

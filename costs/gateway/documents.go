@@ -189,7 +189,7 @@ func (g *Gateway) setCooldown(w http.ResponseWriter, r *http.Request, c *connect
 	if (asked.For > 0) == (asked.Until != end{}) {
 		return nil, fmt.Errorf("%w: say how long by one of for and until: \"for\": \"10m\", \"until\": a time, or \"until\": \"reset\"", quota.ErrBadCall)
 	}
-	wanted := quota.Cooldown{Account: account, Budget: budget, Reason: asked.Reason, For: time.Duration(asked.For), Until: asked.Until.at}
+	wanted := quota.Cooldown{Account: account, Budget: budget, Reason: cmp.Or(asked.Reason, "set through the gateway"), For: time.Duration(asked.For), Until: asked.Until.at}
 	at, set, err := cooldown.Set(r.Context(), c.Guard(), c.Table(), wanted)
 	if past, isPast := errors.AsType[*cooldown.UntilError](err); isPast {
 		return nil, newProblem(http.StatusUnprocessableEntity, "bad-call", "%v", past)
