@@ -71,7 +71,8 @@ func (a *app) cooldownList(ctx context.Context) error {
 		if c.Budget != nil {
 			budget = human.Name(*c.Budget)
 		}
-		t.Row(human.Name(c.Account), budget, human.Time(c.Until), human.Duration(c.Until.Sub(at)), human.Name(dash(c.Reason)))
+		until, in := c.Ends(at)
+		t.Row(human.Name(c.Account), budget, until, in, human.Name(dash(c.Reason)))
 	}
 	t.Print()
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
 )
 
 // WriteStill says which cooldowns hold all the same, and how to lift each.
@@ -23,4 +24,13 @@ func WriteStill(out io.Writer, still []Report, at time.Time) {
 // Text says when a cooldown ends, and why it was set.
 func Text(until, at time.Time, reason string) string {
 	return fmt.Sprintf("until %s (in %s): %s", human.Time(until), human.Duration(until.Sub(at)), human.Name(cmp.Or(reason, "-")))
+}
+
+// Ends returns when a cooldown ends and in how long, for a table: dashes for
+// one that closes an account which has moved, since only a command opens that.
+func (r *Report) Ends(at time.Time) (until, in string) {
+	if _, moved := (&quota.Cooldown{Account: r.Account, Until: r.Until, Reason: r.Reason}).Move(); moved {
+		return "-", "-"
+	}
+	return human.Time(r.Until), human.Duration(r.Until.Sub(at))
 }

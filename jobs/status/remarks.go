@@ -17,8 +17,8 @@ func (r *Report) Remarks() (groups [][]string) {
 	add := func(format string, args ...any) { groups = append(groups, []string{fmt.Sprintf(format, args...)}) }
 	last := ""
 	for _, b := range r.Budgets {
-		text := cooldownRemark(b, r.At)
-		if text != "" && text != last { // that an account has moved is said once
+		text := r.cooldownRemark(b)
+		if text != "" && text != last { // what holds an account is said once
 			add("%s", text)
 		}
 		last = text
@@ -93,18 +93,38 @@ func (r *Report) drift() string {
 
 // cooldownRemark says that a budget is in cooldown, or that its account is
 // closed because it moves to another ledger. It returns "" if neither is so.
-func cooldownRemark(b *usage.BudgetReport, now time.Time) string {
+func (r *Report) cooldownRemark(b *usage.BudgetReport) string {
 	if b.CooldownUntil == nil {
 		return ""
 	}
 	move, ok := (&quota.Cooldown{Account: b.Account, Until: *b.CooldownUntil, Reason: *b.CooldownReason}).Move()
 	switch {
 	case !ok:
-		return fmt.Sprintf("%s is in cooldown until %s (in %s): %q", b.Name, human.Time(*b.CooldownUntil), human.Duration(b.CooldownUntil.Sub(now)), *b.CooldownReason)
+		what := b.Name
+		if r.isOfAccount(b) {
+			what = "account " + human.Name(b.Account)
+		}
+		return fmt.Sprintf("%s is in cooldown until %s (in %s): %q", what, human.Time(*b.CooldownUntil), human.Duration(b.CooldownUntil.Sub(r.At)), *b.CooldownReason)
 	case move.Arriving:
 		return fmt.Sprintf("account %s is being copied to this ledger from %s: calls are refused until the copy is complete; if it was interrupted, run the same ration ledger copy again", human.Name(b.Account), human.Name(move.Ledger))
 	}
 	return (&quota.MovedError{Account: b.Account, Ledger: move.Ledger}).Error()
+}
+
+// isOfAccount reports whether the cooldown of a budget is that of its account,
+// so that all budgets have it.
+func (r *Report) isOfAccount(b *usage.BudgetReport) bool {
+	others := 0
+	for _, other := range r.Budgets {
+		if other == b || other.Account != b.Account {
+			continue
+		}
+		if other.CooldownUntil == nil || !other.CooldownUntil.Equal(*b.CooldownUntil) || *other.CooldownReason != *b.CooldownReason {
+			return false
+		}
+		others++
+	}
+	return others > 0
 }
 
 // FindConfiguration is how to find another configuration, of which a ledger has
