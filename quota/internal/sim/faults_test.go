@@ -101,10 +101,14 @@ func (w *world) checkNotes() {
 	if w.isOlder {
 		return
 	}
+	var units, calls quota.Units
 	for _, e := range w.server.entries() {
 		if e.Kind == quota.EntryNote && e.At.After(w.forgot.Add(2*w.wobble+timeout)) {
-			w.fail("I6: a note of %d units is stamped %s, and the ledger last forgot at %s", e.Units, w.clock(e.At), w.clock(w.forgot))
+			units, calls = units+e.Units, calls+e.Calls
 		}
+	}
+	if units > w.loweredUnits || calls > w.loweredCalls {
+		w.fail("I6: notes of %d units and %d calls are later than %s, when the ledger last forgot; lowered: %d and %d", units, calls, w.clock(w.forgot), w.loweredUnits, w.loweredCalls)
 	}
 }
 

@@ -41,6 +41,7 @@ func (o *observer) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 	s := o.p.w.grant(o.p, &batch.Requests[0], answers[0].Receipt, begin, isTold)
 	if c != nil {
 		s.real = c.real
+		o.p.w.lower(max(0, s.price-s.real), 0)
 		c.granted = append(c.granted, s)
 	}
 	return answers, err
@@ -94,6 +95,14 @@ func (w *world) grant(p *process, request *quota.Request, r quota.Receipt, begin
 		}
 	}
 	return s
+}
+
+// lower notes that a charge is lowered.
+func (w *world) lower(units, calls quota.Units) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.loweredUnits += units
+	w.loweredCalls += calls
 }
 
 // forget has the server lose its log, or the tail of it.
