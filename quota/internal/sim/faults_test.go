@@ -75,7 +75,6 @@ func (w *world) settleDown() {
 		w.checkHeld(h)
 	}
 	w.checkCharges()
-	w.checkNotes()
 }
 
 // checkHeld checks I3 for a host that has restored what it knows: the ledger
@@ -92,23 +91,6 @@ func (w *world) checkHeld(h *host) {
 		if s.host == h.number && !s.inFlight && time.Since(s.decided) < 23*time.Hour && (!ok || units < s.real) {
 			w.fail("I3: %v, granted %s (allowance %v, lost %s), is not in the ledger, or with %d units", s, w.clock(s.decided), s.allowance, w.clock(s.counts[0].lost), units)
 		}
-	}
-}
-
-// checkNotes checks I6: a window after the last loss, all that was noted is
-// free. An older copy is lost until a host misses something in it.
-func (w *world) checkNotes() {
-	if w.isOlder {
-		return
-	}
-	var units, calls quota.Units
-	for _, e := range w.server.entries() {
-		if e.Kind == quota.EntryNote && e.At.After(w.forgot.Add(2*w.wobble+timeout)) {
-			units, calls = units+e.Units, calls+e.Calls
-		}
-	}
-	if units > w.loweredUnits || calls > w.loweredCalls {
-		w.fail("I6: notes of %d units and %d calls are later than %s, when the ledger last forgot; lowered: %d and %d", units, calls, w.clock(w.forgot), w.loweredUnits, w.loweredCalls)
 	}
 }
 

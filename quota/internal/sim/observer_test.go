@@ -41,7 +41,6 @@ func (o *observer) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 	s := o.p.w.grant(o.p, &batch.Requests[0], answers[0].Receipt, begin, isTold)
 	if c != nil {
 		s.real = c.real
-		o.p.w.lower(max(0, s.price-s.real), 0)
 		c.granted = append(c.granted, s)
 	}
 	return answers, err
@@ -97,14 +96,6 @@ func (w *world) grant(p *process, request *quota.Request, r quota.Receipt, begin
 	return s
 }
 
-// lower notes that a charge is lowered.
-func (w *world) lower(units, calls quota.Units) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.loweredUnits += units
-	w.loweredCalls += calls
-}
-
 // forget has the server lose its log, or the tail of it.
 func (w *world) forget(back int) {
 	w.mu.Lock()
@@ -122,7 +113,7 @@ func (w *world) forget(back int) {
 	}
 	w.event("the ledger goes %d copies back and forgets %d grants", back, lost)
 	w.losses++
-	w.forgot, w.isOlder = time.Now(), back > 0
+	w.forgot = time.Now()
 }
 
 type tripKey struct{}

@@ -167,7 +167,6 @@ func (p *process) refund(ctx context.Context, c *call, rng *rand.Rand) error {
 	call, _ := price(&http.Request{Method: c.method})
 	grant, err := p.guard.Spend(ctx, call)
 	if err == nil && rng.IntN(4) > 0 && !p.isDead() {
-		p.w.lower(call.Units, 1)
 		p.w.event("process %d refunds: %v", p.number, grant.Refund(ctx) == nil)
 	}
 	return p.checkWait(err)

@@ -13,8 +13,6 @@
 //	I4  nothing else is: no call costs more there than its price, and entries whose
 //	    grant reached no process cost at most as much as the calls whose answer was lost
 //	I5  no refusal asks for a longer wait than its window
-//	I6  no note of others' calls is later than the last loss of all of the log, but for
-//	    what charges were lowered by after hosts had heard of them
 //
 // What the ledger cannot know is exact: what a host sent within its allowance,
 // until the next grant to that host; and what the ledger has forgotten, until
@@ -94,22 +92,19 @@ type world struct {
 	coolAt  float64       // how often the upstream asks for a pause
 	maxWait time.Duration
 
-	mu                         sync.Mutex
-	grants                     []*sending
-	unknown                    quota.Units // of all calls that may have been charged
-	forgot                     time.Time   // when the ledger last did
-	isOlder                    bool        // it has been an older copy of itself since then
-	processes                  int
-	loweredUnits, loweredCalls quota.Units // by settles and refunds
-
-	losses  int
-	outages int
-	repairs int
-	calls   int
-	forked  bool // too much was admitted, as two histories of the log looked like one
-	events  strings.Builder
-	sum     uint64
-	failure string
+	mu        sync.Mutex
+	grants    []*sending
+	unknown   quota.Units // of all calls that may have been charged
+	forgot    time.Time   // when the ledger last did
+	processes int
+	losses    int
+	outages   int
+	repairs   int
+	calls     int
+	forked    bool // too much was admitted, as two histories of the log looked like one
+	events    strings.Builder
+	sum       uint64
+	failure   string
 }
 
 // result is what a world comes to.
