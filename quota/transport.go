@@ -198,8 +198,8 @@ func (t *Transport) pay(ctx context.Context, call Call) (*Grant, *trial, error) 
 	return grant, trial, nil
 }
 
-// charge charges a call, waiting for at most maxWait. Without Feedback there
-// are no trials, since no answer could end one.
+// charge charges a call, waiting for at most maxWait. Without Feedback it makes
+// no trial, since no answer could end one.
 func (t *Transport) charge(ctx context.Context, call Call, maxWait time.Duration) (*Grant, *trial, error) {
 	if t.Feedback == nil {
 		grant, err := t.Guard.Wait(ctx, call, maxWait)

@@ -304,8 +304,8 @@ func (t *totals) ranked() []Total {
 const maxNames = 50
 
 // Names returns the names that occur in each dimension, whatever the Filter: at
-// most 50 for each, in the order of their first entries. Runs have none: they
-// can be as many as entries. The map is empty if there are no entries.
+// most 50 for each, in the order of their first entries. Runs are left out,
+// since each entry can be of another. The map is empty if there are no entries.
 func (s *LogReader) Names(ctx context.Context) (map[string][]string, error) {
 	var sums []part
 	for _, account := range s.Accounts {

@@ -22,9 +22,9 @@ func TestNoteOfACopiedLogIsRemoved(t *testing.T) {
 	}
 }
 
-// TestNoteLeavesTooEarly: what a window held last can be later than what the
-// note of another budget stands for, although it is no more. The window does
-// not free it with the note.
+// TestNoteLeavesTooEarly: a note of one budget can cover all that another one
+// held, and stand for earlier calls. Its units must stay in the window of the
+// other budget for as long as the later calls can.
 func TestNoteLeavesTooEarly(t *testing.T) {
 	searches := heard(1, 2, 6*time.Hour, 300)
 	searches.Budget, searches.Coverage = "search", quota.NewCoverage(quota.Coverage{Methods: []string{"search"}})

@@ -34,8 +34,8 @@ type Restorer struct {
 // missing, and raises those that have fewer units. Then it adds notes for what
 // the statements say that the entries do not add up to; the notes of earlier
 // restorations are computed anew. RestoreResult.Known is the newest of the
-// restored entries that were missing, or else of all of them, or else of the
-// log's that are no notes.
+// restored entries that were missing, or else of all of them, or else the log's
+// newest entry but for notes.
 func (o *Restorer) Restore(r *quota.Restoration) quota.RestoreResult {
 	var done quota.RestoreResult
 	o.began = o.Epoch
@@ -69,8 +69,8 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.RestoreResult {
 	if n := len(o.Entries); n > 0 {
 		done.Newest = o.Entries[n-1].At
 	}
-	for _, e := range slices.Backward(o.Entries) {
-		if done.Known.ID == (quota.ID{}) && e.Kind != quota.EntryNote { // which the next restoration may remove
+	for n := len(o.Entries) - 1; n >= 0 && done.Known.ID == (quota.ID{}); n-- {
+		if e := &o.Entries[n]; e.Kind != quota.EntryNote { // the next restoration may remove a note
 			done.Known.ID, done.Known.At = e.ID, e.At
 		}
 	}
