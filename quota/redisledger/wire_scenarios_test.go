@@ -188,9 +188,10 @@ func wireRestore(w *wire) {
 	w.silently(func() { granted = w.spend(7, 1, wireList)[0].Receipt })
 	w.now = w.now.Add(time.Minute)
 	lost := quota.Entry{At: w.now.Add(-time.Second), ID: quota.ID{Client: 9, Seq: 1}, Method: "list", Units: 100, Calls: 1}
-	heard := quota.WindowUse{Client: 9, Budget: "day", Coverage: day.Coverage, Since: w.now.Add(-time.Hour), At: lost.At, Used: 130, Epoch: granted.Epoch}
+	heard := quota.WindowUse{Client: 9, Budget: "day", Coverage: day.Coverage, Since: w.now.Add(-time.Hour), At: lost.At, Used: 130}
 	restore := func(key string, epoch uint64) {
 		w.t.Helper()
+		heard.Epoch = epoch
 		done, err := w.Restore(w.t.Context(), &quota.Restoration{Account: account, Key: key, Lost: true,
 			Entries: []quota.Entry{lost}, Heard: []quota.WindowUse{heard}, Lives: []quota.Life{{Client: 9, Seq: 1, Since: lost.At, Epoch: epoch}}})
 		w.must(err)

@@ -44,7 +44,8 @@ func (o *Restorer) renew(r *quota.Restoration, lost bool) (present time.Time) {
 		return present
 	}
 	ended, before := o.Epoch, o.presence()
-	isKnown := slices.ContainsFunc(r.Lives, func(life quota.Life) bool { return life.Epoch == ended })
+	isKnown := slices.ContainsFunc(r.Lives, func(life quota.Life) bool { return life.Epoch == ended }) ||
+		slices.ContainsFunc(r.Heard, func(h quota.WindowUse) bool { return h.Epoch == ended })
 	if isKnown || len(o.Entries) > 0 { // else it is a new log, which lacks nothing that it was given
 		o.findGap(r, &before, present)
 	}

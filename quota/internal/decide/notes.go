@@ -9,26 +9,30 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// addNotes adds notes for what statements say and the entries do not add up to.
-// They are stamped as late as the calls can have been made: before the grant
-// whose answer counted them. A statement gets none if the log of a later one
-// about the same budget held its calls, unless that is the present log: it has
-// the note already, which must not become later. Nor does a statement about the
-// present log get one if the log has dropped a part of its window.
+// addNotes adds notes for what statements about earlier lives of the log say
+// and the entries do not add up to. They are stamped as late as the calls can
+// have been made: before the grant whose answer counted them. A statement gets
+// none if the log of a later one about the same budget held its calls. Nor does
+// one about the present log, which holds what it counted, or was told of what
+// it dropped and lowered: its notes must not become later.
 func (o *Restorer) addNotes(done *quota.RestoreResult) {
-	c := counting{o: o, lives: o.presence(), counted: make([][]bool, len(o.Heard)), entries: len(o.Entries), covered: map[string][]bool{}}
-	c.runs = make([]run, c.entries)
+	c := counting{o: o, lives: o.presence(), entries: len(o.Entries), covered: map[string][]bool{}}
+	for _, h := range o.Heard {
+		if h.Epoch != o.Epoch {
+			c.heard = append(c.heard, h)
+		}
+	}
+	c.counted, c.runs = make([][]bool, len(c.heard)), make([]run, c.entries)
 	for n := range o.Entries {
 		c.runs[n] = c.lives.runOf(o.Entries[n].ID)
 	}
-	for i := range o.Heard {
-		h, missing := &o.Heard[i], c.missing(i)
+	for i := range c.heard {
+		h, missing := &c.heard[i], c.missing(i)
 		isRepeated := func(later quota.WindowUse) bool {
 			isAlike := later.Budget == h.Budget && later.Coverage.Key() == h.Coverage.Key()
-			return isAlike && later.Epoch != o.Epoch && c.lives.heldAll(h, &later)
+			return isAlike && c.lives.heldAll(h, &later)
 		}
-		isDropped := h.Epoch == o.Epoch && h.Since.Before(o.Oldest)
-		if !isDropped && !slices.ContainsFunc(o.Heard[i+1:], isRepeated) {
+		if !slices.ContainsFunc(c.heard[i+1:], isRepeated) {
 			for range o.addNote(h, missing, done) {
 				c.noted = append(c.noted, h)
 			}
@@ -40,6 +44,7 @@ func (o *Restorer) addNotes(done *quota.RestoreResult) {
 type counting struct {
 	o       *Restorer
 	lives   presence
+	heard   []quota.WindowUse  // the statements about earlier lives of the log
 	entries int                // how many of the Entries are not notes
 	runs    []run              // of these
 	covered map[string][]bool  // by the key of a coverage, of these
@@ -64,7 +69,7 @@ func (c *counting) coveredBy(coverage *quota.Coverage) []bool {
 // missing returns how much a statement counted that is not among the entries
 // and the notes so far.
 func (c *counting) missing(i int) quota.Units {
-	h := &c.o.Heard[i]
+	h := &c.heard[i]
 	covered, counted := c.coveredBy(h.Coverage), make([]bool, c.entries)
 	c.counted[i] = counted
 	missing := h.Used
@@ -88,10 +93,8 @@ func (c *counting) missing(i int) quota.Units {
 		isCounted := isInWindow(h, e.At) && h.Coverage.Covers(e.Method, e.Caller)
 		if isCounted && c.lives.heldAll(noted, h) {
 			// What it counts instead may be later: what the note stands for can
-			// have left its window, or be in another note, too. The present log
-			// held the note itself.
-			needs := missing > 0 && amount(h, e) > 0 && noted.At.Before(h.At)
-			if needs && h.Epoch != c.o.Epoch {
+			// have left its window, or be in another note, too.
+			if missing > 0 && amount(h, e) > 0 && noted.At.Before(h.At) {
 				e.At = c.o.freeFrom(h.At.UnixMicro(), -1)
 			}
 			missing -= amount(h, e)
@@ -113,10 +116,10 @@ func (c *counting) inNotes(i int, entries []int) (held quota.Units) {
 		counted []bool
 		room    quota.Units // what its note may still count
 	}
-	h, counted := &c.o.Heard[i], c.counted[i]
+	h, counted := &c.heard[i], c.counted[i]
 	var all []earlier
 	for k := range i {
-		have := &c.o.Heard[k]
+		have := &c.heard[k]
 		if have.Coverage.Measure != h.Coverage.Measure || !c.lives.heldAll(have, h) {
 			continue
 		}

@@ -14,8 +14,10 @@ import (
 func TestNoteOfACopiedLogIsRemoved(t *testing.T) {
 	copied := quota.Entry{ID: quota.ID{Client: 1, Seq: 77}, At: noon.Add(-2 * time.Hour), Kind: quota.EntryNote, Method: "others: searches", Units: 600}
 	o := restorer(copied, call(2, 1, time.Hour, 1))
+	again := lost(heard(1, 3, time.Hour, 611))
+	again.Entries = []quota.Entry{call(2, 2, time.Minute, 1)}
 	for range 2 {
-		o.Restore(&quota.Restoration{Entries: []quota.Entry{call(2, 2, time.Minute, 1)}, Heard: []quota.WindowUse{heard(1, 3, time.Hour, 611)}})
+		o.Restore(again)
 		if units(o) != 612 || o.Entries[0] != copied {
 			t.Errorf("%d units, the first of %+v; want the copied note, and 12 more", units(o), o.Entries[0])
 		}
@@ -42,5 +44,39 @@ func TestNoteLeavesTooEarly(t *testing.T) {
 		if units(o) != 305 || note.Method != "search" || noon.Sub(note.At).Round(time.Second) != test.ago {
 			t.Errorf("%s: %+v; want one note of 300 for searches, %s ago", name, o.Entries, test.ago)
 		}
+	}
+}
+
+// TestStatementOfThePresentLogIsNoted: the log holds what was heard of it, or
+// was told that a call cost less. Noted with each outage, the old amount would
+// not leave the window. Once the log is lost, what was heard last is noted.
+func TestStatementOfThePresentLogIsNoted(t *testing.T) {
+	o := restorer(call(2, 1, time.Hour, 5))
+	o.Restore(&quota.Restoration{Heard: []quota.WindowUse{heard(9, 3, time.Minute, 50)}})
+	if units(o) != 5 {
+		t.Errorf("%+v; want the call alone", o.Entries)
+	}
+	o.Restore(lost(o.Heard...))
+	if units(o) != 50 {
+		t.Errorf("%+v of a lost log; want a note of the other 45", o.Entries)
+	}
+}
+
+// TestNotesShareAnID: a ledger that knows entries by their ids would take two
+// notes for one.
+func TestNotesShareAnID(t *testing.T) {
+	o := restorer()
+	day, week, long := heard(9, 3, 2*time.Hour, 10), heard(9, 3, time.Hour, 30), heard(9, 2, 3*time.Hour, 3*quota.MaxUnits)
+	week.Budget, long.Budget = "week", "long"
+	o.Restore(lost(day, week, long))
+	seen := map[quota.ID]bool{}
+	for i := range o.Entries {
+		if e := &o.Entries[i]; seen[e.ID] || e.Kind != quota.EntryNote {
+			t.Errorf("%+v; want notes with ids of their own", e)
+		}
+		seen[o.Entries[i].ID] = true
+	}
+	if len(seen) != 5 { // three of the largest entries, and one for each of the others
+		t.Errorf("%d notes; want 5", len(seen))
 	}
 }

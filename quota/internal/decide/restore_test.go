@@ -27,6 +27,11 @@ func heard(client, epoch uint64, ago time.Duration, used quota.Units) quota.Wind
 	return quota.WindowUse{Client: client, Budget: "day", Coverage: all, Epoch: epoch, Since: at.Add(-24 * time.Hour), At: at, Used: used}
 }
 
+// lost is a restoration by a client that has noticed that the log lost entries.
+func lost(heard ...quota.WindowUse) *quota.Restoration {
+	return &quota.Restoration{Lost: true, Heard: heard}
+}
+
 func units(o *decide.Restorer) (sum quota.Units) {
 	for i := range o.Entries {
 		sum += o.Entries[i].Units
@@ -131,7 +136,7 @@ func TestPresentLifeHoldsWhatWasRestored(t *testing.T) {
 		o.Restore(absent)
 		o.Now = noon.Add(time.Minute)
 		o.Restore(absent) // once more, and later, changes nothing
-		o.Restore(&quota.Restoration{Heard: []quota.WindowUse{heard(9, 3, -c.later, 100)}})
+		o.Restore(lost(heard(9, 3, -c.later, 100)))
 		if got := units(o); got != c.want {
 			t.Errorf("heard %s: %d units; want %d", name, got, c.want)
 		}
@@ -272,28 +277,9 @@ func TestStatementsAreWrittenAndRead(t *testing.T) {
 // taken for a part of what it counted.
 func TestStatementCountsOnlyItsWindow(t *testing.T) {
 	o := restorer(call(1, 1, 26*time.Hour, 40), call(1, 2, 10*time.Hour, 3), call(1, 3, 30*time.Minute, 40))
-	o.Restore(&quota.Restoration{Heard: []quota.WindowUse{heard(9, 3, time.Hour, 10)}})
+	o.Restore(lost(heard(9, 3, time.Hour, 10)))
 	if got := units(o); got != 40+10+40 {
 		t.Errorf("%d units; want a note of 7 in the window, and 40 on each side of it", got)
-	}
-}
-
-// TestNotesShareAnID: a ledger that knows entries by their ids would take two
-// notes for one.
-func TestNotesShareAnID(t *testing.T) {
-	o := restorer()
-	day, week, long := heard(9, 3, 2*time.Hour, 10), heard(9, 3, time.Hour, 30), heard(9, 2, 3*time.Hour, 3*quota.MaxUnits)
-	week.Budget, long.Budget = "week", "long"
-	o.Restore(&quota.Restoration{Heard: []quota.WindowUse{day, week, long}, Lives: []quota.Life{{Client: 9, Epoch: 2, Since: noon}}})
-	seen := map[quota.ID]bool{}
-	for i := range o.Entries {
-		if e := &o.Entries[i]; seen[e.ID] || e.Kind != quota.EntryNote {
-			t.Errorf("%+v; want notes with ids of their own", e)
-		}
-		seen[o.Entries[i].ID] = true
-	}
-	if len(seen) != 5 { // three of the largest entries, and one for each of the others
-		t.Errorf("%d notes; want 5", len(seen))
 	}
 }
 
@@ -315,7 +301,7 @@ func TestMovedEntryLeavesItsStatement(t *testing.T) {
 func TestClockBehindTheLog(t *testing.T) {
 	o := restorer(call(5, 1, -time.Minute, 1))
 	o.Restore(&quota.Restoration{Entries: []quota.Entry{call(1, 1, 3*time.Hour, 40)}, Lives: []quota.Life{{Client: 1, Epoch: 1, Since: noon.Add(-3 * time.Hour)}}})
-	o.Restore(&quota.Restoration{Heard: []quota.WindowUse{heard(9, 3, -time.Minute, 100)}})
+	o.Restore(lost(heard(9, 3, -time.Minute, 100)))
 	if got := units(o); got != 140 {
 		t.Errorf("%d units; want 140", got)
 	}

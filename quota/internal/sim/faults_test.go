@@ -39,6 +39,10 @@ func (w *world) breakThings(end time.Time) {
 			w.event("the network is lossy for %v", length)
 		case fault == 3 && w.wobble > 0:
 			w.setClock(time.Duration(rng.Int64N(int64(2*w.wobble))) - w.wobble)
+		case fault == 4 && w.clocksStep():
+			h := w.current[rng.IntN(len(w.current))]
+			h.ahead = clockError(rng)
+			w.event("the clock of host %d is %v ahead", h.number, h.ahead)
 		case fault <= 5:
 			w.server.takeSnapshot()
 			w.event("a copy is made")
@@ -63,7 +67,7 @@ func (w *world) setClock(ahead time.Duration) {
 // then have every call that reached the upstream.
 func (w *world) settleDown() {
 	for range 2 {
-		for _, h := range w.hosts {
+		for _, h := range w.current {
 			time.Sleep(2 * time.Minute)
 			p := w.start(h, 0, w.file(h), 100)
 			_, err := p.guard.Spend(context.Background(), quota.Call{Account: account, Method: "list", Units: 1})
@@ -71,10 +75,11 @@ func (w *world) settleDown() {
 			_ = p.ledger.Close()
 		}
 	}
-	for _, h := range w.hosts {
+	for _, h := range w.current {
 		w.checkHeld(h)
 	}
 	w.checkCharges()
+	w.checkNotes()
 }
 
 // checkHeld checks I3 for a host that has restored what it knows: the ledger
@@ -90,6 +95,19 @@ func (w *world) checkHeld(h *host) {
 		units, ok := counted[s.receipt.ID]
 		if s.host == h.number && !s.inFlight && time.Since(s.decided) < 23*time.Hour && (!ok || units < s.real) {
 			w.fail("I3: %v, granted %s (allowance %v, lost %s), is not in the ledger, or with %d units", s, w.clock(s.decided), s.allowance, w.clock(s.counts[0].lost), units)
+		}
+	}
+}
+
+// checkNotes checks I6: a window after the last loss, all that was noted is
+// free. An older copy is lost until a host misses something in it.
+func (w *world) checkNotes() {
+	if w.isOlder {
+		return
+	}
+	for _, e := range w.server.entries() {
+		if e.Kind == quota.EntryNote && e.At.After(w.forgot.Add(2*w.wobble+timeout)) {
+			w.fail("I6: a note of %d units and %d calls is of %s, and the ledger last forgot at %s", e.Units, e.Calls, w.clock(e.At), w.clock(w.forgot))
 		}
 	}
 }

@@ -113,7 +113,7 @@ func (w *world) forget(back int) {
 	}
 	w.event("the ledger goes %d copies back and forgets %d grants", back, lost)
 	w.losses++
-	w.forgot = time.Now()
+	w.forgot, w.isOlder = time.Now(), back > 0
 }
 
 type tripKey struct{}

@@ -13,6 +13,7 @@
 //	I4  nothing else is: no call costs more there than its price, and entries whose
 //	    grant reached no process cost at most as much as the calls whose answer was lost
 //	I5  no refusal asks for a longer wait than its window
+//	I6  no note of others' calls is later than the last loss of all of the log
 //
 // What the ledger cannot know is exact: what a host sent within its allowance,
 // until the next grant to that host; and what the ledger has forgotten, until
@@ -84,7 +85,9 @@ type world struct {
 	verbose  bool
 	server   *server
 	upstream *upstream
-	hosts    []*host
+	dir      string
+	hosts    []*host // all so far
+	current  []*host // one in the place of each that is gone
 
 	wobble  time.Duration // how far the ledger's clock may be wrong
 	ahead   time.Duration // of the upstream's clock
@@ -96,6 +99,7 @@ type world struct {
 	grants    []*sending
 	unknown   quota.Units // of all calls that may have been charged
 	forgot    time.Time   // when the ledger last did
+	isOlder   bool        // it has been an older copy of itself since then
 	processes int
 	losses    int
 	outages   int
@@ -144,7 +148,7 @@ func newWorld(t *testing.T, dir string, seed uint64, days int, verbose bool) *wo
 		days = 1
 	}
 	rng := rand.New(rand.NewPCG(seed, 1))
-	w := &world{t: t, seed: seed, rng: rng, began: time.Now(), days: days, verbose: verbose, server: newServer()}
+	w := &world{t: t, seed: seed, rng: rng, began: time.Now(), days: days, verbose: verbose, server: newServer(), dir: dir}
 	w.upstream = &upstream{w: w}
 	time.Sleep(time.Duration(rng.Int64N(int64(365 * 24 * time.Hour)))) // begin at any time of the year
 	w.began = time.Now()
@@ -153,14 +157,41 @@ func newWorld(t *testing.T, dir string, seed uint64, days int, verbose bool) *wo
 	w.goAway = []float64{0, 0.02, 0.2}[rng.IntN(3)]
 	w.coolAt = []float64{0, 0.01, 0.05}[rng.IntN(3)]
 	w.maxWait = []time.Duration{0, 5 * time.Second, 15 * time.Minute}[rng.IntN(3)]
-	for i := range 1 + rng.IntN(4) {
-		ahead := time.Duration(rng.Int64N(int64(8*time.Minute))) - 4*time.Minute // beyond five minutes, clocks must be corrected first
-		w.hosts = append(w.hosts, &host{number: i, dir: filepath.Join(dir, fmt.Sprint(i), "journal"), ahead: ahead})
-		if err := os.MkdirAll(filepath.Join(dir, fmt.Sprint(i)), 0o700); err != nil {
-			t.Fatal(err)
-		}
+	for range 1 + rng.IntN(4) {
+		w.current = append(w.current, w.newHost(clockError(rng)))
 	}
 	return w
+}
+
+// clockError draws how far a host's clock is ahead. Beyond five minutes, it
+// must be corrected first.
+func clockError(rng *rand.Rand) time.Duration {
+	return time.Duration(rng.Int64N(int64(8*time.Minute))) - 4*time.Minute
+}
+
+// newHost adds a host without a journal.
+func (w *world) newHost(ahead time.Duration) *host {
+	number := len(w.hosts)
+	h := &host{number: number, dir: filepath.Join(w.dir, fmt.Sprint(number), "journal"), ahead: ahead}
+	if err := os.MkdirAll(filepath.Dir(h.dir), 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	w.hosts = append(w.hosts, h)
+	return h
+}
+
+// mostHosts is the number of bits of knowledge.memory.
+const mostHosts = 64
+
+// pick draws the host of the next process. In some worlds it is now and then a
+// new one, in the place of one that is gone with its journal.
+func (w *world) pick() *host {
+	place := w.rng.IntN(len(w.current))
+	if w.hostsGo() && w.rng.IntN(8) == 0 && len(w.hosts) < mostHosts {
+		w.current[place] = w.newHost(clockError(w.rng))
+		w.event("host %d takes the place of another", w.current[place].number)
+	}
+	return w.current[place]
 }
 
 // isHasty reports whether a world has a fault a minute, and lasts a day.
@@ -191,6 +222,12 @@ func (w *world) file(h *host) []int {
 
 // hasCallers reports whether the calls of a world have lanes and regions.
 func (w *world) hasCallers() bool { return w.seed%11 == 9 }
+
+// hostsGo reports whether hosts go, and with them what they know.
+func (w *world) hostsGo() bool { return w.seed%13 == 4 }
+
+// clocksStep reports whether the clocks of hosts are corrected now and then.
+func (w *world) clocksStep() bool { return w.seed%13 == 7 }
 
 func (w *world) clock(t time.Time) string {
 	if t.Equal(never) {
@@ -226,7 +263,7 @@ func (w *world) run() {
 	pause := []time.Duration{10 * time.Minute, time.Hour, 3 * time.Hour}[w.rng.IntN(3)]
 	for time.Now().Before(end) && w.failure == "" {
 		w.sleep(pause)
-		h := w.hosts[w.rng.IntN(len(w.hosts))]
+		h := w.pick()
 		lifetime, part := time.Duration(0), quota.Units(100)
 		if w.rng.IntN(4) == 0 {
 			lifetime = time.Duration(1 + w.rng.Int64N(int64(5*time.Minute)))
