@@ -224,7 +224,7 @@ type Batch struct {
 	History time.Duration
 
 	// Known is an entry that the log is known to have held, with its Epoch; or
-	// an Epoch alone, of a caller that was only refused; or zero. If the log
+	// an Epoch alone, of a caller that was refused and found no entry; or zero. If the log
 	// cannot hold the entry, or has another Epoch, Spend decides nothing and
 	// returns a *ForgottenError.
 	Known Receipt

@@ -10,16 +10,17 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 )
 
-// MissingError says that the ledger of an account lacks grants of this host: it
-// has forgotten, or it is another one than it was.
+// MissingError says that the ledger of an account lacks a grant of this host,
+// or an entry that it found with a refusal: the ledger has forgotten, or it is
+// another one than it was.
 type MissingError struct {
 	Account string    `json:"account"`
-	Granted time.Time `json:"granted_at"` // when the newest of them was granted
+	Granted time.Time `json:"granted_at"` // when the newest of these entries was
 }
 
 // Error says what follows.
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("account %s: the ledger has forgotten what this host was granted, last at %s, so more is shown as left than is; the next call restores what this host knows",
+	return fmt.Sprintf("account %s: the ledger has forgotten what this host was granted or told of, last at %s, so more is shown as left than is; the next call restores what this host knows",
 		human.Name(e.Account), human.Time(e.Granted))
 }
 

@@ -14,9 +14,9 @@ import (
 const refusalEvery = time.Second
 
 // noteRefusals writes how much the budgets held that refused requests of a
-// batch. A host that others have left nothing must know it when the ledger is
-// down, or has forgotten.
-func (l *Ledger) noteRefusals(a *account, batch *quota.Batch, answers []quota.Answer) {
+// batch, and the log's newest entry. A host that others have left nothing must
+// know it when the ledger is down, or has forgotten that.
+func (l *Ledger) noteRefusals(ctx context.Context, a *account, batch *quota.Batch, answers []quota.Answer) {
 	if batch.Key != "" {
 		return
 	}
@@ -48,9 +48,13 @@ func (l *Ledger) noteRefusals(a *account, batch *quota.Batch, answers []quota.An
 	if len(records) == 0 {
 		return
 	}
+	last := &records[len(records)-1]
+	if e := l.newestEntry(ctx, a.name); e.ID != (quota.ID{}) {
+		last.id, last.skew = e.ID, e.At.UnixMicro()-last.at
+	}
 	err := a.files.append(false, records...)
 	a.mu.Lock()
-	a.newest.update(&records[len(records)-1])
+	a.newest.update(last)
 	a.mu.Unlock()
 	l.written(a, err)
 }
@@ -96,6 +100,20 @@ func (l *Ledger) noteRepeated(ctx context.Context, a *account, batch *quota.Batc
 		l.written(a, a.files.append(false, records...))
 		return nil
 	})
+}
+
+// newestEntry returns the newest entry of a log that no restoration removes, or
+// zero. After an error the next refusal asks again.
+func (l *Ledger) newestEntry(ctx context.Context, account string) quota.Entry {
+	for e, err := range l.Ledger.Entries(ctx, quota.Query{Account: account, Newest: true}) {
+		if err != nil {
+			break
+		}
+		if e.Kind != quota.EntryNote {
+			return e
+		}
+	}
+	return quota.Entry{}
 }
 
 // holds reports whether the log of an account has an entry.

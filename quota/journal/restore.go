@@ -131,12 +131,12 @@ func (l *Ledger) Repairs(account string) (repairs []Repair, err error) {
 	return repairs, nil
 }
 
-// Missing returns when the newest grant of this host was given, if the ledger
-// lacks it: it has forgotten, and the next call restores what this host knows.
-// Otherwise it is zero, and so it is for an account without a log, all of whose
-// windows are estimates, and for a grant that no window can see any more. A
-// Ledger without an inner one, or whose file is lost, lacks everything. Missing
-// writes nothing and creates nothing.
+// Missing returns the time of the newest grant that this host knows, if the
+// ledger lacks it: it has forgotten, and the next call restores what this host
+// knows. Otherwise it is zero, and so it is for an account without a log, all
+// of whose windows are estimates, and for a grant that no window can see any
+// more. A Ledger without an inner one, or whose file is lost, lacks everything.
+// Missing writes nothing and creates nothing.
 func (l *Ledger) Missing(ctx context.Context, account string) (granted time.Time, err error) {
 	a := l.account(account)
 	known, err := l.newestGrant(a)

@@ -16,9 +16,9 @@ import (
 // tailBytes is how much of a file is read first to find its newest grant.
 const tailBytes = 64 << 10
 
-// newestRecord is the newest grant or restoration that any process of the
-// host has appended; before the first of them, a refusal, which tells at
-// least the epoch.
+// newestRecord is the newest grant or restoration that any process of the host
+// has appended, or the entry of another host that a refusal found; before the
+// first of them, a refusal, which tells at least the epoch.
 type newestRecord struct{ record }
 
 // update takes a record into account that was appended after all before.
@@ -26,6 +26,8 @@ func (n *newestRecord) update(r *record) {
 	switch {
 	case r.kind == granted && r.key == "" && n.isBefore(r), r.kind == restored:
 		n.record = *r
+	case r.kind == refused && r.id != (quota.ID{}) && n.cameBefore(r.at+r.skew):
+		n.record = record{kind: refused, at: r.at + r.skew, epoch: r.epoch, id: r.id}
 	case r.kind == refused && !n.isEntry():
 		n.record = record{kind: refused, epoch: r.epoch}
 	case r.kind == stamped && n.at > r.at: // its stamp in the log is not known
@@ -36,8 +38,21 @@ func (n *newestRecord) update(r *record) {
 // isBefore reports whether a grant is the newest entry that is known.
 func (n *newestRecord) isBefore(r *record) bool { return r.at >= n.at || !n.isEntry() }
 
+// cameBefore reports whether the log's newest entry, by its stamp, came to the
+// log after the one that is known. Then no copy of the log has it without
+// the other.
+func (n *newestRecord) cameBefore(newest int64) bool {
+	known := n.at
+	if n.kind == restored { // stamped before the log's newest at that time
+		known += int64(n.calls)
+	}
+	return newest > known || !n.isEntry()
+}
+
 // isEntry reports whether the ledger has an entry of it.
-func (n *newestRecord) isEntry() bool { return n.kind == granted || n.kind == restored }
+func (n *newestRecord) isEntry() bool {
+	return n.kind == granted || n.kind == restored || n.id != (quota.ID{})
+}
 
 // known returns what the ledger must hold.
 func (n *newestRecord) known(account string) (known quota.Receipt) {

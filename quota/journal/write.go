@@ -8,8 +8,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// newestGrant returns the newest grant of any process of this host, only an
-// epoch if the host was refused and never granted anything, or zero. If a
+// newestGrant returns the newest grant of any process of this host, or a newer
+// one of others that a refusal found; only an epoch if the host was refused and
+// found none; or zero. If a
 // process knew only its own, the loss of a later one would go unnoticed. The
 // only error is errNewer; others are reported, and calls go on.
 func (l *Ledger) newestGrant(a *account) (known quota.Receipt, err error) {

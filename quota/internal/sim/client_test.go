@@ -30,6 +30,10 @@ type remote struct {
 	looked time.Time
 	asked  bool      // what the budgets hold, just now
 	heard  time.Time // when it was last told that, but for grants
+
+	refused     time.Time // when the server last refused a request,
+	refusedLife int       // in which of its lives,
+	newestLife  int       // and in which it said what its newest entry is since; -1 before
 }
 
 const (
@@ -130,6 +134,7 @@ func (c *remote) spend(batch quota.Batch) ([]quota.Answer, error) {
 	defer c.mu.Unlock()
 	isNew := c.life != c.server.life || time.Since(c.looked) >= time.Minute
 	answers, err := c.server.spend(batch, isNew)
+	c.refused, c.refusedLife, c.newestLife = time.Now(), c.server.life, -1
 	looked := isNew && batch.Key == "" && batch.Known.ID != (quota.ID{})
 	if looked && !errors.Is(err, quota.ErrLedgerLost) {
 		c.life, c.looked = c.server.life, time.Now()
@@ -193,6 +198,9 @@ func (c *remote) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota
 		if failed := c.call(ctx, func() { entries = slices.Collect(first(c.server.log.Entries(ctx, query))) }); failed != nil {
 			yield(quota.Entry{}, failed)
 			return
+		}
+		if query.Newest && len(entries) > 0 {
+			c.newestLife = c.server.life
 		}
 		if c.asked && len(entries) > 0 { // the journal has asked whether the log is still the same
 			c.heard = time.Now()

@@ -34,6 +34,9 @@ func (o *observer) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 		o.p.w.unknown += batch.Requests[0].Units
 		o.p.w.mu.Unlock()
 	}
+	if err == nil && batch.Key == "" {
+		o.p.refusalTells(answers[0].Err)
+	}
 	if err != nil || batch.Key != "" || answers[0].Err != nil {
 		return answers, err
 	}
@@ -94,6 +97,24 @@ func (w *world) grant(p *process, request *quota.Request, r quota.Receipt, begin
 		}
 	}
 	return s
+}
+
+// refusalTells notes that a refusal told the host what a budget holds, if it
+// learnt the newest entry of the same life of the log.
+func (p *process) refusalTells(err error) {
+	refused, ok := errors.AsType[*quota.RefusedError](err)
+	isTold := ok && p.remote.newestLife == p.remote.refusedLife
+	if !isTold || refused.Used == 0 || refused.Ahead != 0 {
+		return
+	}
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	for i := range budgets {
+		isHeard := budgets[i].Name == refused.Budget && (p.w.twoFiles() || refused.Used <= refused.Limit)
+		if p.limits[i] > 0 && isHeard && p.remote.refused.After(p.host.told[i]) {
+			p.host.told[i] = p.remote.refused
+		}
+	}
 }
 
 // forget has the server lose its log, or the tail of it.

@@ -22,8 +22,8 @@ type host struct {
 	ahead  time.Duration // of its clock
 	usual  time.Time     // when it last used the usual file
 
-	// told is when the newest grant was decided, of those it has journaled with
-	// what each budget then held.
+	// told is when the newest grant or refusal was decided, of those it has
+	// journaled with what each budget then held.
 	told [len(budgets)]time.Time
 }
 

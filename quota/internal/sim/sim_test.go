@@ -100,6 +100,7 @@ func TestClosedWorlds(t *testing.T) {
 		1795591003, 1795592488, 1795593466, 1795595566, 1795595881, // a refusal at the lower of two limits hid what the log held beyond it
 		77003134, 5630, // a note for one budget stood for the later calls of another
 		562150153,  // a note became later than the last loss
+		991000065,  // a refusal took the place of what a host had restored
 		1795620424, // notes of notes grew with each loss until no host could restore the log
 	} {
 		if r := runSeed(t, seed, false); r.failure != "" {
