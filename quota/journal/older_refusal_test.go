@@ -1,13 +1,10 @@
 package journal_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/ration-dev/ration/internal/redistest"
-	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/journal"
-	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // TestRefusalIsNotInTheCopy: an older copy takes the ledger's place that has
@@ -15,25 +12,25 @@ import (
 // anything. What others had spent until it was refused was admitted again: 980
 // of 500.
 func TestRefusalIsNotInTheCopy(t *testing.T) {
-	for name, own := range map[string]int{"of a host with grants": 10, "of one that was only refused": 0} {
-		t.Run(name, func(t *testing.T) {
-			u, ledger := startUpstream(t), memledger.Open(nil)
-			ours := newHost(t, func() quota.Ledger { return ledger })
-			theirs := newHost(t, func() quota.Ledger { return ledger })
-			u.spend(t, theirs.process(), 10)
-			u.spend(t, ours.process(), own)
-			older := ledger.Copy()
-			u.spend(t, theirs.process(), 490-own)
-			if err := u.send(t, ours.process(), 1); !errors.Is(err, quota.ErrRefused) {
-				t.Fatalf("%v; want a refusal", err)
-			}
-			ledger = older
-			u.exhaust(t, ours.process())
-			u.exhaust(t, theirs.process())
-			if hits := u.hits.Load(); hits != 500 {
-				t.Errorf("%d calls reached the upstream; want 500", hits)
-			}
-		})
+	for _, name := range []string{"kill -9 with RDB only", "older copy of the AOF"} {
+		for host, own := range map[string]int{"host with grants": 10, "host that was only refused": 0} {
+			t.Run(name+"/"+host, func(t *testing.T) {
+				fault, u := forgetfuls[name], startUpstream(t)
+				server := redistest.Start(t, fault.args...)
+				ours, theirs := redisHost(t, server), redisHost(t, server)
+				u.spend(t, theirs.process(), 10)
+				u.spend(t, ours.process(), own)
+				fault.before(t, server)
+				u.spend(t, theirs.process(), 490-own)
+				u.exhaust(t, ours.process())
+				fault.forget(t, server)
+				u.exhaust(t, ours.process())
+				u.exhaust(t, theirs.process())
+				if hits := u.hits.Load(); hits != 500 {
+					t.Errorf("%d calls reached the upstream; want 500", hits)
+				}
+			})
+		}
 	}
 }
 
