@@ -111,7 +111,8 @@ func (t *Table) List() *List {
 		}
 		l.Settings = append(l.Settings, u.settings()...)
 		for _, r := range u.Down {
-			r.Methods, r.Lanes, r.Jobs, r.Regions = notNil(r.Methods), notNil(r.Lanes), notNil(r.Jobs), notNil(r.Regions)
+			r.Methods, r.Lanes = notNil(r.Methods), notNil(r.Lanes)
+			r.Jobs, r.Regions = notNil(r.Jobs), notNil(r.Regions)
 			l.Down = append(l.Down, ListedRule{u.Account, r})
 		}
 		if u.Preset != nil {

@@ -199,7 +199,8 @@ func (c *Charge) refuse(call *Call, s *chargeState, isAccount bool) (refusals []
 		r.Detail = cooldown.Reason
 		r.setAmounts(call, c, s)
 		if isAccount {
-			r.Limit, r.Used, r.Remaining, r.Kept, r.OwnLimit = 0, 0, 0, 0, 0
+			r.Limit, r.OwnLimit = 0, 0
+			r.Used, r.Remaining, r.Kept = 0, 0, 0
 		}
 		add(r, cooldown.Until)
 	}

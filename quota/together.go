@@ -144,7 +144,8 @@ func (s *chargeSet) refusedTogether(err error, call *Call, count int, kept, gran
 				refused.OwnLimit = charge.Limit
 			}
 		case never != nil && charge.Budget == never.Budget:
-			never.Limit, never.Needed, never.Calls = never.Limit+kept*each, Units(count)*each, count
+			never.Limit += kept * each
+			never.Needed, never.Calls = Units(count)*each, count
 			if never.OwnLimit > 0 {
 				never.OwnLimit = charge.Limit
 			}

@@ -93,7 +93,8 @@ func (c *Catalog) RecentPasses(ctx context.Context, limit int) ([]PassSummary, e
 		var p PassSummary
 		var tick, started, fetched, finished sql.NullInt64
 		err := rows.Scan(&p.Region, &tick, &started, &fetched, &finished, &p.Pages, &p.Videos)
-		p.Tick, p.StartedAt, p.FetchedAt, p.FinishedAt = fromMillis(tick), fromMillis(started), fromMillis(fetched), fromMillis(finished)
+		p.Tick, p.FetchedAt = fromMillis(tick), fromMillis(fetched)
+		p.StartedAt, p.FinishedAt = fromMillis(started), fromMillis(finished)
 		all = append(all, p)
 		return err
 	})

@@ -101,7 +101,8 @@ func newTail(entries []quota.Entry, before *tail, now time.Time) *tail {
 	for i := range t.entries {
 		e := &t.entries[i]
 		if n := slices.IndexFunc(before.entries, func(was quota.Entry) bool { return was.At.Equal(e.At) }); n >= 0 {
-			e.Units, e.Calls, e.Kind = before.entries[n].Units, before.entries[n].Calls, before.entries[n].Kind
+			was := &before.entries[n]
+			e.Units, e.Calls, e.Kind = was.Units, was.Calls, was.Kind
 		}
 	}
 	return t

@@ -49,9 +49,11 @@ func (l *Ledger) copyInto(c *Ledger, name logName) *log {
 		}
 	}
 	into := newLog(name, c.days, cooldowns, limits)
-	into.epoch, into.newest, into.Now, into.statements = g.epoch, g.newest, g.Now, g.statements
-	into.horizon, into.history, into.rotateAt, into.all.use = g.horizon, g.history, g.rotateAt, g.all.use
-	into.all.base = g.all.base
+	into.epoch, into.statements = g.epoch, g.statements
+	into.newest, into.Now = g.newest, g.Now
+	into.horizon, into.history = g.horizon, g.history
+	into.rotateAt = g.rotateAt
+	into.all.use, into.all.base = g.all.use, g.all.base
 	for _, have := range g.lists {
 		into.lists = append(into.lists, &list{coverage: have.coverage, use: have.use})
 	}

@@ -35,7 +35,8 @@ func (g *log) restore(r *quota.Restoration, now int64) quota.RestoreResult {
 // from them. Counters have not counted uncounted before.
 func (g *log) rebuild(entries, uncounted []quota.Entry) {
 	g.entries, g.all = ring[entry]{}, list{coverage: everything, use: g.all.use, base: g.all.base, newest: record{total: g.all.base}}
-	g.labels, g.numbers, g.free, g.latest = nil, nil, nil, 0
+	g.labels, g.numbers = nil, nil
+	g.free, g.latest = nil, 0
 	for _, e := range entries {
 		number := g.labelNumber(label{e.Method, e.Caller})
 		g.labels[number].entries++

@@ -62,7 +62,8 @@ func NewBudgetReport(b *BudgetStatus) *BudgetReport {
 		s.Floors[f.Region] = Floor{Floor: f.Floor, Used: f.Used, Kept: f.Kept}
 	}
 	if b.PaceOver > 0 {
-		s.PaceHour, s.PaceOver, s.RunsOutAt = &b.Pace, new(seconds(b.PaceOver)), jsonTime(b.RunsOut.Truncate(time.Second))
+		s.PaceHour, s.PaceOver = &b.Pace, new(seconds(b.PaceOver))
+		s.RunsOutAt = jsonTime(b.RunsOut.Truncate(time.Second))
 	}
 	if c := b.Cooldown; c != nil {
 		s.CooldownUntil, s.CooldownReason = jsonTime(c.Until), &c.Reason
