@@ -33,7 +33,7 @@ func (a *app) statusDocument(ctx context.Context, c *client.Client, query url.Va
 	if _, err := cmdline.ReadQuery(query, func(*pflag.FlagSet) {}); err != nil {
 		return nil, err
 	}
-	report, err := status.Of(ctx, a.setup(), c)
+	report, err := status.ReadReport(ctx, a.setup(), c)
 	if err != nil && !isLedgerError(err) {
 		return nil, err
 	}

@@ -68,11 +68,11 @@ func (a *app) init(o *starter.Options) error {
 		return &client.ConfigError{Err: err}
 	}
 	if o.API == "" && a.interactive {
-		if err := o.Ask(a.stdin, a.stderr); err != nil {
+		if err := o.AskMissing(a.stdin, a.stderr); err != nil {
 			return &cmdline.Error{Err: err}
 		}
 	}
-	files, err := starter.Make(*o)
+	files, err := starter.NewFiles(*o)
 	if err != nil {
 		return &cmdline.Error{Err: err}
 	}

@@ -59,7 +59,7 @@ func (a *app) askWhy(ctx context.Context, e *why.Document) error {
 	if err != nil {
 		return err
 	}
-	err = a.withClient(table, false, func(c *client.Client) error { return e.Ask(ctx, c) })
+	err = a.withClient(table, false, func(c *client.Client) error { return e.ReadLedger(ctx, c) })
 	if errors.Is(err, setup.ErrNoLedger) {
 		e.SetReason("there is no ledger at " + a.setup().LedgerName())
 		return nil

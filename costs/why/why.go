@@ -44,9 +44,9 @@ func New(refusal *client.Refusal, at time.Time) *Document {
 	return d
 }
 
-// Ask adds what the ledger of c says: who had spent the window, and whether the
-// same call would be granted now. It charges nothing.
-func (d *Document) Ask(ctx context.Context, c *client.Client) error {
+// ReadLedger adds what the ledger of c says: who had spent the window, and
+// whether the same call would be granted now. It charges nothing.
+func (d *Document) ReadLedger(ctx context.Context, c *client.Client) error {
 	at, _, err := c.Guard().Now(ctx, d.Refusal.Account)
 	if err != nil {
 		return err

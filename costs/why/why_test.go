@@ -57,7 +57,7 @@ func TestExplanationNamesWhatWouldHaveHelped(t *testing.T) {
 	if *e.Limit != 15 || e.Short != 5 || e.Held != 0 || len(e.Helped) != 2 || e.Now.Granted != nil {
 		t.Fatalf("from the refusal alone: %+v; want 5 units short, and a limit of 15", e)
 	}
-	if err := e.Ask(t.Context(), c); err != nil {
+	if err := e.ReadLedger(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	if e.Held != 9 || *e.Window != "1h" || e.ByRegion["IN"] != 9 || *e.Now.Granted || !strings.HasPrefix(*e.Now.Reason, "all has 1 of 10 units left, it needs 6: not before 20") {
@@ -78,7 +78,7 @@ func TestExplanationOfACooldown(t *testing.T) {
 	}
 	kept.Reason, kept.Budget = string(quota.ReasonCooldown), nil
 	e := why.New(kept, time.Now())
-	if err := e.Ask(t.Context(), c); err != nil {
+	if err := e.ReadLedger(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	if *e.Now.Granted || !strings.HasPrefix(*e.Now.Reason, "account p is in cooldown until ") || e.Limit != nil {
@@ -98,7 +98,7 @@ func TestExplanationNamesAllThatRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := why.New(kept, time.Now())
-	if err := e.Ask(t.Context(), c); err != nil {
+	if err := e.ReadLedger(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	if len(e.Now.Reasons) != 2 {
@@ -116,7 +116,7 @@ func TestExplanationNamesAllThatRefuses(t *testing.T) {
 // TestExplanationAsksNoOtherLedger: another one knows nothing of the window.
 func TestExplanationAsksNoOtherLedger(t *testing.T) {
 	e := why.New(refuse(t, open(t)), time.Now())
-	if err := e.Ask(t.Context(), open(t)); err != nil {
+	if err := e.ReadLedger(t.Context(), open(t)); err != nil {
 		t.Fatal(err)
 	}
 	if e.Now.Granted != nil || !strings.HasPrefix(*e.Now.Reason, "it was another ledger, sqlite:") || e.Window != nil || *e.Limit != 15 {

@@ -10,10 +10,10 @@ import (
 	"github.com/ration-dev/ration/costs"
 )
 
-// Ask asks for what is missing. It writes questions to out and reads an answer
-// a line from in. Once it knows the API it returns the error that Make would,
-// before it asks for more.
-func (o *Options) Ask(in io.Reader, out io.Writer) error {
+// AskMissing asks for what is missing. It writes questions to out and reads an
+// answer a line from in. Once it knows the API it returns the error that
+// NewFiles would, before it asks for more.
+func (o *Options) AskMissing(in io.Reader, out io.Writer) error {
 	var names []string
 	for _, p := range costs.Presets() {
 		names = append(names, p.Name)
@@ -28,7 +28,7 @@ func (o *Options) Ask(in io.Reader, out io.Writer) error {
 		return strings.TrimSpace(line)
 	}
 	o.API = question("Which API: a preset (%s), or your upstream's host?", strings.Join(names, ", "))
-	if _, err := Make(*o); err != nil {
+	if _, err := NewFiles(*o); err != nil {
 		return err
 	}
 	if o.Account == "" {

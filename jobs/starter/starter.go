@@ -56,9 +56,9 @@ func (e *AskError) Error() string {
 	return fmt.Sprintf("preset %s needs %s; ration costs presets %[1]s says what to give", e.Preset, strings.Join(e.Flags, " and "))
 }
 
-// Make returns the files for options, checked as Load would check them. Errors
-// name no place in a file, since none is written yet.
-func Make(o Options) (*Files, error) {
+// NewFiles returns the files for options, checked as Load would check them.
+// Errors do not name a place in a file, since none is written yet.
+func NewFiles(o Options) (*Files, error) {
 	if o.Account == "" {
 		o.Account = defaultAccount
 	}

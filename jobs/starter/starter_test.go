@@ -27,7 +27,7 @@ func TestStarterFilesAreInvalid(t *testing.T) {
 		o := asked[api]
 		o.API, o.Account = api, "my: #project \"a\""
 		o.Command, o.Regions = []string{"./fetch it.sh", "{region}", "a: b", "#c"}, []string{"US", "IN"}
-		f, err := starter.Make(o)
+		f, err := starter.NewFiles(o)
 		if err != nil {
 			t.Errorf("%s: %v", api, err)
 			continue
@@ -49,14 +49,14 @@ func TestStarterFilesAreInvalid(t *testing.T) {
 func TestStarterGuessesWhatOnlyTheUserKnows(t *testing.T) {
 	for api, flags := range map[string]string{"hubspot": "--variant enterprise|free|professional", "salesforce": "--host HOST and --limit UNITS",
 		"shopify-graphql": "--host HOST and --variant advanced|enterprise|plus|standard"} {
-		_, err := starter.Make(starter.Options{API: api})
+		_, err := starter.NewFiles(starter.Options{API: api})
 		if _, asks := errors.AsType[*starter.AskError](err); !asks || !strings.Contains(err.Error(), "preset "+api+" needs "+flags+"; ") {
 			t.Errorf("%s: %v; want %s", api, err, flags)
 		}
 	}
 	neither := "neither a preset nor a host"
 	for api, want := range map[string]string{"": "name the upstream", "nope": neither, "http://api.example.com": neither, "api.example.com:80": `write api.example.com, and then the port in costs.yaml, as in hosts: ["api.example.com:80"]`} {
-		if _, err := starter.Make(starter.Options{API: api}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := starter.NewFiles(starter.Options{API: api}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %s", api, err, want)
 		}
 	}
@@ -75,7 +75,7 @@ func TestStarterIgnoresAnOption(t *testing.T) {
 		"account looks like an API key":              {API: "salesforce", Host: "a.my.salesforce.com", Limit: 5, Account: "AIza" + strings.Repeat("x", 35)},
 		"unknown variant":                            {API: "github-rest", Variant: "nope"},
 	} {
-		_, err := starter.Make(o)
+		_, err := starter.NewFiles(o)
 		if _, asks := errors.AsType[*starter.AskError](err); err == nil || asks || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v; want %s", o, err, want)
 		}

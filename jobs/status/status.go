@@ -73,9 +73,9 @@ func (r *Report) Read(ctx context.Context, s *setup.Setup, c *client.Client) err
 	return nil
 }
 
-// Of returns the whole report of an open ledger. After the ledger's error it
-// has what is known without the ledger.
-func Of(ctx context.Context, s *setup.Setup, c *client.Client) (*Report, error) {
+// ReadReport returns the whole report of an open ledger. After the ledger's
+// error it has what is known without the ledger.
+func ReadReport(ctx context.Context, s *setup.Setup, c *client.Client) (*Report, error) {
 	r := New(s.Now())
 	err := r.Read(ctx, s, c)
 	if err == nil {

@@ -68,7 +68,7 @@ func (r *reader) explain(ctx context.Context, w, last *whole) {
 			continue
 		}
 		e := why.New(refusal, time.Now())
-		_ = e.Ask(ctx, r.client) // e says what is known without the ledger, too
+		_ = e.ReadLedger(ctx, r.client) // e says what is known without the ledger, too
 		w.refusals[key] = e
 	}
 }

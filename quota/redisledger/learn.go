@@ -15,7 +15,7 @@ import (
 type learnRequest struct {
 	labels    []label
 	coverages [2][]demand
-	limits    map[ask]bool
+	limits    map[askedLimit]bool
 	items     int  // coverages that the whole batch needs, known ones included
 	all       bool // coverages is everything in use since it was last sent to the store
 }
@@ -156,7 +156,7 @@ func (a *accountCache) apply(reply *reply, w *learnRequest, elapsed int64) error
 		}
 		a.renew(head, items)
 	}
-	var sent map[ask]bool
+	var sent map[askedLimit]bool
 	if w != nil {
 		sent = w.limits
 	}

@@ -16,18 +16,18 @@ type limits struct {
 	stored  decide.Limits
 	packed  string                          // stored, as the store sent it
 	expires int64                           // when the first limit ends, by this host's clock, µs
-	asked   map[ask]bool                    // what this process has asked since it last reported its demands
+	asked   map[askedLimit]bool             // what this process has asked since it last reported its demands
 	held    map[*quota.Charge]*quota.Charge // the charges that hold in place of others
 }
 
-// ask is a limit that a process asks of the budget with an identity.
-type ask struct {
+// askedLimit is a limit that a process asks of the budget with an identity.
+type askedLimit struct {
 	identity string
 	decide.AskedLimit
 }
 
-func askOf(c *quota.Charge) ask {
-	a := ask{c.Identity(), decide.LimitAskedBy(c)}
+func askedLimitOf(c *quota.Charge) askedLimit {
+	a := askedLimit{c.Identity(), decide.LimitAskedBy(c)}
 	a.Limit = min(max(a.Limit, 1), int64(quota.MaxLimit)) // as scripts accept it
 	return a
 }
@@ -38,7 +38,7 @@ func (l *limits) forget() { *l = limits{expires: math.MaxInt64} }
 // asks reports whether the process has asked the limits of charges lately.
 func (l *limits) asks(charges []*quota.Charge) bool {
 	for _, c := range charges {
-		if c.Config.Name != "" && !l.asked[askOf(c)] {
+		if c.Config.Name != "" && !l.asked[askedLimitOf(c)] {
 			return false
 		}
 	}
@@ -68,7 +68,7 @@ func (l *limits) chargesInForce(charges []*quota.Charge) []*quota.Charge {
 
 // apply reads the store's limits, which were sent at an instant of its clock.
 // elapsed is this host's, and sent are those that the process has asked.
-func (l *limits) apply(packed string, now, elapsed int64, sent map[ask]bool) bool {
+func (l *limits) apply(packed string, now, elapsed int64, sent map[askedLimit]bool) bool {
 	if packed != l.packed {
 		asked, ok := parseLimits(packed)
 		if !ok {
@@ -85,7 +85,7 @@ func (l *limits) apply(packed string, now, elapsed int64, sent map[ask]bool) boo
 		}
 	}
 	if l.asked == nil {
-		l.asked = map[ask]bool{}
+		l.asked = map[askedLimit]bool{}
 	}
 	maps.Copy(l.asked, sent)
 	return true
@@ -109,7 +109,7 @@ func parseLimits(text string) (map[string][]decide.AskedLimit, bool) {
 
 // packLimits packs the limits that a process asks, as lua/limits.lua
 // reads them.
-func packLimits(asked map[ask]bool) string {
+func packLimits(asked map[askedLimit]bool) string {
 	var b []byte
 	for a := range asked {
 		b = append(append(append(b, byte(len(a.identity))), a.identity...), a.Config...)
@@ -119,12 +119,12 @@ func packLimits(asked map[ask]bool) string {
 }
 
 // limitsOf returns the limits that a batch asks.
-func (p *spendBatch) limitsOf() map[ask]bool {
-	asked, seen := map[ask]bool{}, map[*quota.Charge]bool{}
+func (p *spendBatch) limitsOf() map[askedLimit]bool {
+	asked, seen := map[askedLimit]bool{}, map[*quota.Charge]bool{}
 	for _, place := range p.places {
 		for _, c := range p.batch.Requests[place].Charges {
 			if !seen[c] && c.Config.Name != "" {
-				asked[askOf(c)] = true
+				asked[askedLimitOf(c)] = true
 			}
 			seen[c] = true
 		}

@@ -55,7 +55,8 @@ if version and version ~= '2' then return {head, items, '', now} end -- of a lat
 
 local function in_use(item) return math.max(item.asked, item.before) end
 
--- turn_use begins an item's next generation when it is time; ask notes a horizon. See decide.RecentHorizon.
+-- turn_use begins an item's next generation when it is time; raise_horizon
+-- makes its horizon at least as long. See decide.RecentHorizon.
 local function turn_use(item)
   local length = math.max(2 * in_use(item), DAY)
   item.since = math.min(item.since, now) -- the clock was ahead
@@ -64,7 +65,7 @@ local function turn_use(item)
   item.since, item.before, item.asked = now, item.asked, 0
 end
 
-local function ask(item, horizon)
+local function raise_horizon(item, horizon)
   turn_use(item)
   if horizon <= item.asked then return end
   if in_use(item) == 0 then item.since = now end
@@ -104,7 +105,7 @@ local function add_coverages(wanted)
       if of_scope(have, scope) and have.counter == counter and have.def == want.def and (not counter or have.horizon == want.horizon) then
         if have.horizon >= want.horizon then
           known = true
-          ask(have, want.horizon)
+          raise_horizon(have, want.horizon)
         else
           want.since, want.asked, want.before = have.since, have.asked, have.before
           have.flags, changed = have.flags - scope, true
@@ -113,7 +114,7 @@ local function add_coverages(wanted)
       end
     end
     if not known then
-      ask(want, want.horizon)
+      raise_horizon(want, want.horizon)
       add(want, scope)
     end
   end

@@ -21,10 +21,10 @@ local function search_again(b)
   return changed
 end
 
--- ask returns what a budget holds and keeps, and when an amount fits (0: now). With quick, what it
+-- find_fit returns what a budget holds and keeps, and when an amount fits (0: now). With quick, what it
 -- keeps is 0 if the amount surely fits. For floors that end it only says 1 for later: the client
 -- knows the days. The time is kept for the other requests of the batch.
-local function ask(c, now, amount, quick)
+local function find_fit(c, now, amount, quick)
   local list = c.list
   if c.counter then
     local used = counters().used(list, now)
@@ -60,7 +60,7 @@ local function reason(b)
     local c = b.charges[n]
     local amount = c.list.calls and 1 or b.units
     if amount > c.limit then error('ration: bad argument: units') end
-    local used, kept, at = ask(c, b.now, amount, not b.cooled)
+    local used, kept, at = find_fit(c, b.now, amount, not b.cooled)
     if c.floors and c.ends > 0 then
       later = later or at > 0
       ending[#ending + 1] = n
