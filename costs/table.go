@@ -56,35 +56,35 @@ func (t *Table) LongestWindow() (longest time.Duration) {
 type Upstream struct {
 	Name      string
 	Account   string
-	API       string         // such as youtube/v3; empty: requests are priced by Routes
+	API       string         // such as youtube/v3; if empty, Routes price requests
 	Hosts     []string       // in lower case
-	Domains   []string       // a request to a host there that is neither in Hosts nor in Unguarded is refused; with an API only if it could be one of the API's
+	Domains   []string       // requests to their hosts outside Hosts and Unguarded are refused; with an API, only those that it could serve
 	Unguarded []string       // hosts of Domains with a quota of their own
-	Routes    []Route        // the more exact first; without an API and without them, only methods by name are priced
-	Resets    *time.Location // the zone at whose midnight the upstream's own day ends; nil: not said
-	Unlisted  quota.Units    // what a method without a cost costs; 0: it is refused
+	Routes    []Route        // the more exact first; without routes and API, only methods given by name have a price
+	Resets    *time.Location // the zone at whose midnight the upstream's own day ends; nil if unknown
+	Unlisted  quota.Units    // the cost of a method that Costs does not list; 0 refuses it
 	Costs     []MethodCost   // sorted by method
 	Batches   []BatchMethod  // methods whose requests hold several calls, sorted
 	Budgets   []quota.Budget // in the order of the file, a preset's first
 	Feedback  string         // the dialect of package quota/feedback that reads the upstream's answers: google, generic, …
 
-	// ResetWindow is the upstream's own day or month as resets: says it, with
-	// its time of day and margin. Its Kind is 0 when that is not said.
+	// ResetWindow is the upstream's own day or month, with its time of day and
+	// margin, from resets in the file. Its Kind is 0 without resets.
 	ResetWindow quota.Window
-	ResetMargin time.Duration // of all calendar windows here
+	ResetMargin time.Duration // of all calendar windows of this document
 
-	Preset  *Preset // whose lines these are, but for those that the file has over them; nil: none
-	Variant string  // of the preset; empty: none
+	Preset  *Preset // provides the lines that the file does not override; nil without a preset
+	Variant string  // of the preset; may be empty
 
-	Credential *Credential // that package gateway adds to requests to Hosts; nil: none
+	Credential *Credential // added by package gateway to requests to Hosts; may be nil
 
-	NotModifiedUnits *quota.Units // see NotModified; nil: the full cost
+	NotModifiedUnits *quota.Units // see NotModified; nil means the full cost
 
-	History time.Duration // how long the ledger keeps the account's entries at least; 0: as long as a window needs them
+	History time.Duration // the least time that the ledger keeps the account's entries; 0 means as long as a window needs them
 
-	Alert *Alert // nil: none
+	Alert *Alert // may be nil
 
-	Down []DownRule // the first that covers a call decides; none: refused
+	Down []DownRule // the first that covers a call decides; without one, the call is refused
 
 	// UpstreamLimits are the limits of the upstream itself, by budget: those
 	// that the file gives as upstream_limit, and otherwise the preset's limits.

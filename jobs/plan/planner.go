@@ -50,8 +50,8 @@ func (p *Planner) ReadState(ctx context.Context, guard *quota.Guard) error {
 	return nil
 }
 
-// Play plays days of 24 hours, and suggests a schedule if this one does not fit
-// and that is asked for.
+// Play simulates days of 24 hours. With suggest, it looks for a schedule that
+// fits if this one does not.
 func (p *Planner) Play(ctx context.Context, days int, suggest bool) (err error) {
 	if p.From.IsZero() {
 		p.From = p.At.Truncate(time.Microsecond)

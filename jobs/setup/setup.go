@@ -264,7 +264,8 @@ func (s *Setup) Key(file string) (string, error) {
 	return key, nil
 }
 
-// FetchKey is Key for regions that may not do without one.
+// FetchKey returns the API key, as Key does. It is an error if the regions need
+// one and there is none.
 func (s *Setup) FetchKey(file string, regions []jobs.Region) (string, error) {
 	key, err := s.Key(file)
 	needsKey := jobs.FetchesYouTube(regions) && s.UpstreamEndpoint() == ""

@@ -130,8 +130,8 @@ func (r *Report) addSchedule(ctx context.Context, s *setup.Setup, c *client.Clie
 	return err
 }
 
-// Host is what a host knows of the ledger, asked or not: a *client.Client or a
-// *setup.Setup.
+// Host is what a host knows of the ledger without asking it. A *client.Client
+// and a *setup.Setup implement it.
 type Host interface {
 	LedgerName() string
 	Unrecorded() (quota.Units, error)
