@@ -36,7 +36,7 @@ func fetch(ctx context.Context) error {
 	req.Header.Set("X-Goog-Api-Key", os.Getenv("YOUTUBE_API_KEY"))
 	resp, err := httpClient.Do(req)
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
-		return fmt.Errorf("%d of %d left; come back at %s: %w", refused.Remaining, refused.Limit, refused.RetryAt, err)
+		return fmt.Errorf("%s needs %d units; come back at %s: %w", refused.Method, refused.Units, refused.RetryAt, err)
 	} else if err != nil {
 		return err
 	}
