@@ -21,8 +21,8 @@ func (a *app) cooldownCommand() *cobra.Command {
 	return cmdline.Group(&cobra.Command{
 		Use:   "cooldown",
 		Short: "List, lift or set cooldowns",
-		Long: `A cooldown is an order from the upstream to stop until a given time. It holds
-one budget or a whole account, in all processes that share the ledger.
+		Long: `A cooldown stops the calls of a budget or a whole account until a given time, in
+all processes that share the ledger. The upstream's answers set it, or a person.
 
 ` + exitCodes(),
 		Example: "  ration cooldown list\n  ration cooldown clear youtube-search\n  ration cooldown clear --account my-project",

@@ -21,7 +21,7 @@ func (a *app) initCommand() *cobra.Command {
 		Use:   "init",
 		Short: "Write a first costs.yaml and regions.yaml",
 		Long: `Init writes costs.yaml and regions.yaml, with comments, into the folder of
---config or the present one, and prints the command to try next. Without
+--config or the current one, and prints the command to try next. Without
 --preset and --host it asks up to three questions on a terminal. It never
 overwrites a file.
 

@@ -46,9 +46,9 @@ If copy is interrupted, both stay closed: run the same command again. It goes on
 where it stopped. Run it again later, too, if calls that FROM had granted were
 still in flight when --grace ended: what they settle there is copied then.
 
-RATION_REDIS_PASSWORD is the password of both ledgers. If TO has another one, it
-is RATION_TO_REDIS_PASSWORD. Both work with _FILE, and as
-RATION_REDIS_SENTINEL_PASSWORD does.
+RATION_REDIS_PASSWORD is the password of both ledgers, or that of FROM if
+RATION_TO_REDIS_PASSWORD is set. RATION_TO_REDIS_SENTINEL_PASSWORD is the same
+for the sentinels of TO. With _FILE, each names a file that holds the password.
 
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration ledger copy sqlite:/var/lib/ration/ration.db redis://redis.internal:6379/0 --dry-run\n  ration ledger copy redis://old:6379/0 redis://new:6379/0 --account my-project",

@@ -32,9 +32,9 @@ Each call is charged what the other file says it costs. If the log has settled
 or refunded it, the replay does so before the next call, in the same proportion
 or, if the upstream's answers say what calls cost, to the log's amount. A call
 that was spent with --units for more is charged that. A refused call is not
-spent in the replay. Notes, corrections and what was spent
-before --since count, and are not refused. Budgets that are shadows refuse
-nothing, and are listed with what they would have refused.
+spent in the replay. Notes, corrections and what was spent before --since count,
+and are not refused. Budgets with shadow: true refuse nothing, and are listed
+with what they would have refused.
 
 Calls that were refused are in no log. Cooldowns are the upstream's own answers
 and stop the same calls whatever costs.yaml says, so they are not replayed; one

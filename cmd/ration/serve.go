@@ -37,8 +37,7 @@ JSON). On SIGHUP it reloads both files and the key, and logs what changed. If a
 file is invalid or names another ledger, serve reports that and keeps the old
 configuration; moving to another ledger takes a restart. On SIGTERM or SIGINT it
 waits up to --grace for pages in flight and programs, saves what is done, and
-exits 0. Under systemd
-it uses sd_notify and the watchdog: see docs/running.md.
+exits 0. Under systemd it uses sd_notify and the watchdog: see docs/running.md.
 
 It also serves the gateway for programs in other languages, as proxy does
 (--listen none: it does not). At / of the gateway is a page that shows budgets,
