@@ -225,7 +225,7 @@ func fillLog(t *testing.T, path string, n int) {
 }
 
 // bigLog is how many entries the log of TestALongLogStaysUsable has: a million
-// take a minute to make, and are measured for docs/page.md.
+// take a minute to make, and are measured for docs/performance.md.
 func bigLog(t *testing.T) int {
 	if text := os.Getenv("RATION_PAGE_ENTRIES"); text != "" {
 		n, err := strconv.Atoi(text)
