@@ -50,10 +50,10 @@
 //
 // A Transport with a Feedback function applies the [Verdict] that it reads from
 // each answer: the real cost, a cooldown, what the upstream says is left.
-// Package feedback has such functions for common APIs. Its Report function gets
-// a [CostError] or a [LimitError] if prices or limits are not those of
-// the upstream. [Guard.Observe] passes each [Decision] on, as package metrics
-// counts them.
+// Package feedback has such functions for common APIs. The Report function of a
+// Transport gets a [CostError] or a [LimitError] if prices or limits are not
+// those of the upstream. [Guard.Observe] passes each [Decision] on, as package
+// metrics counts them.
 //
 // The context of a request says how long its spend may wait ([WithMaxWait],
 // [WithWaitsUntil]) and whether it is decided although the request is canceled
