@@ -82,6 +82,7 @@ func (a *app) main(args []string) int {
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
+	cmdline.AddCompletion(root)
 	err := root.ExecuteContext(ctx)
 	if i := slices.Index(args, "--json"); as[*cmdline.Error](err) && i >= 0 && !slices.Contains(args[:i], "--") {
 		a.json = true // flags after the mistake were not read

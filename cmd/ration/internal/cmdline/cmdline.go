@@ -52,6 +52,20 @@ func Help(root *cobra.Command) *cobra.Command {
 	}
 }
 
+// AddCompletion adds cobra's completion command, except that an unknown shell
+// is an Error instead of a page of help. The output of root must be set.
+func AddCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			shells := cmd.Commands()
+			cmd.RemoveCommand(shells...)
+			cmd.Args = nil
+			Group(cmd, shells...)
+		}
+	}
+}
+
 // CheckFlags returns an Error for a flag that is given an empty text. More
 // often than not that is an unset variable, and would be taken for no flag: for
 // all accounts in place of one.

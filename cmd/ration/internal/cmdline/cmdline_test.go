@@ -2,6 +2,7 @@ package cmdline_test
 
 import (
 	"errors"
+	"io"
 	"net/url"
 	"strings"
 	"testing"
@@ -75,6 +76,10 @@ func TestMistypedCommandShowsHelp(t *testing.T) {
 		"spend m --units six": `--units "six": write a whole number`,
 		"spend m --json=ja":   `--json "ja": write true or false`,
 		"spend m":             "",
+		"completion bsah":     `no command "bsah"; write ration completion bash, or see ration completion --help`,
+		"completion bash x":   `ration completion bash takes no argument, and got "x"; see ration completion bash --help`,
+		"completion":          "",
+		"completion bash":     "",
 	} {
 		spend := &cobra.Command{Use: "spend METHOD", Args: cobra.ExactArgs(1), RunE: nothing}
 		spend.Flags().Int64("units", 1, "")
@@ -85,6 +90,8 @@ func TestMistypedCommandShowsHelp(t *testing.T) {
 		root.PersistentFlags().Bool("json", false, "")
 		root.SetFlagErrorFunc(cmdline.FlagError)
 		root.SetHelpCommand(cmdline.Help(root))
+		root.SetOut(io.Discard)
+		cmdline.AddCompletion(root)
 		root.SetArgs(strings.Fields(line))
 		if err := root.Execute(); want == "" && err != nil || want != "" && !isError(err, want) {
 			t.Errorf("ration %s: %v; want %q", line, err, want)
