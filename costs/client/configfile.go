@@ -63,17 +63,32 @@ func (e *MissingFileError) Error() string {
 	if e.other != "" { // ration init would not overwrite it
 		advice = "write it there"
 	}
-	return fmt.Sprintf("no %s in %s; %s, or name its folder with --config", e.Name, e.Where(), advice)
+	return fmt.Sprintf("no %s in %s; %s, or name its folder with --config or RATION_CONFIG", e.Name, e.Where(), advice)
 }
 
 // makeFile says how to make a configuration file.
 const makeFile = "make one with ration init"
 
-// Where names the folders.
+// Where names the folders by their absolute paths, since the working folder of
+// a cron job is not evident.
 func (e *MissingFileError) Where() string {
-	where := strings.Join(e.folders, " or ")
-	if e.other == "" {
-		return where
+	if e.other != "" {
+		return fmt.Sprintf("%s, where %s is (both come from one folder)", whole(e.folders[len(e.folders)-1]), e.other)
 	}
-	return fmt.Sprintf("%s (%s is in %s, and both come from one folder)", where, e.other, e.folders[len(e.folders)-1])
+	folders := make([]string, len(e.folders))
+	for i, folder := range e.folders {
+		folders[i] = whole(folder)
+		if folder == "." {
+			folders[i] += " (the working folder)"
+		}
+	}
+	return strings.Join(folders, " or ")
+}
+
+// whole returns an absolute path, if there is one.
+func whole(path string) string {
+	if absolute, err := filepath.Abs(path); err == nil {
+		return absolute
+	}
+	return path
 }

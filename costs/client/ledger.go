@@ -75,10 +75,7 @@ func nameOf(address string) string {
 	switch scheme, rest, _ := strings.Cut(address, ":"); scheme {
 	case "sqlite":
 		path, _, _ := strings.Cut(rest, "?")
-		if whole, err := filepath.Abs(path); err == nil {
-			path = whole
-		}
-		return "sqlite:" + path
+		return "sqlite:" + whole(path)
 	case "unix":
 		shown, _ := redisledger.Redact(address)
 		if u, err := url.Parse(address); err == nil && u.Query().Get("db") != "" {
