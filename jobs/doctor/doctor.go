@@ -92,6 +92,29 @@ func (c *Checkup) CheckHosts(table *costs.Table) {
 	}
 }
 
+// CheckRoutes warns of the file's routes whose method has no cost: each call
+// there is refused. A preset has such routes on purpose.
+func (c *Checkup) CheckRoutes(table *costs.Table) {
+	list := table.List()
+	for _, r := range list.Routes {
+		if !r.Refused || r.From.Preset != "" {
+			continue
+		}
+		var priced []string
+		for _, m := range list.Methods {
+			if m.Account == r.Account {
+				priced = append(priced, m.Method)
+			}
+		}
+		method := human.Name(r.Method)
+		do := fmt.Sprintf("add %s to costs, unless its calls are meant to be refused", method)
+		if meant := strictyaml.Nearest(r.Method, priced); meant != "" {
+			do = fmt.Sprintf("write %s in the route, if that is meant, or add %s to costs", human.Name(meant), method)
+		}
+		c.Add(Warning, do, "%s: route %s: %s has no cost, so its calls are refused", r.From, human.Name(r.Route), method)
+	}
+}
+
 // CheckLimits warns of methods whose calls no budget limits, unless in a lane
 // of other programs: probably a typo in the lanes of a budget.
 func (c *Checkup) CheckLimits(table *costs.Table) {

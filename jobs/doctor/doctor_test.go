@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,42 @@ func TestUpstreamWithoutHosts(t *testing.T) {
 		if c.CheckHosts(table); len(c.Findings) != want {
 			t.Errorf("with %q: %v; want %d findings", hosts, c.Findings, want)
 		}
+	}
+}
+
+// TestRouteWithoutCost: doctor said nothing of routes whose calls are refused.
+func TestRouteWithoutCost(t *testing.T) {
+	table, err := costs.Parse("costs.yaml", []byte(`version: 1
+upstream: u
+account: a
+hosts: [api.example]
+costs: {items.get: 1}
+budgets: [{name: b, limit: 1, window: 1h}]
+routes:
+  GET /items: items.get
+  GET /orders: item.get
+  GET /users: users.list
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	github, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: github\naccount: a\npreset: github-rest\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCheckup(time.Now())
+	c.CheckRoutes(github) // which refuses POST /graphql on purpose
+	c.CheckRoutes(table)
+	var found []string
+	for _, f := range c.Findings {
+		found = append(found, f.Grade+" "+f.What+" -> "+*f.Do)
+	}
+	want := []string{
+		"warning costs.yaml:9: route GET /orders: item.get has no cost, so its calls are refused -> write items.get in the route, if that is meant, or add item.get to costs",
+		"warning costs.yaml:10: route GET /users: users.list has no cost, so its calls are refused -> add users.list to costs, unless its calls are meant to be refused",
+	}
+	if !slices.Equal(found, want) {
+		t.Errorf("%q; want %q", found, want)
 	}
 }
 

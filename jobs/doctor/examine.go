@@ -33,6 +33,7 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 	c.Add(OK, "", "costs.yaml: %s: %s, %s priced", wholePath(s, "costs.yaml"), human.Count(len(table.Budgets()), "budget"), human.Count(priced, "method"))
 	c.CheckPresets(table)
 	c.CheckHosts(table)
+	c.CheckRoutes(table)
 	c.CheckLimits(table)
 	c.CheckAllowances(table)
 	c.Fail(s.CheckStrayCredentials(table))
