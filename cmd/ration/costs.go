@@ -27,7 +27,7 @@ the request would be refused. It does not use the ledger and sends nothing.
 		Example: "  ration costs\n  ration costs GET 'https://www.googleapis.com/youtube/v3/search?q=music'\n  ration costs presets",
 		Args:    cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			table, err := a.setup().Prices()
+			table, err := a.setup().CheckedPrices()
 			if err != nil {
 				return err
 			}

@@ -91,14 +91,18 @@ func nameOf(address string) string {
 // there is no state folder and the ledger does not need one.
 func (o *Options) locate(table *costs.Table) (address, state string, err error) {
 	state, err = o.stateFolder()
-	address = cmp.Or(o.Ledger, o.Getenv("RATION_LEDGER"), table.Ledger())
-	if address != "" {
+	if address = o.address(table); address != "" {
 		return address, state, nil
 	}
 	if err != nil {
 		return "", "", err
 	}
 	return "sqlite:" + filepath.Join(state, "ration.db"), state, nil
+}
+
+// address returns the address of the ledger that is named, or "".
+func (o *Options) address(table *costs.Table) string {
+	return cmp.Or(o.Ledger, o.Getenv("RATION_LEDGER"), table.Ledger())
 }
 
 // addressError is a mistake in the address of a ledger.
@@ -123,26 +127,73 @@ func (o *Options) addPlace(err error, table *costs.Table) error {
 	return configError("%s: %w", table.LedgerPlace(), err)
 }
 
-// openLedger opens the ledger at address and returns it with its name.
-func (o *Options) openLedger(table *costs.Table, address, state string) (name string, l quota.Ledger, err error) {
+// CheckLedger returns a *ConfigError if the address of the ledger that New
+// would open is malformed or of an unknown kind. It opens nothing.
+func CheckLedger(table *costs.Table, o *Options) error {
+	options := o.withDefaults()
+	address := options.address(table)
+	if address == "" {
+		return nil
+	}
+	return options.addPlace(checkAddress(address), table)
+}
+
+// checkAddress returns an error for an address that cannot name a ledger. A
+// password in the address is one, because any user of the host can read a
+// command line.
+func checkAddress(address string) error {
 	scheme, rest, _ := strings.Cut(address, ":")
 	switch {
 	case scheme == "sqlite":
-		path, sync, err := parseSQLite(rest)
-		if err == nil {
-			err = o.checkFolder(table, path, state)
-		}
-		if err != nil {
-			return "", nil, err
-		}
-		l, err = opened(sqliteledger.Open(path, &sqliteledger.Options{Sync: sync, Now: o.Now, MustExist: o.MustExist}))
-		return nameOf(address), l, err
+		_, _, err := parseSQLite(rest)
+		return err
 	case slices.Contains(redisledger.Schemes(), scheme):
-		return o.openRedis(address)
+		return checkRedis(address)
 	case scheme == "memory":
-		return "", nil, badAddress("ledger memory: would be forgotten when this process ends; name sqlite:FILE or redis://HOST:PORT/DB")
+		return badAddress("ledger memory: would be forgotten when this process ends; name sqlite:FILE or redis://HOST:PORT/DB")
 	}
-	return "", nil, badAddress("ledger: its address, which is not shown since it may hold a password, is of an unknown kind; %s", schemeAdvice(address))
+	return badAddress("ledger: its address, which is not shown since it may hold a password, is of an unknown kind; %s", schemeAdvice(address))
+}
+
+func checkRedis(address string) error {
+	shown, secret := redisledger.Redact(address)
+	if secret {
+		variable := passwordVariable
+		if strings.Contains(address, "sentinel_password=") {
+			variable = sentinelPasswordVariable
+		}
+		return badAddress("ledger %s: a password does not belong in the address; put it in %s, or name a file with %[2]s_FILE", shown, variable)
+	}
+	if wrong, ok := errors.AsType[*redisledger.AddressError](redisledger.CheckURL(address)); ok {
+		return badAddress("ledger %s: %w", shown, wrong.Err)
+	}
+	return nil
+}
+
+// openLedger opens the ledger at address and returns it with its name.
+func (o *Options) openLedger(table *costs.Table, address, state string) (name string, l quota.Ledger, err error) {
+	if err := checkAddress(address); err != nil {
+		return "", nil, err
+	}
+	switch scheme, rest, _ := strings.Cut(address, ":"); scheme {
+	case "sqlite":
+		l, err = o.openSQLite(table, rest, state)
+	default:
+		l, err = o.openRedis(address)
+	}
+	return nameOf(address), l, err
+}
+
+// openSQLite opens a ledger in the file of an address without its scheme.
+func (o *Options) openSQLite(table *costs.Table, rest, state string) (quota.Ledger, error) {
+	path, sync, err := parseSQLite(rest)
+	if err == nil {
+		err = o.checkFolder(table, path, state)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return opened(sqliteledger.Open(path, &sqliteledger.Options{Sync: sync, Now: o.Now, MustExist: o.MustExist}))
 }
 
 // opened returns a nil interface with an error.
@@ -216,29 +267,21 @@ func (o *Options) checkFolder(table *costs.Table, path, state string) error {
 	return badAddress("ledger sqlite:%s: there is no folder %s; correct the path, or make it with mkdir -p %[2]s", path, folder)
 }
 
-// openRedis opens a ledger in Redis. It rejects a password in the address,
-// because any user of the host can read a command line.
-func (o *Options) openRedis(address string) (name string, l quota.Ledger, err error) {
-	shown, secret := redisledger.Redact(address)
-	if secret {
-		variable := passwordVariable
-		if strings.Contains(address, "sentinel_password=") {
-			variable = sentinelPasswordVariable
-		}
-		return "", nil, badAddress("ledger %s: a password does not belong in the address; put it in %s, or name a file with %[2]s_FILE", shown, variable)
-	}
+// openRedis opens a ledger in Redis.
+func (o *Options) openRedis(address string) (l quota.Ledger, err error) {
 	options := &redisledger.Options{Now: o.Now}
 	if options.Password, err = o.secret(passwordVariable); err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	if options.SentinelPassword, err = o.secret(sentinelPasswordVariable); err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	l, err = opened(redisledger.Open(address, options))
 	if wrong, ok := errors.AsType[*redisledger.AddressError](err); ok {
+		shown, _ := redisledger.Redact(address)
 		err = badAddress("ledger %s: %w", shown, wrong.Err)
 	}
-	return nameOf(address), l, err
+	return l, err
 }
 
 // Inspect returns findings about the settings of a ledger in Redis, and none

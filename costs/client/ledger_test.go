@@ -37,7 +37,7 @@ func TestPasswordsDoNotBelongInAddresses(t *testing.T) {
 		"redis://:s3cret@host": "RATION_REDIS_PASSWORD",
 		"redis+sentinel://a:1,b:2/main?sentinel_password=s3cret": "RATION_REDIS_SENTINEL_PASSWORD",
 	} {
-		_, _, err := (&Options{}).openRedis(address)
+		err := checkAddress(address)
 		if err == nil || !strings.Contains(err.Error(), "put it in "+variable+",") || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v; want %s", address, err, variable)
 		}

@@ -98,6 +98,16 @@ func (s *Setup) Prices() (*costs.Table, error) {
 	return table, nil
 }
 
+// CheckedPrices is Prices for a command that does not open the ledger. Its
+// address is checked all the same.
+func (s *Setup) CheckedPrices() (*costs.Table, error) {
+	table, err := s.Prices()
+	if err == nil {
+		err = client.CheckLedger(table, s.Options())
+	}
+	return table, err
+}
+
 // OtherPrices loads another costs.yaml than the one of the folder.
 func (s *Setup) OtherPrices(path string) (*costs.Table, error) {
 	table, err := costs.Load(path)

@@ -62,6 +62,13 @@ var schemes = map[string]struct {
 // Schemes returns the schemes of the URLs that Open takes, sorted.
 func Schemes() []string { return slices.Sorted(maps.Keys(schemes)) }
 
+// CheckURL returns the *AddressError with which Open would refuse a URL for its
+// form. It reads no files, such as those of certificates.
+func CheckURL(url string) error {
+	_, err := parse(url)
+	return err
+}
+
 const tlsParameters = "ca cert key server_name insecure_skip_verify"
 
 // AddressError is returned by Open for a URL that it cannot use. It matches
