@@ -39,6 +39,14 @@ func (l *link) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, e
 	return l.Ledger.Spend(ctx, batch)
 }
 
+// Sums implements quota.Ledger.
+func (l *link) Sums(ctx context.Context, q quota.Query) iter.Seq2[quota.Sum, error] {
+	if l.cut.Load() {
+		return func(yield func(quota.Sum, error) bool) { yield(quota.Sum{}, quota.ErrLedgerDown) }
+	}
+	return l.Ledger.Sums(ctx, q)
+}
+
 // Refund implements quota.Ledger.
 func (l *link) Refund(ctx context.Context, receipt quota.Receipt) error {
 	if l.cut.Load() {

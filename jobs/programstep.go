@@ -164,13 +164,17 @@ func (p *pass) ledgerTimes(ctx context.Context) map[string]time.Time {
 
 // meterProgram adds to the meter what a caller was charged since the given
 // times, as the ledger has it: a program may spend through the gateway, with
-// ration spend, or by itself. It reports more calls than regions.yaml says. It
-// is best effort.
+// ration spend, or by itself. It reports more calls than regions.yaml says, and
+// that the charge is unknown if the ledger does not answer.
 func (p *pass) meterProgram(ctx context.Context, program *command.Program, caller quota.Caller, since map[string]time.Time) {
 	made := map[string]int{}
+	if p.Meter != nil && len(since) < len(p.Table.Accounts()) {
+		p.report.Unmetered = true
+	}
 	for account, began := range since {
 		for sum, err := range p.Guard.Ledger().Sums(ctx, quota.Query{Account: account, Since: began}) {
 			if err != nil {
+				p.report.Unmetered = true
 				break
 			}
 			if sum.Caller == caller {

@@ -5,6 +5,7 @@ package jobs_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -202,6 +203,32 @@ func TestProgramIsAStep(t *testing.T) {
 	}
 	if !slices.Contains(s.lines, "emea market: made 2 calls of items.search, more than the 1 in regions.yaml") {
 		t.Errorf("the output is %q; want a line about the calls", s.lines)
+	}
+}
+
+// TestUnitsOfAProgramWithoutItsLedger: they were reported as 0 if the ledger
+// was down when the program began, or when it ended.
+func TestUnitsOfAProgramWithoutItsLedger(t *testing.T) {
+	for name, cutBefore := range map[string]bool{"down before": true, "down since": false} {
+		s := newPrograms(t, "  - {name: all, limit: 100, window: 24h}\n", "[{command: ./market.sh}]", "emea")
+		l := &link{Ledger: s.Guard.Ledger()}
+		guard, err := quota.NewGuard(l, s.Table.Budgets(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Guard = guard
+		s.script(t, "market.sh", "echo begun")
+		s.Output = func(jobs.OutputLine) { l.cut.Store(true) }
+		l.cut.Store(cutBefore)
+		report, err := s.Run(t.Context(), s.regions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		document, err := json.Marshal(report.Document(nil, func(error) *string { return nil }))
+		calls, units := report.Regions[0].Charges()
+		if err != nil || calls != "unknown" || units != "unknown" || strings.Count(string(document), `"units":null`) != 2 {
+			t.Errorf("%s: %v calls, %v units, %s, %v; want them unknown", name, calls, units, document, err)
+		}
 	}
 }
 

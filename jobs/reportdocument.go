@@ -13,26 +13,39 @@ import (
 // returns the text of an error, without secrets, or nil for nil.
 func (r *Report) Document(err error, reason func(error) *string) any {
 	type region struct {
-		Region  string      `json:"region"`
-		Tick    *time.Time  `json:"tick"`
-		Outcome string      `json:"outcome"`
-		Calls   int         `json:"calls"`
-		Units   quota.Units `json:"units"`
-		Videos  int         `json:"videos"`
-		Reason  *string     `json:"reason"`
+		Region  string       `json:"region"`
+		Tick    *time.Time   `json:"tick"`
+		Outcome string       `json:"outcome"`
+		Calls   *int         `json:"calls"` // nil: not known
+		Units   *quota.Units `json:"units"` // likewise
+		Videos  int          `json:"videos"`
+		Reason  *string      `json:"reason"`
 	}
 	out := struct {
-		Outcome string      `json:"outcome"`
-		Units   quota.Units `json:"units"`
-		RetryAt *time.Time  `json:"retry_at"`
-		Reason  *string     `json:"reason"`
-		Regions []region    `json:"regions"`
-	}{Outcome: string(r.Outcome), Units: r.Units, RetryAt: human.OptionalTime(r.RetryAt), Reason: reason(err), Regions: []region{}}
-	for _, of := range r.Regions {
-		out.Regions = append(out.Regions, region{Region: of.Region, Tick: human.OptionalTime(of.Tick), Outcome: string(of.Outcome),
-			Calls: of.Calls, Units: of.Units, Videos: of.Videos, Reason: reason(of.Err)})
+		Outcome string       `json:"outcome"`
+		Units   *quota.Units `json:"units"` // nil: not known
+		RetryAt *time.Time   `json:"retry_at"`
+		Reason  *string      `json:"reason"`
+		Regions []region     `json:"regions"`
+	}{Outcome: string(r.Outcome), Units: &r.Units, RetryAt: human.OptionalTime(r.RetryAt), Reason: reason(err), Regions: []region{}}
+	for i := range r.Regions {
+		of := &r.Regions[i]
+		one := region{Region: of.Region, Tick: human.OptionalTime(of.Tick), Outcome: string(of.Outcome), Calls: &of.Calls, Units: &of.Units, Videos: of.Videos, Reason: reason(of.Err)}
+		if of.Unmetered {
+			one.Calls, one.Units, out.Units = nil, nil, nil
+		}
+		out.Regions = append(out.Regions, one)
 	}
 	return out
+}
+
+// Charges returns what to show of Calls and Units: numbers, or that they are
+// unknown.
+func (r *RegionReport) Charges() (calls, units any) {
+	if r.Unmetered {
+		return "unknown", "unknown"
+	}
+	return r.Calls, int64(r.Units)
 }
 
 // ShortReason returns why a region is not done, short enough for a table:

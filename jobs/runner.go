@@ -89,9 +89,14 @@ type RegionReport struct {
 	Units   quota.Units // units charged
 	Videos  int         // rows fetched; a video on two pages counts twice
 	Started int         // programs started
-	RetryAt time.Time   // earliest time at which a refused step may resume; zero if none was refused or it is unknown
-	Err     error       // nil if the pass is complete; a failure takes precedence over a refusal
-	Waiting []error     // a *BackoffError for each step that waits; Err may be another refusal
+
+	// Unmetered means that Calls and Units lack what programs were charged,
+	// because the ledger did not say.
+	Unmetered bool
+
+	RetryAt time.Time // earliest time at which a refused step may resume; zero if none was refused or it is unknown
+	Err     error     // nil if the pass is complete; a failure takes precedence over a refusal
+	Waiting []error   // a *BackoffError for each step that waits; Err may be another refusal
 }
 
 // Report is the result of a run.

@@ -118,7 +118,7 @@ func (a *stage) Held(ctx context.Context) (quota.Units, error) {
 func (a *app) review(report *jobs.Report) error {
 	a.reportTable(report)
 	a.printf("")
-	err := worst(report)
+	err := report.Worst(rank)
 	if err != nil {
 		a.printf("ration: %s", runLine(report, err, a.now()))
 	}

@@ -183,7 +183,7 @@ func (a *app) fetch(ctx context.Context, f *setup.Fetcher, regions []jobs.Region
 // printRun prints what a run did, and returns its error as one that
 // was printed.
 func (a *app) printRun(report *jobs.Report) error {
-	err := worst(report)
+	err := report.Worst(rank)
 	switch {
 	case a.json:
 		if err := a.writeJSON(report.Document(err, reason)); err != nil {
@@ -203,13 +203,8 @@ func (a *app) printRun(report *jobs.Report) error {
 	return &reported{err}
 }
 
-// worst returns the error that decides the exit code: of 78, 69, 1, 75 the
-// first that a region has. A signal comes before all.
-func worst(report *jobs.Report) error {
-	return report.Worst(rank)
-}
-
-// rank is the place of an error's exit code in the order of worst.
+// rank orders the errors of regions. The first decides the exit code: a signal,
+// else the first of 78, 69, 1 and 75.
 func rank(err error) int {
 	if as[*signalError](err) {
 		return -1
@@ -229,7 +224,8 @@ func reason(err error) *string {
 func (a *app) reportTable(report *jobs.Report) {
 	t := a.table("region", "tick", "outcome", "calls", "units", "videos", "")
 	for _, r := range report.Regions {
-		t.Row(r.Region, a.clock(r.Tick), r.Outcome, r.Calls, r.Units, r.Videos, redact.URLs(r.ShortReason()))
+		calls, units := r.Charges()
+		t.Row(r.Region, a.clock(r.Tick), r.Outcome, calls, units, r.Videos, redact.URLs(r.ShortReason()))
 	}
 	t.Print()
 	if down := a.setup().LedgerState().String(); down != "" {

@@ -122,8 +122,9 @@ func (p *activePass) logResult(again, next time.Time) {
 	if level == slog.LevelInfo && len(report.Waiting) > 0 { // a failure is a problem until it is over
 		level = slog.LevelWarn
 	}
-	fields := []any{"region", report.Region, "tick", formatTime(p.tick), "outcome", string(report.Outcome), "calls", report.Calls,
-		"units", int64(report.Units), "videos", report.Videos, "took", time.Since(p.began).Round(time.Millisecond)}
+	calls, units := report.Charges()
+	fields := []any{"region", report.Region, "tick", formatTime(p.tick), "outcome", string(report.Outcome), "calls", calls,
+		"units", units, "videos", report.Videos, "took", time.Since(p.began).Round(time.Millisecond)}
 	if report.Err != nil {
 		fields = append(fields, "reason", report.Err.Error())
 	}
