@@ -141,7 +141,7 @@ func message(err error) string {
 	if stopped, ok := errors.AsType[*signalError](err); ok && stopped.signal == syscall.SIGINT {
 		return "interrupted"
 	}
-	text := redact.URLs(err.Error())
+	text := redact.Message(err.Error())
 	if exit, _ := code(err); exit == exitUsage { // it repeats what was typed
 		text = strictyaml.Redact(text)
 	}

@@ -217,7 +217,7 @@ func reason(err error) *string {
 	if err == nil {
 		return nil
 	}
-	return new(redact.URLs(err.Error()))
+	return new(redact.Message(err.Error()))
 }
 
 // reportTable is a run for people.
@@ -225,7 +225,7 @@ func (a *app) reportTable(report *jobs.Report) {
 	t := a.table("region", "tick", "outcome", "calls", "units", "videos", "")
 	for _, r := range report.Regions {
 		calls, units := r.Charges()
-		t.Row(r.Region, a.clock(r.Tick), r.Outcome, calls, units, r.Videos, redact.URLs(r.ShortReason()))
+		t.Row(r.Region, a.clock(r.Tick), r.Outcome, calls, units, r.Videos, redact.Message(r.ShortReason()))
 	}
 	t.Print()
 	if down := a.setup().LedgerState().String(); down != "" {

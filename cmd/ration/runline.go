@@ -36,7 +36,7 @@ func describeCause(err error) string {
 		return message(err)
 	}
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok && refused.Ahead == 0 {
-		return redact.URLs(refused.Short())
+		return redact.Message(refused.Short())
 	}
-	return redact.URLs(err.Error())
+	return redact.Message(err.Error())
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/quota"
 )
@@ -22,6 +23,7 @@ func (a *app) reportOutage(err error) {
 // warn prints a warning to stderr, whatever -q says. kind is for programs:
 // docs/operating.md lists them.
 func (a *app) warn(kind, text string) {
+	text = redact.Message(text)
 	if !a.json {
 		fmt.Fprintln(a.stderr, "ration:", text)
 		return

@@ -79,7 +79,7 @@ func newSetup(t *testing.T, dir string) *setup.Setup {
 	return &setup.Setup{Folder: dir, Ledger: "sqlite:" + filepath.Join(dir, "empty.db"), State: filepath.Join(dir, "state"), Now: time.Now,
 		Getenv:  func(name string) string { return env[name] },
 		Conceal: func(string) {}, Redactor: func() func(string) string { return func(text string) string { return text } },
-		CutURLs: func(text string) string { return text }, Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }}
+		Clean: func(text string) string { return text }, Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }}
 }
 
 // TestUnreadableConfiguration: the error did not say what to do.

@@ -100,7 +100,7 @@ func (s *Setup) OpenGateway(o *GatewayOptions) (*GatewayServer, error) {
 
 // addPage adds the page to a gateway that is not served yet.
 func (s *Setup) addPage(d *GatewayServer, token string) {
-	o := &web.Options{Client: d.Acquire, Token: token, Redact: s.CutURLs}
+	o := &web.Options{Client: d.Acquire, Token: token, Redact: s.Clean}
 	if s.HasRegions() {
 		o.Regions = s.Schedule
 	}

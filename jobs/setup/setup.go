@@ -54,8 +54,9 @@ type Setup struct {
 	// ConcealProxies conceals the passwords of the proxies that the
 	// environment names.
 	ConcealProxies func()
-	// CutURLs cuts the URLs in a text to what cannot be a secret.
-	CutURLs func(text string) string
+	// Clean returns the text of an error for users: its URLs cut to what cannot
+	// be a secret.
+	Clean func(text string) string
 	// Report is called with what clients report; see client.Options.
 	Report func(quota.Call, error)
 	// Documents returns what gateways show; see gateway.Options. nil

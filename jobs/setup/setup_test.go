@@ -30,7 +30,7 @@ func newStand(t *testing.T) *stand {
 	s.env["RATION_JOURNAL"] = filepath.Join(s.dir, "journal")
 	s.Setup = &setup.Setup{Folder: s.dir, State: filepath.Join(s.dir, "state"), Now: time.Now, Getenv: func(name string) string { return s.env[name] },
 		Conceal: func(secret string) { s.concealed = append(s.concealed, secret) }, ConcealProxies: func() {},
-		Redactor: func() func(string) string { return func(text string) string { return text } }, CutURLs: func(text string) string { return text },
+		Redactor: func() func(string) string { return func(text string) string { return text } }, Clean: func(text string) string { return text },
 		Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }}
 	return s
 }

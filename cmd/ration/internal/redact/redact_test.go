@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
+	"github.com/ration-dev/ration/quota"
 )
 
 // TestKeyIsPrintedWithTheURL: an error may repeat a URL, in any spelling.
@@ -74,5 +76,18 @@ func TestRedactorHidesSecrets(t *testing.T) {
 	io.WriteString(hiding, "AIzaSECRET")
 	if got := out.String(); got != "the key [hidden] is bad\n[hidden]" {
 		t.Errorf("printed %q", got)
+	}
+}
+
+// TestMessageNamesAPackage: "quota: " says nothing to the user of a command.
+func TestMessageNamesAPackage(t *testing.T) {
+	for _, err := range []error{quota.ErrBadToken, fmt.Errorf("sqlite ledger a.db: %w: gone", quota.ErrLedgerLost), errors.Join(quota.ErrInDoubt, quota.ErrBadCall)} {
+		if got, want := Message(err.Error()), strings.ReplaceAll(err.Error(), "quota: ", ""); got != want {
+			t.Errorf("%s; want %s", got, want)
+		}
+	}
+	const upstream = "403: quota: exceeded, see https://a.example/?key=s3cret"
+	if got := Message(upstream); got != "403: quota: exceeded, see https://a.example/…" {
+		t.Errorf("an upstream's message is shown as %s", got)
 	}
 }

@@ -1,0 +1,22 @@
+package redact
+
+import (
+	"strings"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// Message returns the text of an error for the users of a command: with its
+// URLs cut as URLs does, and without the package's name in front of the errors
+// of package quota.
+func Message(text string) string {
+	var pairs []string
+	for _, err := range []error{
+		quota.ErrRefused, quota.ErrNeverFits, quota.ErrInDoubt, quota.ErrLedgerDown, quota.ErrLedgerBusy, quota.ErrLedgerClosed, quota.ErrLedgerConfig,
+		quota.ErrLedgerLost, quota.ErrUnguarded, quota.ErrPaid, quota.ErrRedirect, quota.ErrGuardedTwice, quota.ErrBadCall, quota.ErrCorrecting,
+		quota.ErrStays, quota.ErrBadToken, quota.ErrClaimed, quota.ErrClaimLost, quota.ErrReused,
+	} {
+		pairs = append(pairs, err.Error(), strings.TrimPrefix(err.Error(), "quota: "))
+	}
+	return strings.NewReplacer(pairs...).Replace(URLs(text))
+}
