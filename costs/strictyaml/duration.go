@@ -9,9 +9,16 @@ import (
 )
 
 // Duration reads a duration from least to most, such as 30s, 1h30m, 24h or 7d,
-// with duration.Parse.
+// with duration.Parse. A number without a unit is a mistake: 24 may be meant as
+// hours, or as seconds.
 func (n Node) Duration(least, most time.Duration) time.Duration {
 	text, _ := n.text()
+	number := strings.Trim(n.describe(), `"`)
+	_, noUnit := duration.Parse(number)
+	if _, err := duration.ParseSeconds(number); err == nil && noUnit != nil {
+		n.Mistake("%s is %s, without a unit: write %[3]sh, %[3]sm or %[3]ss", n.name, n.describe(), number)
+		return 0
+	}
 	return n.duration(text, duration.Parse, least, most)
 }
 
