@@ -91,6 +91,33 @@ routes:
 	}
 }
 
+// TestRepeatedNames: a name that a list has twice was accepted silently.
+func TestRepeatedNames(t *testing.T) {
+	table, err := costs.Parse("costs.yaml", []byte(`version: 1
+upstream: u
+account: a
+costs: {list: 1, get: 1}
+budgets:
+  - {name: b, limit: 1, window: 1h}
+  - {name: c, limit: 1, window: 1h, methods: [list, list, list], lanes: [cron, backfill, cron]}
+when_ledger_down:
+  - {methods: [get, get], then: {allow: 1}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCheckup(time.Now())
+	c.CheckRepeats(table)
+	var found []string
+	for _, f := range c.Findings {
+		found = append(found, f.Grade+" "+f.What)
+	}
+	want := []string{"warning costs.yaml:7: budget c names list twice", "warning costs.yaml:7: budget c names cron twice", "warning costs.yaml:9: when_ledger_down names get twice"}
+	if !slices.Equal(found, want) {
+		t.Errorf("%q; want %q", found, want)
+	}
+}
+
 func TestTyposInBudgetsCoverNothing(t *testing.T) {
 	c := newCheckup(time.Now())
 	c.CheckCoverage([]quota.Budget{{Name: "b", Lanes: []string{"crom", "cron", "mine"}, Regions: []string{"IN", "XX"}, Floor: map[string]quota.Units{"XX": 1}}}, []string{"IN"})

@@ -35,6 +35,7 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 	c.CheckHosts(table)
 	c.CheckRoutes(table)
 	c.CheckLimits(table)
+	c.CheckRepeats(table)
 	c.CheckAllowances(table)
 	c.Fail(s.CheckStrayCredentials(table))
 	c.CheckCredentials(table)
