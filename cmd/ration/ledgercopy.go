@@ -140,8 +140,8 @@ func (a *app) moveAll(ctx context.Context, c *ledgercopy.Copy, names, reserved [
 	if err != nil {
 		return err
 	}
-	if grace > 0 {
-		a.printCopyProgress("copying what calls in flight still cost, for %s", human.Duration(grace))
+	if grace > 0 && !a.quiet && !a.json { // off a terminal too: it looks as if it hung
+		fmt.Fprintf(a.stderr, "copying what calls in flight still cost, for %s\n", human.Duration(grace))
 	}
 	return ledgercopy.FollowAll(ctx, all, grace)
 }
