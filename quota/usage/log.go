@@ -303,9 +303,10 @@ func (t *totals) ranked() []Total {
 // maxNames is the most names that Names returns for a dimension.
 const maxNames = 50
 
-// Names returns the names that occur in each dimension, whatever the Filter: at
-// most 50 for each, in the order of their first entries. Runs are left out,
-// since each entry can be of another. The map is empty if there are no entries.
+// Names returns the names that occur in each dimension, in the order of their
+// first entries. Of more than 50 names in a dimension it returns the first 50,
+// and that of the Filter if it occurs. Runs are left out, since each entry can
+// be of another. The map is empty if there are no entries.
 func (s *LogReader) Names(ctx context.Context) (map[string][]string, error) {
 	var sums []part
 	for _, account := range s.Accounts {
@@ -321,7 +322,8 @@ func (s *LogReader) Names(ctx context.Context) (map[string][]string, error) {
 	for i := range sums {
 		for _, dimension := range Dimensions()[1:] { // without run
 			n := nameIn(dimension, &sums[i])
-			if len(names[dimension]) < maxNames && !slices.Contains(names[dimension], n) {
+			isListed := len(names[dimension]) < maxNames || n == s.Filter.field(dimension)
+			if isListed && !slices.Contains(names[dimension], n) {
 				names[dimension] = append(names[dimension], n)
 			}
 		}

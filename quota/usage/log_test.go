@@ -1,6 +1,7 @@
 package usage_test
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -72,6 +73,30 @@ func TestSumsOfRunsAreInMemory(t *testing.T) {
 	}
 	if ledger.sums > 0 {
 		t.Errorf("the ledger was asked for sums %d times", ledger.sums)
+	}
+}
+
+// TestNameBeyondTheFiftiethIsUnknown: a job of the filter that occurs is among
+// the names, however many come before it.
+func TestNameBeyondTheFiftiethIsUnknown(t *testing.T) {
+	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
+	for i := range 60 {
+		s.spend(t, quota.Call{Method: "m", Units: 1, Caller: quota.Caller{Job: fmt.Sprint("job", i)}})
+	}
+	source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p"}, Filter: usage.Filter{Job: "job59", Method: "m"}}
+	names, err := source.Names(t.Context())
+	if err != nil || len(names["job"]) != 51 {
+		t.Fatalf("%v, %v; want 50 jobs and the filter's", names, err)
+	}
+	if by, name, found := source.Filter.Unknown(names); found {
+		t.Errorf("%s %s is unknown", by, name)
+	}
+	source.Filter.Job = "job60"
+	if names, err = source.Names(t.Context()); err != nil || len(names["job"]) != 50 {
+		t.Fatalf("%v, %v; want 50 jobs", names, err)
+	}
+	if _, name, found := source.Filter.Unknown(names); !found || name != "job60" {
+		t.Errorf("%q is unknown; want job60", name)
 	}
 }
 
