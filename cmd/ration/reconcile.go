@@ -35,9 +35,9 @@ zone. For a sliding window, N is what was used in the trailing time.
 
 A console that shows less than the ledger is often only late, by minutes or
 more, and a number above the limit is often a typo. Both need --force. To lower
-a budget, reconcile takes units off the newest corrections and calls of its
-window, at most %d entries back, and says how far it got. From a budget that
-counts calls it takes off whole calls, with their units.
+a budget, reconcile takes units off the newest notes, corrections and calls of
+its window, at most %d entries back, and says how far it got. From a budget
+that counts calls it takes off whole calls, with their units.
 
 `, quota.MaxSettle) + exitCodes(exitStopped, exitLedger, exitConfig),
 		Example: "  ration ledger reconcile youtube-day --used 8700\n  ration ledger reconcile youtube=8700 youtube-day=8700 youtube-search=800",

@@ -221,8 +221,11 @@ func (s *snapshot) checkExcess(named []*Result) error {
 	for _, r := range slices.Backward(named) {
 		if r.Target < r.Before {
 			budget := &r.Balance.Budget
-			return needsForce("%s has %d of %d %s used, more than the %d of the console; consoles lag behind, and other hosts may use this ledger: check again in a few minutes",
-				budget.Name, r.Before, budget.Limit, budget.Measure, r.Target)
+			why := "consoles lag behind, and other hosts may use this ledger: check again in a few minutes"
+			if noted := s.noted(s.index[budget.Name]); noted > 0 {
+				why = fmt.Sprintf("%d of them are noted, by the upstream's answers or a restoration, and that can be more than was spent", noted)
+			}
+			return needsForce("%s has %d of %d %s used, more than the %d of the console; %s", budget.Name, r.Before, budget.Limit, budget.Measure, r.Target, why)
 		}
 	}
 	return nil

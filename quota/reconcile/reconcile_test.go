@@ -281,6 +281,26 @@ func TestRaisedBudgetLowersAnother(t *testing.T) {
 	r.holds(console)
 }
 
+// TestExcessOfANote: what a restoration or the upstream's answers noted was
+// taken for a console that lags, and the operator was told to wait.
+func TestExcessOfANote(t *testing.T) {
+	r := newStand(t, memledger.Open(nil), []quota.Budget{{Name: "all"}, {Name: "search", Methods: []string{"search.list"}}})
+	if _, err := r.guard.Spend(t.Context(), quota.Call{Account: "p", Method: "x", Units: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.guard.Note(t.Context(), quota.Note{Call: quota.Call{Account: "p", Method: "x", Units: 300}}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "all has 400 of 9500 units used, more than the 150 of the console; 300 of them are noted, by the upstream's answers or a restoration, and that can be more than was spent"
+	if err := r.reconcile(false, map[string]quota.Units{"all": 150}); err == nil || err.Error() != want {
+		t.Errorf("%v; want %s", err, want)
+	}
+	if err := r.reconcile(true, map[string]quota.Units{"all": 150}); err != nil {
+		t.Error(err)
+	}
+	r.holds(map[string]quota.Units{"all": 150})
+}
+
 func rejected(err error) bool {
 	_, ok := errors.AsType[*reconcile.RejectedError](err)
 	return ok

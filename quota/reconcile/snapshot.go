@@ -84,6 +84,19 @@ func (s *snapshot) findReconciled(sum *quota.Sum) {
 	}
 }
 
+// noted returns how much of a budget is notes among the newest entries.
+func (s *snapshot) noted(budget int) (sum quota.Units) {
+	b := &s.balances[budget]
+	for i := range s.entries {
+		e := &s.entries[i]
+		counts := e.Kind == quota.EntryNote && !e.At.Before(b.Earliest())
+		if counts && b.Coverage.Covers(e.Method, e.Caller) {
+			sum += s.measure.Of(e.Units, e.Calls)
+		}
+	}
+	return sum
+}
+
 // addRemark records a remark about a budget.
 func (s *snapshot) addRemark(ctx context.Context, method, budget string) error {
 	return s.guard.Note(ctx, quota.Note{Call: quota.Call{Account: s.account, Method: method, Caller: quota.Caller{Lane: Lane, Job: remarkJob(budget)}}})
