@@ -188,7 +188,12 @@ func TestThePageShowsThatTheLedgerIsDown(t *testing.T) {
 	}
 	address := listener.Addr().String()
 	listener.Close()
-	s := newScene(t, sceneOptions{ledger: "redis://" + address + "/0", costs: sceneCosts + "when_ledger_down: {videos.list: {allow: 1}, default: refuse}\n"})
+	s := newScene(t, sceneOptions{ledger: "redis://" + address + "/0", every: time.Nanosecond, costs: sceneCosts + "when_ledger_down: {videos.list: {allow: 1}, default: refuse}\n"})
+	first := s.fetch("/").text
+	contains(t, first, "The ledger is down", "The budgets have not been read yet; they appear here when it answers.", "<dd>cannot be read")
+	if strings.Contains(first, "What follows is of") {
+		t.Error("the first visit says that numbers follow")
+	}
 	s.spend("videos.list", "US", "trending", 1)
 	r := s.fetch("/?call=search.list&q=US")
 	if r.StatusCode != http.StatusOK {

@@ -96,7 +96,9 @@ func (r *reader) update(ctx context.Context, hold func() (func(), bool)) *snapsh
 	known := r.begin(hold)
 	s := &snapshot{At: time.Now().UTC(), Ledger: r.client.LedgerName(), Whole: known}
 	s.Err = r.readBalances(ctx, s, known)
-	if s.Err == nil {
+	if s.Err != nil {
+		s.Accounts = nil // those that were read have no budgets
+	} else {
 		s.Err = r.readActivities(ctx, s, known)
 	}
 	if s.Err != nil && r.snapshot != nil && r.snapshot.Accounts != nil {
