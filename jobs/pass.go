@@ -23,7 +23,6 @@ type pass struct {
 	region   Region
 	tick     time.Time
 	nextTick time.Time
-	planned  int // pages of all steps, at most
 	pages    int // pages committed, by earlier runs too
 	report   RegionReport
 }
@@ -96,7 +95,6 @@ func (p *pass) fetchSteps(ctx context.Context, progress catalog.Progress) error 
 	ctx, cancel := p.linger(ctx)
 	defer cancel()
 	for _, step := range p.region.Steps {
-		p.planned += step.Pages
 		p.pages += progress.Steps[step.Name()].Pages
 	}
 	var stopped error
@@ -290,5 +288,5 @@ func (p *pass) reportProgress(step string, done bool) {
 	}
 	p.progressMu.Lock()
 	defer p.progressMu.Unlock()
-	p.Progress(Progress{Region: p.region.Name, Step: step, Pages: p.pages, Planned: p.planned, Done: done, Outcome: p.report.Outcome})
+	p.Progress(Progress{Region: p.region.Name, Step: step, Pages: p.pages, Done: done, Outcome: p.report.Outcome})
 }

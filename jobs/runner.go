@@ -57,7 +57,6 @@ type Progress struct {
 	Region  string
 	Step    string // name of the step whose page was committed; "" when Done
 	Pages   int    // pages committed, of all steps
-	Planned int    // upper bound of Pages
 	Done    bool
 	Outcome Outcome // valid if Done
 }

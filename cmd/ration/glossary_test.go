@@ -14,7 +14,7 @@ import (
 // unlisted are the exported types that have no word in the glossary: plain
 // English, a word of Prometheus, or one that its package alone needs.
 var unlisted = []string{
-	"catalog.Category", "catalog.Channel", "catalog.Counts", "catalog.Fill", "catalog.FillUpdate", "catalog.Hit", "catalog.Progress", "catalog.Pruned", "catalog.Video",
+	"catalog.Category", "catalog.Channel", "catalog.Fill", "catalog.FillUpdate", "catalog.Hit", "catalog.Progress", "catalog.Pruned", "catalog.Video",
 	"changes.Config",
 	"client.Restamped",
 	"command.Values",

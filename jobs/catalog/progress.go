@@ -114,10 +114,3 @@ func (c *Catalog) LongestUnfetched(ctx context.Context, regions []string) ([]str
 	slices.SortStableFunc(order, func(a, b string) int { return all[a].FetchedAt.Compare(all[b].FetchedAt) })
 	return order, nil
 }
-
-// Counts returns the numbers of rows.
-func (c *Catalog) Counts(ctx context.Context) (Counts, error) {
-	var n Counts
-	err := c.queries["counts"].QueryRowContext(ctx).Scan(&n.Videos, &n.Positions, &n.Channels)
-	return n, c.wrap("count", err)
-}

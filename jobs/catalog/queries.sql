@@ -102,9 +102,6 @@ SELECT step, next, pages, videos, done FROM checkpoints WHERE region = ?1 AND ti
 -- name: regions
 SELECT region, max(tick), max(fetched_at), max(finished_at) FROM passes GROUP BY region;
 
--- name: counts
-SELECT (SELECT count(*) FROM videos), (SELECT count(*) FROM positions), (SELECT count(*) FROM channels WHERE NOT missing);
-
 -- Newest videos first: those that this pass has just met.
 -- name: free_channels
 SELECT v.channel_id FROM videos v

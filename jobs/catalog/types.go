@@ -96,13 +96,6 @@ type Region struct {
 	FinishedAt time.Time // when a pass was last finished; zero if never
 }
 
-// Counts holds numbers of rows. Channels excludes missing ones.
-type Counts struct {
-	Videos    int64
-	Positions int64
-	Channels  int64
-}
-
 // Query is a query for Search.
 type Query struct {
 	// Text is a list of words, all of which must occur. "Quoted words" must

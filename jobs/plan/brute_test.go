@@ -121,13 +121,13 @@ func checkColumns(t *rapid.T, in *plan.Input, report *plan.Report, i int, dues [
 			total, regions = total+units, regions+units
 		}
 		held := naiveUsed(in, b, amounts(in, b, nil), minute)
-		if want := naiveUsed(in, b, all, minute); c.Total != want || total != want || c.Held != held || !c.At.Equal(in.From.Add(time.Duration(minute)*time.Minute)) {
+		if want := naiveUsed(in, b, all, minute); c.Total != want || total != want || c.Held != held {
 			t.Errorf("%s: the column of minute %d is %+v; want %d, %d of them held", describe(in, i), minute, c, want, held)
 		}
 	}
-	peak, at := naivePeak(in, b, dues)
-	if c := report.Columns(i, 1)[0]; c.Total != peak || peak > 0 && !c.At.Equal(at) {
-		t.Errorf("%s: the one column is %+v; want the peak, %d at %s", describe(in, i), c, peak, at)
+	peak, _ := naivePeak(in, b, dues)
+	if c := report.Columns(i, 1)[0]; c.Total != peak {
+		t.Errorf("%s: the one column is %+v; want the peak, %d", describe(in, i), c, peak)
 	}
 }
 

@@ -1,15 +1,10 @@
 package plan
 
-import (
-	"time"
-
-	"github.com/ration-dev/ration/quota"
-)
+import "github.com/ration-dev/ration/quota"
 
 // Column is what a budget's window holds at its fullest within a stretch of
 // time, if every start is on time.
 type Column struct {
-	At      time.Time
 	Regions []quota.Units // charged by each region, in the order of Report.Regions
 	Held    quota.Units   // held by the ledger from the start
 	Total   quota.Units
@@ -37,7 +32,7 @@ func (r *Report) Columns(budget, n int) []Column {
 }
 
 func (r *Report) newColumn(l *load, at int64) Column {
-	c := Column{At: fromMicros(at), Held: l.usedAt(at, nil, &l.held)}
+	c := Column{Held: l.usedAt(at, nil, &l.held)}
 	c.Total = c.Held
 	for i := range r.Regions {
 		units := l.usedAt(at, &l.regions[i].series, nil)

@@ -73,7 +73,6 @@ type whole struct {
 	budgets    map[[2]string]*usage.BudgetReport // by account and name
 	logs       []*usage.LogReport
 	keyed      []usage.KeyReport
-	moreKeys   []string
 	activities map[string]*activity
 	refusals   map[refusalKey]*why.Document
 	planned    map[string]hours // by account
@@ -336,7 +335,7 @@ func (r *reader) fill(ctx context.Context, w, last *whole) error {
 		}
 		w.logs = append(w.logs, log)
 	}
-	if w.keyed, w.moreKeys, err = usage.FullestKeys(ctx, guard, table.Accounts(), 10); err != nil {
+	if w.keyed, _, err = usage.FullestKeys(ctx, guard, table.Accounts(), 10); err != nil {
 		return err
 	}
 	w.planned, w.planErr = r.readPlan(now)
