@@ -39,7 +39,7 @@ func Fill(ctx context.Context, store *catalog.Catalog, guard *quota.Guard, accou
 	for _, account := range accounts {
 		f := &filler{store: store, ledger: guard.Ledger(), account: account, retention: max(guard.Retention(account), quota.Retention(0))}
 		for try := 1; ; try++ {
-			err = f.fill(ctx, balances)
+			err = f.fill(ctx, guard, balances)
 			if !errors.Is(err, catalog.ErrMoved) || try == attempts {
 				break
 			}
@@ -66,8 +66,13 @@ type filler struct {
 	peakEntries int // that were read for peaks
 }
 
-func (f *filler) fill(ctx context.Context, balances []quota.Balance) error {
-	if err := f.locate(ctx); err != nil {
+func (f *filler) fill(ctx context.Context, guard *quota.Guard, balances []quota.Balance) error {
+	now, _, err := guard.Now(ctx, f.account)
+	if err == nil {
+		f.at, f.until = now.UnixMicro(), 0
+		err = f.findOldest(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	f.series = []*series{{coverage: quota.NewCoverage(quota.Coverage{}), days: quota.Window{}.Days(), zone: time.UTC}}
@@ -79,7 +84,6 @@ func (f *filler) fill(ctx context.Context, balances []quota.Balance) error {
 	}
 	for _, s := range f.series {
 		s.sums, s.peaks = map[catalog.SumKey]catalog.SumAmount{}, map[int64]int64{}
-		var err error
 		if s.before, err = f.store.ReadFill(ctx, f.account, s.budget); err != nil {
 			return err
 		}
@@ -93,15 +97,9 @@ func (f *filler) fill(ctx context.Context, balances []quota.Balance) error {
 	return f.put(ctx)
 }
 
-// locate finds the ledger's time and the oldest entry of the log.
-func (f *filler) locate(ctx context.Context) error {
-	any := &quota.Charge{Coverage: quota.NewCoverage(quota.Coverage{}), Limit: quota.MaxLimit, Window: quota.Sliding(time.Minute)}
-	standings, err := f.ledger.Standings(ctx, f.account, "", []*quota.Charge{any})
-	if err != nil {
-		return err
-	}
-	f.at, f.oldest = standings[0].At.UnixMicro(), math.MaxInt64
-	f.until = 0
+// findOldest finds the oldest entry of the log.
+func (f *filler) findOldest(ctx context.Context) error {
+	f.oldest = math.MaxInt64
 	for e, err := range f.ledger.Entries(ctx, quota.Query{Account: f.account}) {
 		if err != nil {
 			return err
