@@ -90,7 +90,7 @@ func (c *Checkup) examineRepairs(s *setup.Setup) {
 		if _, ok := errors.AsType[*quota.LookAlikeError](c.Err); ok {
 			do = "correct the account's name, and charge them to it: ration spend METHOD --units N; this ledger cannot record them under the other name"
 		}
-		c.Add(Warning, do, "%s %s sent within the allowance while the ledger was down, not yet in the ledger", human.Count(units, "unit"), human.Was(units))
+		c.Add(Warning, do, "%s", status.Unrecorded(units))
 	}
 }
 

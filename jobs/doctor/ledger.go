@@ -69,8 +69,7 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 		if err != nil {
 			c.Fail(client.NameLedger(err, name))
 		} else if ahead > 0 {
-			c.Add(Warning, "correct the clock, then run ration ledger restamp", "the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late",
-				human.Name(account), human.Duration(ahead))
+			c.Add(Warning, status.ResolveAhead, "%s", status.EntryAhead(human.Name(account), ahead))
 		}
 	}
 	c.checkLimits(balances)

@@ -46,8 +46,7 @@ func (r *Report) Remarks() (groups [][]string) {
 	sayAhead := func(account, log string, seconds int64) {
 		if seconds > 0 && !said[account] {
 			said[account] = true
-			add("the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late: correct the clock, then run ration ledger restamp",
-				log, human.Duration(time.Duration(seconds)*time.Second))
+			add("%s: %s", EntryAhead(log, time.Duration(seconds)*time.Second), ResolveAhead)
 		}
 	}
 	for _, b := range r.Budgets {
@@ -67,7 +66,7 @@ func (r *Report) Remarks() (groups [][]string) {
 		groups = append(groups, repairs)
 	}
 	if r.UnrecordedUnits > 0 {
-		add("%s %s sent within the allowance while the ledger was down, not yet in the ledger", human.Count(r.UnrecordedUnits, "unit"), human.Was(r.UnrecordedUnits))
+		add("%s", Unrecorded(r.UnrecordedUnits))
 	}
 	return groups
 }
@@ -79,6 +78,20 @@ func ClockInDoubt(ahead time.Duration) string {
 
 // ResolveDoubt is what to do then.
 const ResolveDoubt = "correct the clock, or accept it by ration ledger accept; the next answer of the upstream decides, too, and a time server"
+
+// EntryAhead says that the newest entry of a log is ahead of the ledger's
+// clock.
+func EntryAhead(log string, ahead time.Duration) string {
+	return fmt.Sprintf("the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late", log, human.Duration(ahead))
+}
+
+// ResolveAhead is what to do then.
+const ResolveAhead = "correct the clock, then run ration ledger restamp"
+
+// Unrecorded says what was sent without the ledger, which does not have it yet.
+func Unrecorded(units quota.Units) string {
+	return fmt.Sprintf("%s %s sent within the allowance while the ledger was down, not yet in the ledger", human.Count(units, "unit"), human.Was(units))
+}
 
 // drift says what of the budgets was missing once, and how that was found.
 func (r *Report) drift() string {
