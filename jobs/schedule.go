@@ -120,9 +120,6 @@ func hasDay(s *cron.SpecSchedule) bool {
 	return false
 }
 
-// IsZero reports whether s is the zero Schedule, which has no ticks.
-func (s Schedule) IsZero() bool { return s.cron == nil }
-
 // String returns the line that was parsed.
 func (s Schedule) String() string { return s.spec }
 
