@@ -21,7 +21,8 @@ func (a *app) costsCommand() *cobra.Command {
 		Long: `Costs shows the cost of each method, the budgets that it is charged to, and the
 source of each line: costs.yaml, or a preset and the document behind it. Given a
 URL or the name of a method, it shows what that call would cost, and exits 78 if
-the request would be refused. It does not use the ledger and sends nothing.
+the request would be refused. It checks the ledger's address, does not use the
+ledger and sends nothing.
 
 ` + exitCodes(exitConfig),
 		Example: "  ration costs\n  ration costs GET 'https://www.googleapis.com/youtube/v3/search?q=music'\n  ration costs presets",
