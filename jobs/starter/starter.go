@@ -122,7 +122,7 @@ func (o *Options) missing(p *costs.Preset) (flags []string) {
 		quotas = "--variant " + strings.Join(names, "|")
 	}
 	for _, ask := range p.Required {
-		isLimit := strings.HasSuffix(ask.Line, ".limit") && o.Limit == 0
+		isLimit := strings.HasSuffix(ask.Line, ".limit") && (o.Limit == 0 || len(p.Variants) > 0)
 		isWindow := strings.HasSuffix(ask.Line, ".window") && !strings.Contains(ask.Write, "day:")
 		asksQuota := o.Variant == "" && (isLimit || isWindow)
 		switch {

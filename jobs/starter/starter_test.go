@@ -8,6 +8,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/starter"
+	"github.com/ration-dev/ration/quota"
 )
 
 // TestStarterFilesAreInvalid: for every preset and a host, with hostile words
@@ -49,9 +50,15 @@ func TestStarterFilesAreInvalid(t *testing.T) {
 func TestStarterGuessesWhatOnlyTheUserKnows(t *testing.T) {
 	for api, flags := range map[string]string{"hubspot": "--variant enterprise|free|professional", "salesforce": "--host HOST and --limit UNITS",
 		"shopify-graphql": "--host HOST and --variant advanced|enterprise|plus|standard"} {
-		_, err := starter.NewFiles(starter.Options{API: api})
-		if _, asks := errors.AsType[*starter.AskError](err); !asks || !strings.Contains(err.Error(), "preset "+api+" needs "+flags+"; ") {
-			t.Errorf("%s: %v; want %s", api, err, flags)
+		limits := []quota.Units{0}
+		if strings.Contains(flags, "--variant") {
+			limits = append(limits, 5) // which the variant decides
+		}
+		for _, limit := range limits {
+			_, err := starter.NewFiles(starter.Options{API: api, Limit: limit})
+			if _, asks := errors.AsType[*starter.AskError](err); !asks || !strings.Contains(err.Error(), "preset "+api+" needs "+flags+"; ") {
+				t.Errorf("%s: %v; want %s", api, err, flags)
+			}
 		}
 	}
 	neither := "neither a preset nor a host"
