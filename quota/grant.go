@@ -73,7 +73,7 @@ func (g *Grant) Balances() []Balance {
 		if held.FreesIn > 0 {
 			b.NextFree = b.At.Add(held.FreesIn)
 		}
-		b.Since = b.Budget.Window.since(b.At)
+		b.Since = b.Budget.Window.Since(b.At)
 		if held.Limit < b.Budget.Limit {
 			b.StricterLimit = held.Limit
 		}

@@ -135,9 +135,9 @@ func (w Window) Horizon() time.Duration {
 	return w.Length()
 }
 
-// since returns the time from which entries count at a given time, or the zero
+// Since returns the time from which entries count at a given time, or the zero
 // time for an estimate.
-func (w Window) since(at time.Time) time.Time {
+func (w Window) Since(at time.Time) time.Time {
 	switch w.kind {
 	case KindSliding:
 		return at.Add(time.Microsecond - w.Length())

@@ -132,3 +132,21 @@ func TestWindowsAsCostsYAMLWritesThem(t *testing.T) {
 		}
 	}
 }
+
+// TestWindowsBegin: Since is the earliest time of an entry that counts.
+func TestWindowsBegin(t *testing.T) {
+	at := time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		window quota.Window
+		want   time.Time
+	}{
+		{quota.Sliding(time.Hour), at.Add(-time.Hour + time.Microsecond)},
+		{quota.Sliding(time.Hour).WithMargin(time.Second), at.Add(-time.Hour - time.Second + time.Microsecond)},
+		{quota.Daily(time.UTC).WithMargin(time.Minute), at.Truncate(24 * time.Hour).Add(-time.Minute)},
+		{quota.Counter(time.Hour), time.Time{}},
+	} {
+		if got := c.window.Since(at); !got.Equal(c.want) {
+			t.Errorf("%s begins at %s; want %s", c.window, got, c.want)
+		}
+	}
+}

@@ -21,7 +21,7 @@ func (s *series) findPeaks(ctx context.Context, f *filler) error {
 		return nil
 	}
 	from := time.UnixMicro(max(s.before.Until, f.oldest))
-	begin := s.since(from)
+	begin := s.window.Since(from)
 	held := int64(0)
 	for sum, err := range f.ledger.Sums(ctx, quota.Query{Account: f.account, Since: begin, Until: from}) {
 		if err != nil {
@@ -56,23 +56,15 @@ func (s *series) findPeaks(ctx context.Context, f *filler) error {
 		if day != present { // what the day began with
 			present = day
 			if start := time.UnixMilli(day); start.After(from) {
-				leave(s.since(start))
+				leave(s.window.Since(start))
 				s.peaks[day] = max(s.peaks[day], held)
 			}
 		}
-		leave(s.since(e.At))
+		leave(s.window.Since(e.At))
 		held += n
 		s.peaks[day] = max(s.peaks[day], held)
 	}
 	return err
-}
-
-// since returns the time from which entries count at a given time.
-func (s *series) since(at time.Time) time.Time {
-	if s.window.Kind() == quota.KindDaily {
-		return s.window.Day(at).Since
-	}
-	return at.Add(time.Microsecond - s.window.Length())
 }
 
 // amount returns what the budget counts of an entry or a sum.

@@ -225,9 +225,9 @@ func ReplayShadow(ctx context.Context, ledger quota.Ledger, in ReplayInput, shad
 		in.Budgets[i].Shadow = i != shadow
 	}
 	b := &in.Budgets[shadow]
-	in.Since = now.Add(time.Microsecond - b.Window.Length())
-	if b.Window.Kind() == quota.KindDaily {
-		in.Since = b.Window.Day(now).Since
+	in.Since = b.Window.Since(now)
+	if b.Window.Estimate() {
+		in.Since = now.Add(-b.Window.Length())
 	}
 	source := &usage.LogReader{Ledger: ledger, Accounts: []string{b.Account}, Since: in.Since.Add(-b.Window.Horizon())}
 	replayed, err := Replay(ctx, &in, source.Lines(ctx, false))
