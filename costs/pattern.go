@@ -301,11 +301,12 @@ func isPlainPath(raw string) bool {
 	return true
 }
 
-// hasDotPart reports whether a server could read a segment as . or ..
+// hasDotPart reports whether a server could read a segment as . or .., or leave
+// out one of dots and blanks alone.
 func hasDotPart(reading string) bool {
 	for part := range strings.FieldsFuncSeq(reading, func(r rune) bool { return r == '/' || r == '\\' }) {
 		part, _, _ = strings.Cut(part, ";")
-		if isDotPart(strings.Trim(part, blanks)) {
+		if strings.Contains(part, ".") && strings.Trim(part, "."+blanks) == "" {
 			return true
 		}
 	}

@@ -69,6 +69,8 @@ func TestRoutesLeadToTheMostExactMethod(t *testing.T) {
 		"POST /admin/1%252Fx%252F../graphql.json": "",
 		"POST /admin/1/graphql.json%3Fa":          "",
 		"POST /admin/1/graphql.json.":             "",
+		"POST /admin/1/graphql.json/.%20.":        "",
+		"POST /admin/1/graphql.json/...":          "",
 		"POST /admin%5C1%5Cgraphql.json":          "",
 		"GET /%25252525252525252561":              "",
 	} {
