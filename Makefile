@@ -5,9 +5,13 @@ GO ?= go
 GOLANGCI = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # Most of what a first make test does is compile. The compiler and the linker collect
-# garbage only beyond a gigabyte, else they would spend a fifth of their time on it; and
-# what a debugger needs is not written, since go test links without it anyway.
-TOOLS = -gcflags=all=-dwarf=false -toolexec 'env GOGC=off GOMEMLIMIT=1GiB'
+# garbage only beyond a gigabyte, else they would spend a fifth of their time on it.
+TOOLS = -toolexec 'env GOGC=off GOMEMLIMIT=1GiB'
+
+# The go commands that tests run share what these compile: without the path of the
+# clone, a copy of the tree compiles to the same packages. What a debugger needs is
+# not written, since go test links without it anyway.
+test test-short tidy: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -gcflags=all=-dwarf=false
 
 # The race detector watches our code and all it calls but SQLite, whose C is
 # translated to Go: there, and in the library of C below it, it takes six times as

@@ -111,7 +111,7 @@ func runLines(t *testing.T, tree, commands string) {
 	t.Helper()
 	for line := range strings.Lines(commands) {
 		cmd := exec.Command("sh", "-c", line)
-		cmd.Dir, cmd.Env = tree, append(os.Environ(), "GOFLAGS=-vet=off")
+		cmd.Dir, cmd.Env = tree, append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -vet=off")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("$ %s%v\n%s", line, err, out)
 		}
