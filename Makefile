@@ -51,13 +51,15 @@ DRAWING = $$(grep -rlE --include='*_test.go' 'rapid\.Check|ledgertest\.Run' cost
 # The packages whose tests take longest begin first, so that no processor waits for them at the end.
 LONGEST = ./cmd/ration ./quota/journal ./quota/redisledger ./quota/sqliteledger ./jobs
 
-# Computes for long in one goroutine; the race detector would find nothing.
-ALONE = ./jobs/plan
+# The packages whose code and tests start no goroutine, serve nothing and lock nothing.
+# They run without the race detector; what they call is watched in its own package.
+CONCURRENT = $$(grep -rlE --include='*.go' '\bgo (func|[A-Za-z.]+\()|\.Go\(|"sync|"net/http|t\.Parallel' cmd costs internal jobs quota | xargs -n 1 dirname | sort -u | sed "s,^,$$($(GO) list -m)/,")
+ALONE = $$($(GO) list ./... | grep -vxF "$(CONCURRENT)")
 
-# Tests that make thousands of calls one after the other, or start programs that do.
-# The race detector would find nothing in them that it does not find in the tests
-# beside them, and makes them take four times as long.
-SEQUENTIAL = Contract.*/^(SumsOfALongLog|SumsFollowEveryChange|ManyLiveKeysKeepTheirBudgets|WindowAskedFarAheadGoesOutOfUse|EntriesBeyondRetentionAreNotShown)$$|TestShortWindowKeepsLittle|TestSteadySpendingStaysSmall|TestALookReadsLittle|TestFairnessOverThirtyDays|TestFailingSearchSpendsTheDay|TestForgetfulRedisGrantsTwice|TestLostFileGrantsTwice|TestMoveGrantsTwice|TestRecipes
+# Tests that make thousands of calls one after the other, start programs that do, or
+# read the whole tree. The race detector would find nothing in them that it does not
+# find in the tests beside them, and makes them take four to ten times as long.
+SEQUENTIAL = Contract.*/^(SumsOfALongLog|SumsFollowEveryChange|ManyLiveKeysKeepTheirBudgets|WindowAskedFarAheadGoesOutOfUse|EntriesBeyondRetentionAreNotShown)$$|TestShortWindowKeepsLittle|TestSteadySpendingStaysSmall|TestALookReadsLittle|TestFairnessOverThirtyDays|TestFailingSearchSpendsTheDay|TestForgetfulRedisGrantsTwice|TestLostFileGrantsTwice|TestMoveGrantsTwice|TestRecipes|TestReadme$$|TestTablesWrap|TestSizes|TestDocsNameTests|TestDrawnTests|TestTypeIsNotInTheGlossary|TestNoOtherWayToOpenAFile|TestBoundaries|TestManualPages|TestLibrariesCompileGoogle|TestCachedRecordsThatHaveChanged|TestAllLabelsAreNumbered|TestMixedFiles|TestScheduleIsEveryMinuteThatMatches
 
 # Most of what the longest tests do is wait: for processes, servers and locks. So
 # more of them run at once than there are processors.
@@ -65,19 +67,22 @@ BESIDE = -p 3 -parallel 4
 
 # The tests start redis-server themselves, on a free port. Without one, go test
 # alone says so and skips those tests; here that is a failure.
-# First come the simulator, which uses one processor, and beside it the drawn tests
-# with all of their cases and the sequential ones. Two go test that begin together
-# compile the same packages twice, so that of the simulator is built before. The race
-# detector makes the drawn tests take four times as long, so it watches a tenth of them.
+# First come the simulator, which uses one processor, and beside it what runs without
+# the race detector: the drawn tests with all of their cases, the sequential ones and
+# the packages without concurrency. Two go test that begin together compile the same
+# packages twice, so that of the simulator is built before. The race detector makes the
+# drawn tests take four times as long, so it watches a tenth of them.
 # go vet is part of make check.
 # Each process of a race build waits a second when it ends, by default; the
 # command line's tests start dozens.
 test: deps
-	$(GO) test $(TOOLS) -vet=off -c -o /dev/null ./quota/internal/sim $(ALONE)
-	{ (cd quota/internal/sim && RATION_SIM_DURATION=$(SIM_IN_TEST) $(GO) test $(TOOLS) -vet=off -count=1) && $(GO) test $(TOOLS) -vet=off $(ALONE); } & simulator=$$!; code=0; \
-	RATION_REQUIRE_REDIS=1 $(GO) test $(TOOLS) -vet=off -parallel 4 -timeout 20m -run '$(DRAWN)|$(SEQUENTIAL)' ./cmd/ration $$($(GO) list $(DRAWING) | grep -v "$$($(GO) list $(ALONE))") || code=1; \
+	$(GO) test $(TOOLS) -vet=off -c -o /dev/null ./quota/internal/sim
+	(cd quota/internal/sim && RATION_SIM_DURATION=$(SIM_IN_TEST) $(GO) test $(TOOLS) -vet=off -count=1) & simulator=$$!; code=0; \
+	alone="$(ALONE)"; \
+	RATION_REQUIRE_REDIS=1 $(GO) test $(TOOLS) -vet=off -parallel 4 -timeout 20m -run '$(DRAWN)|$(SEQUENTIAL)' ./cmd/ration $$($(GO) list $(DRAWING) | grep -vxF "$$alone") || code=1; \
+	$(GO) test $(TOOLS) -vet=off $$alone || code=1; \
 	wait $$simulator && exit $$code
-	RAPID_CHECKS=10 GORACE=atexit_sleep_ms=20 RATION_REQUIRE_REDIS=1 $(GO) test $(TOOLS) -vet=off $(RACE) $(BESIDE) -timeout 20m -skip '$(SEQUENTIAL)' $(LONGEST) $$($(GO) list -race ./... | grep -v "$$($(GO) list $(ALONE))")
+	alone="$(ALONE)"; RAPID_CHECKS=10 GORACE=atexit_sleep_ms=20 RATION_REQUIRE_REDIS=1 $(GO) test $(TOOLS) -vet=off $(RACE) $(BESIDE) -timeout 20m -skip '$(SEQUENTIAL)' $(LONGEST) $$($(GO) list -race ./... | grep -vxF "$$alone")
 
 # IN_MEMORY is the folder of a file system in memory, if there is one with room where
 # programs may run, or else that of all temporary files. Ledgers and journals sync their
