@@ -163,10 +163,13 @@ func newWorld(t *testing.T, dir string, seed uint64, days int, verbose bool) *wo
 	return w
 }
 
-// clockError draws how far a host's clock is ahead. Beyond five minutes, it
-// must be corrected first.
+// clockErrors is the difference between the errors of hosts' clocks at most.
+// Beyond five minutes, a clock must be corrected first.
+const clockErrors = 8 * time.Minute
+
+// clockError draws how far a host's clock is ahead.
 func clockError(rng *rand.Rand) time.Duration {
-	return time.Duration(rng.Int64N(int64(8*time.Minute))) - 4*time.Minute
+	return time.Duration(rng.Int64N(int64(clockErrors))) - clockErrors/2
 }
 
 // newHost adds a host without a journal.
