@@ -59,33 +59,49 @@ func (l *Ledger) restoreCooldowns(ctx context.Context, rest *others, forgotten b
 	return nil
 }
 
+// coolingNote is what this process wrote last of a cooldown.
+type coolingNote struct {
+	until time.Time
+	hour  int64 // whose file it is in
+}
+
 // noteCooldowns writes the cooldowns that the refusals of a batch name, and the
-// end of those that its grants show to be over.
+// end of those that its grants show to be over. It writes a cooldown once an
+// hour: one may last longer than the journal's files are kept.
 func (l *Ledger) noteCooldowns(a *account, batch *quota.Batch, answers []quota.Answer) {
 	var records []record
 	a.mu.Lock()
+	hour := a.files.hourOf(l.now())
 	for i := range answers {
 		if answers[i].Err == nil {
 			records = append(records, a.warm(&batch.Requests[i], answers[i].Receipt.At)...)
 			continue
 		}
 		refused, ok := errors.AsType[*quota.RefusedError](answers[i].Err)
-		if !ok || refused.Reason != quota.ReasonCooldown || refused.RetryAt.Equal(a.cooling[refused.Budget]) {
+		if !ok || refused.Reason != quota.ReasonCooldown {
+			continue
+		}
+		if last := a.cooling[refused.Budget]; refused.RetryAt.Equal(last.until) && last.hour == hour {
 			continue
 		}
 		if move, ok := refused.Move(); ok && move.Arriving {
 			continue
 		}
 		if a.cooling == nil {
-			a.cooling = map[string]time.Time{}
+			a.cooling = map[string]coolingNote{}
 		}
-		a.cooling[refused.Budget] = refused.RetryAt
-		records = append(records, record{kind: cooled, at: refused.RetryAt.UnixMicro(), method: refused.Budget, caller: quota.Caller{Job: refused.Detail}})
+		a.cooling[refused.Budget] = coolingNote{refused.RetryAt, hour}
+		records = append(records, record{kind: cooled, at: refused.RetryAt.UnixMicro(), epoch: answers[i].Receipt.Epoch, method: refused.Budget, caller: quota.Caller{Job: refused.Detail}})
 	}
 	a.mu.Unlock()
-	if len(records) > 0 {
-		l.written(a, a.files.append(false, records...))
+	if len(records) == 0 {
+		return
 	}
+	err := a.files.append(false, records...)
+	a.mu.Lock()
+	a.newest.update(&records[len(records)-1])
+	a.mu.Unlock()
+	l.written(a, err)
 }
 
 // warm forgets the cooldowns that a grant shows to be over, and returns a
@@ -99,8 +115,8 @@ func (a *account) warm(r *quota.Request, at time.Time) (records []record) {
 		budgets = append(budgets, charge.Budget)
 	}
 	for _, budget := range budgets {
-		until, known := a.cooling[budget]
-		if known && at.Before(until) {
+		last, known := a.cooling[budget]
+		if known && at.Before(last.until) {
 			records = append(records, record{kind: warmed, method: budget})
 		}
 		delete(a.cooling, budget)

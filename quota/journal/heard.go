@@ -48,11 +48,19 @@ func (l *Ledger) noteRefusals(ctx context.Context, a *account, batch *quota.Batc
 	if len(records) == 0 {
 		return
 	}
+	l.appendHeard(ctx, a, records)
+}
+
+// appendHeard writes what was heard without a grant. The last record says what
+// the log's newest entry is, if that came to the log after what the host knows.
+func (l *Ledger) appendHeard(ctx context.Context, a *account, records []record) {
 	last := &records[len(records)-1]
-	if e := l.newestEntry(ctx, a.name); e.ID != (quota.ID{}) {
+	e := l.newestEntry(ctx, a.name)
+	known, err := a.readNewest()
+	if err == nil && e.ID != (quota.ID{}) && known.cameBefore(e.At.UnixMicro()) {
 		last.id, last.skew = e.ID, e.At.UnixMicro()-last.at
 	}
-	err := a.files.append(false, records...)
+	err = a.files.append(false, records...)
 	a.mu.Lock()
 	a.newest.update(last)
 	a.mu.Unlock()
@@ -97,7 +105,7 @@ func (l *Ledger) noteRepeated(ctx context.Context, a *account, batch *quota.Batc
 			at := max(s.At.UnixMicro()-1, newest.At.UnixMicro()) // an entry with the timestamp At may have followed
 			records[i] = record{kind: refused, at: at, epoch: newest.Epoch, units: unheard[i].Limit + unheard[i].Beside, heard: []use{{l.heardName(a.name, unheard[i].Budget), s.Used}}}
 		}
-		l.written(a, a.files.append(false, records...))
+		l.appendHeard(ctx, a, records)
 		return nil
 	})
 }

@@ -112,13 +112,13 @@ type account struct {
 	spelling sync.Once // of keepSpelling
 
 	mu      sync.Mutex
-	newest  newestRecord         // of the host, as last read
-	loaded  bool                 // newest has been read
-	state   *state               // nil until it is needed
-	failed  bool                 // the files could not be read or written
-	unknown atomic.Bool          // what the last restoration found, as its answer was lost
-	cooling map[string]time.Time // ends of the cooldowns that refusals named, by budget
-	refused map[string]said      // what the last refusal that was written said, by budget
+	newest  newestRecord           // of the host, as last read
+	loaded  bool                   // newest has been read
+	state   *state                 // nil until it is needed
+	failed  bool                   // the files could not be read or written
+	unknown atomic.Bool            // what the last restoration found, as its answer was lost
+	cooling map[string]coolingNote // of the cooldowns that refusals named, by budget
+	refused map[string]said        // what the last refusal that was written said, by budget
 
 	restorations int // of the host, when a call last fell back on the allowance
 }

@@ -15,18 +15,18 @@ func (l *Ledger) Settle(ctx context.Context, receipt quota.Receipt, units quota.
 	if units < 0 || units > quota.MaxUnits {
 		return fmt.Errorf("%w: settled to %d units; a call costs 0 to %d", quota.ErrBadCall, units, quota.MaxUnits)
 	}
-	return l.settle(receipt, units, 1, func() error { return l.Ledger.Settle(ctx, receipt, units) })
+	return l.settle(ctx, receipt, units, 1, func(r quota.Receipt) error { return l.Ledger.Settle(ctx, r, units) })
 }
 
 // Refund implements quota.Ledger. The units of a call that was granted within
 // the allowance return to it.
 func (l *Ledger) Refund(ctx context.Context, receipt quota.Receipt) error {
-	return l.settle(receipt, 0, 0, func() error { return l.Ledger.Refund(ctx, receipt) })
+	return l.settle(ctx, receipt, 0, 0, func(r quota.Receipt) error { return l.Ledger.Refund(ctx, r) })
 }
 
 // settle writes to the journal before the ledger settles: a hearing that comes
 // after the record counts the call as it was or as it is now, never as less.
-func (l *Ledger) settle(receipt quota.Receipt, units, calls quota.Units, forward func() error) error {
+func (l *Ledger) settle(ctx context.Context, receipt quota.Receipt, units, calls quota.Units, forward func(quota.Receipt) error) error {
 	a := l.account(receipt.Account)
 	inJournal := receipt.Epoch == 0 && l.lacks(a, receipt.ID)
 	if inJournal || receipt.Key == "" {
@@ -38,12 +38,32 @@ func (l *Ledger) settle(receipt quota.Receipt, units, calls quota.Units, forward
 	if inJournal && l.lacks(a, receipt.ID) { // else it has been restored meanwhile
 		return nil
 	}
-	err := forward()
+	err := forward(l.asRestored(ctx, a, receipt))
 	mayRaise := mayLack(err) && receipt.Key == "" && units > 0
 	if mayRaise && a.grant(receipt.ID) != nil && a.owe() == nil { // what it cost more comes with what is restored
 		return fmt.Errorf("%w; the journal of this host keeps what the call cost", err)
 	}
 	return err
+}
+
+// asRestored returns a receipt with the timestamp that the ledger has for it. A
+// host that had never heard the ledger's time when it granted a call within the
+// allowance has restored it with another one. After an error, what follows
+// fails, too.
+func (l *Ledger) asRestored(ctx context.Context, a *account, receipt quota.Receipt) quota.Receipt {
+	if g := a.grant(receipt.ID); receipt.Epoch != 0 || g == nil || g.skew != 0 {
+		return receipt
+	}
+	for e, err := range l.Ledger.Entries(ctx, quota.Query{Account: receipt.Account, Key: receipt.Key, Since: receipt.At}) {
+		isSame := e.ID.Client == receipt.ID.Client && uint32(e.ID.Seq) == uint32(receipt.ID.Seq)
+		if err != nil || isSame {
+			if isSame {
+				receipt.At = e.At
+			}
+			break
+		}
+	}
+	return receipt
 }
 
 // mayLack reports whether the ledger may not have what was to be written when

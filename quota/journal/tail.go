@@ -18,7 +18,7 @@ const tailBytes = 64 << 10
 
 // newestRecord is the newest grant or restoration that any process of the host
 // has appended, or the entry of another host that a refusal found; before the
-// first of them, a refusal, which tells at least the epoch.
+// first of them, a refusal, by a cooldown too, which tells at least the epoch.
 type newestRecord struct{ record }
 
 // update takes a record into account that was appended after all before.
@@ -26,14 +26,17 @@ func (n *newestRecord) update(r *record) {
 	switch {
 	case r.kind == granted && r.key == "" && n.isBefore(r), r.kind == restored:
 		n.record = *r
-	case r.kind == refused && r.id != (quota.ID{}) && n.cameBefore(r.at+r.skew):
+	case r.kind == refused && r.id != (quota.ID{}):
 		n.record = record{kind: refused, at: r.at + r.skew, epoch: r.epoch, id: r.id}
-	case r.kind == refused && !n.isEntry():
+	case r.isOfRefusal() && !n.isEntry():
 		n.record = record{kind: refused, epoch: r.epoch}
 	case r.kind == stamped && n.at > r.at: // its stamp in the log is not known
 		n.record = record{kind: refused, epoch: n.epoch}
 	}
 }
+
+// isOfRefusal reports whether a record says in which life a call was refused.
+func (r *record) isOfRefusal() bool { return r.kind == refused || r.kind == cooled && r.epoch != 0 }
 
 // isBefore reports whether a grant is the newest entry that is known.
 func (n *newestRecord) isBefore(r *record) bool { return r.at >= n.at || !n.isEntry() }
@@ -41,12 +44,14 @@ func (n *newestRecord) isBefore(r *record) bool { return r.at >= n.at || !n.isEn
 // cameBefore reports whether the log's newest entry, by its stamp, came to the
 // log after the one that is known. Then no copy of the log has it without
 // the other.
-func (n *newestRecord) cameBefore(newest int64) bool {
-	known := n.at
-	if n.kind == restored { // stamped before the log's newest at that time
-		known += int64(n.calls)
+func (n *newestRecord) cameBefore(newest int64) bool { return newest > n.logNewest() || !n.isEntry() }
+
+// logNewest returns the log's newest stamp when the entry came to it.
+func (n *newestRecord) logNewest() int64 {
+	if n.kind == restored {
+		return n.at + int64(n.calls)
 	}
-	return newest > known || !n.isEntry()
+	return n.at
 }
 
 // isEntry reports whether the ledger has an entry of it.
@@ -65,7 +70,8 @@ func (n *newestRecord) known(account string) (known quota.Receipt) {
 	return known
 }
 
-// readNewest reads the files for the newest grant.
+// readNewest reads the files for the newest grant: until two have an entry,
+// since the host's clock may have been set back over the start of an hour.
 func (f *files) readNewest() (newest newestRecord, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,31 +91,53 @@ func (f *files) readNewest() (newest newestRecord, err error) {
 	f.settles.Add(1) // what was read of them is not counted
 	f.seenHour, f.seen, f.own = present, 0, 0
 	hours, failed := f.hours()
+	files := 0 // that have an entry
 	for _, hour := range slices.Backward(hours) {
-		for n := int64(tailBytes); !newest.isEntry(); n *= 8 {
-			data, from, err := readFrom(reader, f.path(hour), -n)
-			if errors.Is(err, fs.ErrNotExist) {
-				break
-			}
-			if err != nil {
-				return newest, err
-			}
-			read, err := each(data, newest.update)
-			if err != nil {
-				return newest, err
-			}
-			if hour == present {
-				f.seen = from + int64(read)
-			}
-			if from == 0 {
-				break
-			}
+		found, seen, err := f.newestIn(reader, hour)
+		if err != nil {
+			return newest, err
 		}
-		if newest.isEntry() {
-			return newest, nil
+		if hour == present {
+			f.seen = seen
+		}
+		isFirst := !newest.isEntry() && found.kind != 0
+		wasSetBack := found.isEntry() && found.epoch == newest.epoch && newest.cameBefore(found.logNewest()) // the host's clock
+		if isFirst || wasSetBack {
+			newest = found
+		}
+		if found.isEntry() && hour <= present {
+			files++
+		}
+		if files == 2 {
+			break
 		}
 	}
+	if newest.isEntry() {
+		return newest, nil
+	}
 	return newest, failed
+}
+
+// newestIn reads the file of an hour, and returns how much of it is whole.
+func (f *files) newestIn(reader *privatefile.Reader, hour int64) (newest newestRecord, seen int64, err error) {
+	for n := int64(tailBytes); !newest.isEntry(); n *= 8 {
+		data, from, err := readFrom(reader, f.path(hour), -n)
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return newest, seen, err
+		}
+		read, err := each(data, newest.update)
+		if err != nil {
+			return newest, seen, err
+		}
+		seen = from + int64(read)
+		if from == 0 {
+			break
+		}
+	}
+	return newest, seen, nil
 }
 
 // scanBytes is how much of a file scan reads at once: more than a record.

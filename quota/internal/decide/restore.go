@@ -34,8 +34,8 @@ type Restorer struct {
 // missing, and raises those that have fewer units. Then it adds notes for what
 // the statements say that the entries do not add up to; the notes of earlier
 // restorations are computed anew. RestoreResult.Known is the newest of the
-// restored entries that were missing, or else of all of them, or else the log's
-// newest entry but for notes.
+// restored entries that were missing, or else Restoration.Known, or else the
+// newest of all restored ones, or else the log's newest entry but for notes.
 func (o *Restorer) Restore(r *quota.Restoration) quota.RestoreResult {
 	var done quota.RestoreResult
 	o.began = o.Epoch
@@ -53,7 +53,10 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.RestoreResult {
 	for i := range o.Entries {
 		o.taken[o.Entries[i].At.UnixMicro()] = true
 	}
-	stamped := o.mergeEntries(r.Entries, &done)
+	stamped, isMissing := o.mergeEntries(r.Entries, &done)
+	if e := o.entry(r.Known.ID); e != nil && !isMissing {
+		done.Known.ID, done.Known.At = e.ID, e.At
+	}
 	heard := slices.Clone(r.Heard)
 	for i := range heard {
 		if at, ok := stamped[heard[i].At.UnixMicro()]; ok {
@@ -126,10 +129,9 @@ func (o *Restorer) toPresent(r *quota.Restoration) *quota.Restoration {
 // restoration knows it has held.
 func (o *Restorer) forgotten(r *quota.Restoration) *quota.ForgottenError {
 	known := &r.Known
-	isKnown := func(e quota.Entry) bool { return short(e.ID) == short(known.ID) }
 	lostLife := known.Epoch != 0 && known.Epoch != o.Epoch
 	isKept := !known.At.Before(o.Oldest) && known.At.After(o.Kept)
-	isMissing := known.ID != (quota.ID{}) && isKept && !slices.ContainsFunc(o.Entries, isKnown)
+	isMissing := known.ID != (quota.ID{}) && isKept && o.entry(known.ID) == nil
 	if !lostLife && !isMissing || known.At.Before(o.accepted) {
 		return nil
 	}
@@ -138,6 +140,15 @@ func (o *Restorer) forgotten(r *quota.Restoration) *quota.ForgottenError {
 		lost.Present.At = o.Entries[n-1].At
 	}
 	return lost
+}
+
+// entry returns the log's oldest entry with an id, or nil.
+func (o *Restorer) entry(id quota.ID) *quota.Entry {
+	i := slices.IndexFunc(o.Entries, func(e quota.Entry) bool { return short(e.ID) == short(id) })
+	if i < 0 || id == (quota.ID{}) {
+		return nil
+	}
+	return &o.Entries[i]
 }
 
 // findAccepted finds the latest note of a loss that was accepted.
@@ -235,10 +246,10 @@ func repeated(entries []quota.Entry) func(quota.ID) bool {
 	}
 }
 
-// mergeEntries returns the timestamps that the log has for the restored ones.
-// The entries of one id match those of the log in their order; a client that
-// only knows what they add up to restores it as one.
-func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.RestoreResult) (stamped map[int64]time.Time) {
+// mergeEntries returns the timestamps that the log has for the restored ones,
+// and whether one was missing. The entries of one id match those of the log in
+// their order; a client that only knows what they add up to restores it as one.
+func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.RestoreResult) (stamped map[int64]time.Time, isMissing bool) {
 	stamped = map[int64]time.Time{}
 	ids := make(map[shortID]*sameID, len(o.Entries))
 	var present, added quota.Entry // the newest that the log had, and that it lacked
@@ -278,13 +289,12 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.RestoreResult
 				id.units = id.said
 				done.Entries++
 				done.Units += more
-				keep(&added, have)
 			}
 		default:
 			id.add(len(o.Entries), e.Units)
-			isMissing := o.insert(&e)
+			wasHeld := !o.insert(&e)
 			stamped[at] = e.At
-			if !isMissing {
+			if wasHeld {
 				keep(&present, &e)
 				continue
 			}
@@ -293,10 +303,10 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.RestoreResult
 		}
 	}
 	done.Known.ID, done.Known.At = present.ID, present.At
-	if done.Entries > 0 {
+	if isMissing = added.ID != (quota.ID{}); isMissing {
 		done.Known.ID, done.Known.At = added.ID, added.At
 	}
-	return stamped
+	return stamped, isMissing
 }
 
 // insert adds an entry that the log does not have, and sets its timestamp
