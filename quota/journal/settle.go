@@ -51,7 +51,10 @@ func (l *Ledger) settle(ctx context.Context, receipt quota.Receipt, units, calls
 // allowance has restored it with another one. After an error, what follows
 // fails, too.
 func (l *Ledger) asRestored(ctx context.Context, a *account, receipt quota.Receipt) quota.Receipt {
-	if g := a.grant(receipt.ID); receipt.Epoch != 0 || g == nil || g.skew != 0 {
+	if receipt.Epoch != 0 {
+		return receipt // of the ledger; nothing of the journal is read for it
+	}
+	if g := a.grant(receipt.ID); g == nil || g.skew != 0 {
 		return receipt
 	}
 	for e, err := range l.Ledger.Entries(ctx, quota.Query{Account: receipt.Account, Key: receipt.Key, Since: receipt.At}) {
