@@ -9,7 +9,10 @@ import (
 // Message returns the text of an error for the users of a command: with its
 // URLs cut as URLs does, and without the package's name in front of the errors
 // of package quota.
-func Message(text string) string {
+func Message(text string) string { return withoutPackage.Replace(URLs(text)) }
+
+// withoutPackage is made once, since a logger asks it for each attribute.
+var withoutPackage = func() *strings.Replacer {
 	var pairs []string
 	for _, err := range []error{
 		quota.ErrRefused, quota.ErrNeverFits, quota.ErrInDoubt, quota.ErrLedgerDown, quota.ErrLedgerBusy, quota.ErrLedgerClosed, quota.ErrLedgerConfig,
@@ -18,5 +21,5 @@ func Message(text string) string {
 	} {
 		pairs = append(pairs, err.Error(), strings.TrimPrefix(err.Error(), "quota: "))
 	}
-	return strings.NewReplacer(pairs...).Replace(URLs(text))
-}
+	return strings.NewReplacer(pairs...)
+}()
