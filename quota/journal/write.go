@@ -10,9 +10,9 @@ import (
 
 // newestGrant returns the newest grant of any process of this host, or a newer
 // one of others that a refusal found; only an epoch if the host was refused and
-// found none; or zero. If a
-// process knew only its own, the loss of a later one would go unnoticed. The
-// only error is errNewer; others are reported, and calls go on.
+// found none; or zero. If a process knew only its own, the loss of a later one
+// would go unnoticed. The only error is errNewer; others are reported, and
+// calls go on.
 func (l *Ledger) newestGrant(a *account) (known quota.Receipt, err error) {
 	if l.dir == "" {
 		return known, nil
