@@ -262,8 +262,8 @@ const maxDecodings = 4
 
 // sameReading reports whether same returns true for every reading of a path by
 // servers, proxies and caches: as it is, decoded any number of times, and with
-// empty segments and ;parameters removed. It returns false for paths with . or
-// .. segments.
+// empty segments and ;parameters removed. It returns false for paths with
+// segments that hasDotPart reports.
 func sameReading(raw string, same func(string) bool) bool {
 	if isPlainPath(raw) {
 		return same(raw)

@@ -224,9 +224,9 @@ type Batch struct {
 	History time.Duration
 
 	// Known is an entry that the log is known to have held, with its Epoch; or
-	// an Epoch alone, of a caller that was refused and found no entry; or zero. If the log
-	// cannot hold the entry, or has another Epoch, Spend decides nothing and
-	// returns a *ForgottenError.
+	// an Epoch alone, of a caller that was refused and found no entry; or zero.
+	// If the log cannot hold the entry, or has another Epoch, Spend decides
+	// nothing and returns a *ForgottenError.
 	Known Receipt
 
 	// Newest returns what Known would be by now; nil returns Known. Spend asks

@@ -82,8 +82,9 @@ func (h *WindowUse) Note() (method string, caller Caller) {
 // RestoreResult is what a restoration changed.
 type RestoreResult struct {
 	// Known is for Batch.Known. It has the log's epoch and identifies the newest
-	// entry that was missing. If none was, it has the newest entry of the
-	// restoration, or else the timestamp of the log's newest entry.
+	// entry that was missing. If none was, it is Restoration.Known if the log
+	// holds that, or else the newest entry of the restoration, or else it has
+	// the timestamp of the log's newest entry.
 	Known Receipt
 
 	Newest  time.Time // the log's newest timestamp: what was granted before has no later one

@@ -305,8 +305,8 @@ const maxNames = 50
 
 // Names returns the names that occur in each dimension, in the order of their
 // first entries. Of more than 50 names in a dimension it returns the first 50,
-// and that of the Filter if it occurs. Runs are left out, since each entry can
-// be of another. The map is empty if there are no entries.
+// and that of the Filter if it occurs. It leaves out runs, of which there can
+// be as many as entries. Without entries the map is empty.
 func (s *LogReader) Names(ctx context.Context) (map[string][]string, error) {
 	var sums []part
 	for _, account := range s.Accounts {

@@ -13,8 +13,9 @@ import (
 // and the entries do not add up to. They are stamped as late as the calls can
 // have been made: before the grant whose answer counted them. A statement gets
 // none if the log of a later one about the same budget held its calls. Nor does
-// one about the present log, which holds what it counted, or was told of what
-// it dropped and lowered: its notes must not become later.
+// a statement about the present log. The log still holds the calls that it
+// counted, unless they have left it or cost less since; a note for them would
+// count them again.
 func (o *Restorer) addNotes(done *quota.RestoreResult) {
 	c := counting{o: o, lives: o.presence(), entries: len(o.Entries), covered: map[string][]bool{}}
 	for _, h := range o.Heard {

@@ -47,9 +47,9 @@ func TestNoteLeavesTooEarly(t *testing.T) {
 	}
 }
 
-// TestStatementOfThePresentLogIsNoted: the log holds what was heard of it, or
-// was told that a call cost less. Noted with each outage, the old amount would
-// not leave the window. Once the log is lost, what was heard last is noted.
+// TestStatementOfThePresentLogIsNoted: when a call has cost less than a host
+// heard, each restoration after an outage would note the difference again, and
+// at a later time. Only the loss of the log makes it necessary.
 func TestStatementOfThePresentLogIsNoted(t *testing.T) {
 	o := restorer(call(2, 1, time.Hour, 5))
 	o.Restore(&quota.Restoration{Heard: []quota.WindowUse{heard(9, 3, time.Minute, 50)}})
@@ -78,5 +78,19 @@ func TestNotesShareAnID(t *testing.T) {
 	}
 	if len(seen) != 5 { // three of the largest entries, and one for each of the others
 		t.Errorf("%d notes; want 5", len(seen))
+	}
+}
+
+// TestRaiseIsTheNewestEntry: a host looks for what a restoration says is known.
+// A raised call is in older copies of the log, too; what the host knew before,
+// and the log holds, need not be.
+func TestRaiseIsTheNewestEntry(t *testing.T) {
+	newest := call(2, 7, time.Minute, 1)
+	for name, units := range map[string]quota.Units{"raised": 3, "nothing new": 1} {
+		o := restorer(call(1, 1, time.Hour, 1), newest)
+		done := o.Restore(&quota.Restoration{Known: quota.Receipt{ID: newest.ID, At: newest.At, Epoch: 3}, Entries: []quota.Entry{call(1, 1, time.Hour, units)}})
+		if done.Known.ID != newest.ID || done.Units != units-1 {
+			t.Errorf("%s: %+v; want that the newest entry stays known", name, done)
+		}
 	}
 }

@@ -144,11 +144,12 @@ func (o *Restorer) forgotten(r *quota.Restoration) *quota.ForgottenError {
 
 // entry returns the log's oldest entry with an id, or nil.
 func (o *Restorer) entry(id quota.ID) *quota.Entry {
-	i := slices.IndexFunc(o.Entries, func(e quota.Entry) bool { return short(e.ID) == short(id) })
-	if i < 0 || id == (quota.ID{}) {
-		return nil
+	for i := range o.Entries {
+		if e := &o.Entries[i]; id != (quota.ID{}) && short(e.ID) == short(id) {
+			return e
+		}
 	}
-	return &o.Entries[i]
+	return nil
 }
 
 // findAccepted finds the latest note of a loss that was accepted.

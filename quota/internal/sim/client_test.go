@@ -31,8 +31,8 @@ type remote struct {
 	asked  bool      // what the budgets hold, just now
 	heard  time.Time // when it was last told that, but for grants
 
-	refused     time.Time // when the server last refused a request,
-	refusedLife int       // in which of its lives,
+	decided     time.Time // when the server last decided a batch,
+	decidedLife int       // in which of its lives,
 	newestLife  int       // and in which it said what its newest entry is since; -1 before
 }
 
@@ -134,7 +134,7 @@ func (c *remote) spend(batch quota.Batch) ([]quota.Answer, error) {
 	defer c.mu.Unlock()
 	isNew := c.life != c.server.life || time.Since(c.looked) >= time.Minute
 	answers, err := c.server.spend(batch, isNew)
-	c.refused, c.refusedLife, c.newestLife = time.Now(), c.server.life, -1
+	c.decided, c.decidedLife, c.newestLife = time.Now(), c.server.life, -1
 	looked := isNew && batch.Key == "" && batch.Known.ID != (quota.ID{})
 	if looked && !errors.Is(err, quota.ErrLedgerLost) {
 		c.life, c.looked = c.server.life, time.Now()

@@ -103,7 +103,7 @@ func (w *world) grant(p *process, request *quota.Request, r quota.Receipt, begin
 // learnt the newest entry of the same life of the log.
 func (p *process) refusalTells(err error) {
 	refused, ok := errors.AsType[*quota.RefusedError](err)
-	isTold := ok && p.remote.newestLife == p.remote.refusedLife
+	isTold := ok && p.remote.newestLife == p.remote.decidedLife
 	if !isTold || refused.Used == 0 || refused.Ahead != 0 {
 		return
 	}
@@ -111,8 +111,8 @@ func (p *process) refusalTells(err error) {
 	defer p.w.mu.Unlock()
 	for i := range budgets {
 		isHeard := budgets[i].Name == refused.Budget && (p.w.twoFiles() || refused.Used <= refused.Limit)
-		if p.limits[i] > 0 && isHeard && p.remote.refused.After(p.host.told[i]) {
-			p.host.told[i] = p.remote.refused
+		if p.limits[i] > 0 && isHeard && p.remote.decided.After(p.host.told[i]) {
+			p.host.told[i] = p.remote.decided
 		}
 	}
 }
