@@ -109,9 +109,9 @@ func isInWindow(h *quota.WindowUse, at time.Time) bool {
 	return !at.Before(h.Since) && !at.After(h.At)
 }
 
-// inNotes returns how much of entries the log of a statement held in the notes
-// of earlier ones. The note of one was no more than what it said, less what the
-// log held of that as entries.
+// inNotes returns how much of entries a statement counted in the notes of
+// earlier ones, of budgets whose notes it covers. The note of one was no more
+// than what it said, less what the log held of that as entries.
 func (c *counting) inNotes(i int, entries []int) (held quota.Units) {
 	type earlier struct {
 		counted []bool
@@ -121,7 +121,8 @@ func (c *counting) inNotes(i int, entries []int) (held quota.Units) {
 	var all []earlier
 	for k := range i {
 		have := &c.heard[k]
-		if have.Coverage.Measure != h.Coverage.Measure || !c.lives.heldAll(have, h) {
+		countsItsNote := have.Coverage.Measure == h.Coverage.Measure && h.Coverage.Covers(have.Note())
+		if !countsItsNote || !c.lives.heldAll(have, h) {
 			continue
 		}
 		of := earlier{c.counted[k], have.Used}

@@ -47,6 +47,30 @@ func TestNoteLeavesTooEarly(t *testing.T) {
 	}
 }
 
+// TestNoteThatItsBudgetDoesNotCover: in the log of a later statement about a
+// region, the calls that another host has restored since were a note for all
+// calls. Its units are no part of what the region held.
+func TestNoteThatItsBudgetDoesNotCover(t *testing.T) {
+	region := quota.NewCoverage(quota.Coverage{Regions: []string{"EU"}})
+	of := func(h quota.WindowUse) quota.WindowUse { h.Budget, h.Coverage = "eu", region; return h }
+	o := restorer()
+	r := lost(of(heard(2, 1, 5*time.Hour, 107)), heard(2, 2, 3*time.Hour, 208), of(heard(2, 4, time.Hour, 107)))
+	r.Lives = []quota.Life{{Client: 2, Epoch: 2, Since: noon.Add(-4 * time.Hour)}, {Client: 2, Epoch: 4, Since: noon.Add(-2 * time.Hour)}}
+	o.Restore(r)
+	other := call(5, 1, 4*time.Hour, 101)
+	other.Caller.Region = "EU"
+	o.Restore(&quota.Restoration{Entries: []quota.Entry{other}, Lives: []quota.Life{{Client: 5, Epoch: 2, Since: other.At}}})
+	noted := quota.Units(0)
+	for i := range o.Entries {
+		if e := &o.Entries[i]; e.Kind == quota.EntryNote && region.Covers(e.Method, e.Caller) {
+			noted += e.Units
+		}
+	}
+	if noted != 107 {
+		t.Errorf("%+v; want notes of 107 units for the region, beside the 101", o.Entries)
+	}
+}
+
 // TestStatementOfThePresentLogIsNoted: when a call has cost less than a host
 // heard, each restoration after an outage would note the difference again, and
 // at a later time. Only the loss of the log makes it necessary.
