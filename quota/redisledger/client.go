@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -21,7 +22,7 @@ const (
 
 // client returns a client for the address that counts its connections in dials.
 // It follows MOVED and ASK but retries nothing: retries are the scriptRunner's.
-func (a *address) client(dials *atomic.Int64) (redis.UniversalClient, error) {
+func (a *address) client(dials *atomic.Int64, patience time.Duration) (redis.UniversalClient, error) {
 	config, err := a.tlsConfig()
 	if err != nil {
 		return nil, err

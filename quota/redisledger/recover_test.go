@@ -235,13 +235,13 @@ func TestOpenShowsNoPassword(t *testing.T) {
 func TestDeadlineOfALookUp(t *testing.T) {
 	server := redistest.Start(t)
 	for _, id := range []quota.ID{{}, {Client: quota.NewClient(), Seq: 1}} {
-		now, isLate := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), false
-		l := fresh(t, server.URL(), func() time.Time {
+		l, isLate := fresh(t, server.URL(), nil), false
+		redisledger.SetHost(l, func() time.Time {
 			if isLate {
 				isLate = false
 				<-time.After(redisledger.Patience)
 			}
-			return now
+			return time.Now()
 		})
 		known := mustSpend(t, l, "m", 1, day)
 		isLate = true

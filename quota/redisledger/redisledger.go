@@ -35,8 +35,19 @@ type Options struct {
 	SentinelPassword string
 }
 
-// patience is how long one decision may take in all.
-const patience = time.Second
+// patience is how long one decision may take in all. On a test's clock nothing
+// depends on real time, so that a busy machine changes no answer.
+const (
+	patience     = time.Second
+	testPatience = time.Minute
+)
+
+func (o *Options) patience() time.Duration {
+	if o != nil && o.Now != nil {
+		return testPatience
+	}
+	return patience
+}
 
 // Ledger is a quota.Ledger in Redis. It is safe for concurrent use; many, in
 // any number of processes, share what is recorded under one prefix.
@@ -92,7 +103,7 @@ func Open(url string, o *Options) (*Ledger, error) {
 		return nil, err
 	}
 	dials := new(atomic.Int64)
-	client, err := a.client(dials)
+	client, err := a.client(dials, o.patience())
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +126,7 @@ func New(client redis.UniversalClient, o *Options) *Ledger {
 		}
 	}
 	l.named = l.spendNamed
-	l.spends = combine.New(l.spend, func(r quota.Receipt) { _ = l.Refund(context.Background(), r) }, patience)
+	l.spends = combine.New(l.spend, func(r quota.Receipt) { _ = l.Refund(context.Background(), r) }, o.patience())
 	return l
 }
 
@@ -143,6 +154,9 @@ func (l *Ledger) Around(layer func(quota.SpendFunc) quota.SpendFunc) {
 
 // bounded adds the longest wait to a context. Past it, the ledger is down.
 func (l *Ledger) bounded(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	if !l.RealTime() {
+		wait = max(wait, testPatience)
+	}
 	return context.WithTimeoutCause(ctx, wait, &downError{l.where, errSilent})
 }
 
