@@ -14,6 +14,8 @@ import (
 
 // Filter selects entries by name. An empty field selects all entries, and
 // Unattributed those whose name is empty. The zero Filter selects all.
+// A Job of Corrections selects all corrections, and the name of their job also
+// selects them.
 type Filter struct{ Method, Region, Job, Lane, Run string }
 
 // Dimensions returns the names by which entries can be added up. A run is one
@@ -29,7 +31,8 @@ func (f *Filter) field(dimension string) string {
 func (f *Filter) selects(s *part) bool {
 	matches := func(want, has string) bool { return want == "" || want == name(has) }
 	isRun := f.Run == "" || f.Run == Run(s.client)
-	isCaller := matches(f.Region, s.Caller.Region) && matches(f.Job, s.Caller.Job) && matches(f.Lane, s.Caller.Lane)
+	isJob := matches(f.Job, s.Caller.Job) || f.Job == jobOf(&s.Sum)
+	isCaller := isJob && matches(f.Region, s.Caller.Region) && matches(f.Lane, s.Caller.Lane)
 	return isRun && isCaller && matches(f.Method, s.Method)
 }
 
@@ -39,7 +42,7 @@ func nameIn(dimension string, s *part) string {
 	case "run":
 		return Run(s.client)
 	case "job":
-		return name(s.Caller.Job)
+		return jobOf(&s.Sum)
 	case "region":
 		return name(s.Caller.Region)
 	case "lane":

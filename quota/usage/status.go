@@ -116,7 +116,7 @@ func (s *BudgetStatus) add(sum *quota.Sum) {
 	if n == 0 {
 		return
 	}
-	s.Attribution.add(sum.Method, sum.Caller, n)
+	s.Attribution.add(sum, n)
 	s.Drift.add(sum.Kind, n)
 	if s.Budget.Window.Kind() == quota.KindDaily {
 		s.addReturn(returnsAt(s.Budget.Window, sum.First), n)

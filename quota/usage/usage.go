@@ -19,6 +19,18 @@ const Unattributed = "-"
 // name returns s, or Unattributed if s is empty.
 func name(s string) string { return cmp.Or(s, Unattributed) }
 
+// Corrections stands for the job of corrections in sums by job, so that they
+// are told apart from the calls of a job with the name of theirs.
+const Corrections = "(corrections)"
+
+// jobOf returns the job of a sum's entries, as sums by job name it.
+func jobOf(s *quota.Sum) string {
+	if s.Kind == quota.EntryCorrection {
+		return Corrections
+	}
+	return name(s.Caller.Job)
+}
+
 // Attribution breaks an amount down by method, region, lane and job. Each map
 // adds up to the whole amount.
 type Attribution struct {
@@ -38,12 +50,12 @@ func (a Attribution) NotNil() Attribution {
 	return a
 }
 
-// add adds an amount to each of the maps.
-func (a *Attribution) add(method string, caller quota.Caller, amount quota.Units) {
+// add adds an amount of a sum to each of the maps.
+func (a *Attribution) add(s *quota.Sum, amount quota.Units) {
 	for _, by := range []struct {
 		sums *map[string]quota.Units
 		name string
-	}{{&a.ByMethod, method}, {&a.ByRegion, caller.Region}, {&a.ByLane, caller.Lane}, {&a.ByJob, caller.Job}} {
+	}{{&a.ByMethod, s.Method}, {&a.ByRegion, s.Caller.Region}, {&a.ByLane, s.Caller.Lane}, {&a.ByJob, jobOf(s)}} {
 		if *by.sums == nil {
 			*by.sums = map[string]quota.Units{}
 		}

@@ -78,7 +78,7 @@ func (e *Explanation) read(ctx context.Context, ledger quota.Ledger, b *quota.Ba
 			continue
 		}
 		e.Held += n
-		e.add(sum.Method, sum.Caller, n)
+		e.add(&sum, n)
 		region := sum.Caller.Region
 		if b.Budget.Floor[region] == 0 || region == refused.Caller.Region { // had it not used its floor, more would be reserved
 			spent[Spender{Method: name(sum.Method), Region: name(region)}] += n
