@@ -39,7 +39,8 @@ const MaxClockLead = 5 * time.Minute
 // ClockError says that the ledger's clock is more than MaxClockLead ahead of
 // the caller's and of the newest entry of the log. One of the clocks is wrong;
 // if it is the ledger's, its windows would free what is still used. Nothing was
-// decided and nothing was dropped. It is an ErrLedgerConfig.
+// decided and nothing was dropped. It is an ErrLedgerConfig. If it is this
+// host's clock that is wrong, Guard.AcceptClock accepts the ledger's.
 type ClockError struct {
 	Account string
 	Key     string
@@ -69,7 +70,7 @@ func (e *ClockError) Error() string {
 	text := fmt.Sprintf("account %q: the ledger's clock says %s and this host's %s, and %s", e.Account, textfmt.Time(e.Ledger), textfmt.Time(e.Caller), newest)
 	switch {
 	case e.Upstream.IsZero():
-		return text + "; correct the clock that is wrong, or, if it is this host's, accept the ledger's for now: ration ledger accept"
+		return text + "; correct the clock that is wrong, or, if it is this host's, accept the ledger's for now (ration ledger accept)"
 	case e.Ledger.Sub(e.Upstream) > MaxClockLead:
 		return text + "; the upstream's says " + textfmt.Time(e.Upstream) + ": correct the ledger's"
 	}
@@ -79,7 +80,7 @@ func (e *ClockError) Error() string {
 func (e *ClockError) byUptime() string {
 	text := fmt.Sprintf("account %q: this host's clock says %s, and by the time since its start it is %s", e.Account, textfmt.Time(e.Ledger), textfmt.Time(e.Caller))
 	if e.Upstream.IsZero() {
-		return text + ": the call does not fit by both; correct the clock, or, if it is right, accept it: ration ledger accept"
+		return text + ": the call does not fit by both; correct the clock, or, if it is right, accept it (ration ledger accept)"
 	}
 	return text + "; the upstream's says " + textfmt.Time(e.Upstream) + ": correct this host's"
 }

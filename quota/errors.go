@@ -97,7 +97,8 @@ type RefusedError struct {
 
 	// OwnLimit is the limit that the caller asked, if Limit is a lower one that
 	// another configuration asked within LimitHold, and 0 otherwise. LimitUntil
-	// is when that one ends if it is not asked again.
+	// is when that one ends if it is not asked again, or Guard.AcceptLimits
+	// forgets it.
 	OwnLimit   Units
 	LimitUntil time.Time
 
@@ -137,7 +138,7 @@ func (e *RefusedError) Error() string {
 
 // stampedAhead is what to do about a log whose newest timestamp is ahead.
 func stampedAhead(ahead time.Duration) string {
-	return fmt.Sprintf("; its newest entry is stamped %s ahead of the ledger's clock; correct the clock, then: ration ledger restamp", textfmt.Duration(ahead))
+	return fmt.Sprintf("; its newest entry is stamped %s ahead of the ledger's clock; correct the clock, then restamp the log (ration ledger restamp)", textfmt.Duration(ahead))
 }
 
 // Short says why the call was refused, without the time at which to try again.

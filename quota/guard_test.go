@@ -173,7 +173,7 @@ func TestLongestLabelsAreAccepted(t *testing.T) {
 // newest entry is stamped ahead.
 func TestRefusalByAWrongClockGivesNoTime(t *testing.T) {
 	refused := quota.RefusedError{Budget: "day", Method: "m", Limit: 10, Needed: 1, Ahead: 48 * time.Hour}
-	const want = "day has 0 of 10 units left, m needs 1; its newest entry is stamped 48h ahead of the ledger's clock; correct the clock, then: ration ledger restamp"
+	const want = "day has 0 of 10 units left, m needs 1; its newest entry is stamped 48h ahead of the ledger's clock; correct the clock, then restamp the log (ration ledger restamp)"
 	if got := refused.Error(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -184,7 +184,7 @@ func TestRefusalByAWrongClockGivesNoTime(t *testing.T) {
 func TestCooldownByAWrongClockSaysSo(t *testing.T) {
 	at := time.Date(2036, 11, 20, 12, 0, 0, 0, time.UTC)
 	refused := quota.RefusedError{Budget: "day", Method: "m", Reason: quota.ReasonCooldown, Detail: "slow", RetryAt: at, RetryAfter: 87_600 * time.Hour, Ahead: 87_600 * time.Hour}
-	const want = "day is in cooldown (slow), m must wait; try again at 2036-11-20T12:00:00Z (in 87600h); its newest entry is stamped 87600h ahead of the ledger's clock; correct the clock, then: ration ledger restamp"
+	const want = "day is in cooldown (slow), m must wait; try again at 2036-11-20T12:00:00Z (in 87600h); its newest entry is stamped 87600h ahead of the ledger's clock; correct the clock, then restamp the log (ration ledger restamp)"
 	if got := refused.Error(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -75,7 +75,7 @@ func limitNote(limit, own Units, until time.Time) string {
 	if own == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; another configuration's limit of %d holds instead of %d, until %s at least: give both the same limit or, if that one is no longer in use, run ration ledger accept",
+	return fmt.Sprintf("; another configuration's limit of %d holds instead of %d, until %s at least: give both the same limit or, if that one is no longer in use, forget its limit (ration ledger accept)",
 		limit, own, textfmt.Time(until))
 }
 

@@ -197,7 +197,7 @@ func (a *account) readTotals(ctx context.Context) error {
 			return err
 		}
 		if t.last.After(a.now.Add(quota.MaxStepBack)) {
-			return a.failed("%s has entries stamped up to %s, which is ahead of its clock; correct the clock, then: ration ledger restamp", a.FromName, t.last.Format(time.RFC3339))
+			return a.failed("%s has entries stamped up to %s, which is ahead of its clock; correct the clock, then restamp the log (ration ledger restamp)", a.FromName, t.last.Format(time.RFC3339))
 		}
 		if quota.IsReserved(key) {
 			continue

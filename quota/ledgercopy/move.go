@@ -90,13 +90,13 @@ func (a *account) checkState(ctx context.Context) error {
 	case p.left != nil && p.left.Arriving && p.left.ID == a.id:
 		return a.isSame()
 	case p.left != nil && p.left.Arriving:
-		return a.failed("%s has an unfinished copy from %s; complete that one first: ration ledger copy %[2]s %[1]s", a.FromName, p.left.Ledger)
+		return a.failed("%s has an unfinished copy from %s; complete that one first (ration ledger copy %[2]s %[1]s)", a.FromName, p.left.Ledger)
 	case p.left != nil && !a.ours(p.left, false):
 		return a.failed("it has moved from %s to %s already; copy it from there", a.FromName, p.left.Ledger)
 	case p.arrives != nil && !p.arrives.Arriving:
 		return a.failed("it has moved from %s to %s, and cannot return; name a new file or database", a.ToName, p.arrives.Ledger)
 	case p.arrives != nil && p.arrives.ID != a.id:
-		return a.failed("%s has an unfinished copy from %s; complete that one: ration ledger copy %[2]s %[1]s", a.ToName, p.arrives.Ledger)
+		return a.failed("%s has an unfinished copy from %s; complete that one (ration ledger copy %[2]s %[1]s)", a.ToName, p.arrives.Ledger)
 	}
 	switch {
 	case p.arrives != nil:

@@ -306,7 +306,7 @@ func TestWrongCopyClosesALedger(t *testing.T) {
 			at := h.at.Add(2 * time.Minute)
 			h.To = memledger.Open(&memledger.Options{Now: func() time.Time { return at }})
 		},
-		"which is ahead of its clock; correct the clock, then: ration ledger restamp": func(h *house) {
+		"which is ahead of its clock; correct the clock, then restamp the log (ration ledger restamp)": func(h *house) {
 			h.At(time.Hour)
 			h.spend(h.old, "", "list", 5)
 			h.At(-time.Hour)
@@ -342,8 +342,8 @@ func TestCopyOfAnotherCopy(t *testing.T) {
 		move quota.Move
 		want string
 	}{
-		{h.To, unfinished, "redis://new:6379/0 has an unfinished copy from sqlite:/third.db; complete that one: ration ledger copy sqlite:/third.db redis://new:6379/0"},
-		{h.From, unfinished, "sqlite:/old.db has an unfinished copy from sqlite:/third.db; complete that one first: ration ledger copy sqlite:/third.db sqlite:/old.db"},
+		{h.To, unfinished, "redis://new:6379/0 has an unfinished copy from sqlite:/third.db; complete that one (ration ledger copy sqlite:/third.db redis://new:6379/0)"},
+		{h.From, unfinished, "sqlite:/old.db has an unfinished copy from sqlite:/third.db; complete that one first (ration ledger copy sqlite:/third.db sqlite:/old.db)"},
 		{h.From, left, "it has moved from sqlite:/old.db to sqlite:/third.db already; copy it from there"},
 		{h.To, left, "it has moved from redis://new:6379/0 to sqlite:/third.db, and cannot return; name a new file or database"},
 	} {
