@@ -22,17 +22,17 @@ type Origin struct {
 type Source struct {
 	Lines    string `json:"lines"`    // the lines that it applies to: all, costs, budgets.NAME, …
 	Document string `json:"document"` // address of the document, and the part of it
-	Read     Day    `json:"read"`     // the day on which it was read
+	Read     Date   `json:"read"`     // the day on which it was read
 }
 
-// Day is midnight UTC of a day. It is printed as 2026-11-20, in JSON too.
-type Day struct{ time.Time }
+// Date is midnight UTC of a day. It is printed as 2026-11-20, in JSON too.
+type Date struct{ time.Time }
 
 // String returns the day as 2026-11-20.
-func (d Day) String() string { return d.Format(time.DateOnly) }
+func (d Date) String() string { return d.Format(time.DateOnly) }
 
 // MarshalJSON implements json.Marshaler.
-func (d Day) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
+func (d Date) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
 // String returns the origin as in messages, such as costs.yaml:12 or
 // preset youtube/2026-06.
@@ -53,7 +53,7 @@ func (o Origin) MarshalJSON() ([]byte, error) {
 		Line     *int    `json:"line"`
 		Preset   *string `json:"preset"`
 		Document *string `json:"document"`
-		Read     *Day    `json:"read"`
+		Read     *Date   `json:"read"`
 	}
 	if o.File != "" {
 		out.File, out.Line = &o.File, &o.Line

@@ -18,7 +18,7 @@ var presetFiles embed.FS
 type Preset struct {
 	Name         string         `json:"name"`          // as in costs.yaml, such as youtube/2026-06
 	About        string         `json:"about"`         // what it is for
-	Date         Day            `json:"date"`          // when its figures were last checked against the sources
+	Date         Date           `json:"date"`          // when its figures were last checked against the sources
 	SupersededBy *string        `json:"superseded_by"` // name of the preset that replaces it; nil if there is none
 	Sources      []Source       `json:"sources"`
 	Variants     []Variant      `json:"variants"` // sorted by name
@@ -181,13 +181,13 @@ func (p *Preset) fields(variants map[string]strictyaml.Node) []strictyaml.Field 
 	}
 }
 
-func readDate(n strictyaml.Node) Day {
+func readDate(n strictyaml.Node) Date {
 	text := n.Text(maxText)
 	day, err := time.Parse(time.DateOnly, text)
 	if err != nil && text != "" {
 		n.Mistake("%q is not a date: write one such as 2026-11-20", text)
 	}
-	return Day{day}
+	return Date{day}
 }
 
 // findAsk returns what the user must write for a line that the preset leaves

@@ -38,9 +38,9 @@ type claimedPass struct {
 // claimPass claims the pass, and returns how far earlier runs have come with
 // it, on this host and on others. It returns an *ElsewhereError if another host
 // has it.
-func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, progress catalog.Progress) (catalog.Progress, error) {
+func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, state catalog.PassState) (catalog.PassState, error) {
 	if p.Guard == nil {
-		return p.restart(ctx, progress, !progress.FinishedAt.IsZero())
+		return p.restart(ctx, state, !state.FinishedAt.IsZero())
 	}
 	c := &claimedPass{pass: p, lock: lock, request: claimRequest(p.Table, &p.region, p.tick), dirty: map[string]bool{}}
 	c.request.Hold = p.claimTime()
@@ -48,56 +48,56 @@ func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, progress catal
 	c.request.Resumes = lock.Left
 	c.request.Anew = p.Again
 	if err := lock.SetNote(c.request.Owner); err != nil {
-		return progress, err
+		return state, err
 	}
 	within, cancel := p.linger(ctx)
 	defer cancel()
 	claim, err := p.Guard.Claim(within, c.request)
 	if claimed, ok := errors.AsType[*quota.ClaimedError](err); ok {
-		return progress, &ElsewhereError{claimed}
+		return state, &ElsewhereError{claimed}
 	}
 	if err != nil && lock.Left != "" { // that claim may still be held
 		err = errors.Join(err, lock.SetNote(lock.Left))
 	}
 	if err != nil && !isLedgerDown(err) {
 		lock.KeepNote()
-		return progress, err
+		return state, err
 	}
 	c.claim, p.claim = claim, c
 	p.stop, c.end = context.WithCancelCause(p.stop)
 	keeping, quit := context.WithCancel(ctx)
 	c.quit = quit
 	c.keeping.Go(func() { c.renewUntil(keeping) })
-	again := !progress.FinishedAt.IsZero()
+	again := !state.FinishedAt.IsZero()
 	if claim != nil && p.Again {
 		again = again || !claim.Before.Done.IsZero()
 	}
-	progress, err = p.restart(ctx, progress, again)
+	state, err = p.restart(ctx, state, again)
 	resumes := claim != nil && !again
 	if err == nil && resumes && len(claim.Before.Notes) > 0 {
-		progress, err = p.advance(ctx, readNotes(&p.region, claim.Before.Notes))
+		state, err = p.advance(ctx, readNotes(&p.region, claim.Before.Notes))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.steps = progress.Steps
-	return progress, err
+	c.steps = state.Steps
+	return state, err
 }
 
 // restart restarts a pass that is done, and is wanted again.
-func (p *pass) restart(ctx context.Context, progress catalog.Progress, done bool) (catalog.Progress, error) {
+func (p *pass) restart(ctx context.Context, state catalog.PassState, done bool) (catalog.PassState, error) {
 	if !done {
-		return progress, nil
+		return state, nil
 	}
 	if err := p.Catalog.Restart(ctx, p.region.Name, p.tick); err != nil {
-		return progress, err
+		return state, err
 	}
 	return p.Catalog.Pass(ctx, p.region.Name, p.tick)
 }
 
 // advance records in the catalogue how far other hosts have come.
-func (p *pass) advance(ctx context.Context, steps map[string]catalog.Checkpoint) (catalog.Progress, error) {
+func (p *pass) advance(ctx context.Context, steps map[string]catalog.Checkpoint) (catalog.PassState, error) {
 	if err := p.Catalog.Advance(ctx, p.region.Name, p.tick, steps); err != nil {
-		return catalog.Progress{}, err
+		return catalog.PassState{}, err
 	}
 	return p.Catalog.Pass(ctx, p.region.Name, p.tick)
 }

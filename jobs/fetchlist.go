@@ -40,7 +40,7 @@ func (r *reader) readSteps(n strictyaml.Node, region string) []Step {
 		items++
 		if item.Kind() == strictyaml.Text {
 			if kind := item.OneOf("step", kinds); kind != "" {
-				readStep(Step{Kind: Kind(kind)}, item, strictyaml.Node{}, add)
+				readStep(Step{Kind: StepKind(kind)}, item, strictyaml.Node{}, add)
 			}
 			return
 		}
@@ -53,7 +53,7 @@ func (r *reader) readSteps(n strictyaml.Node, region string) []Step {
 			if !first {
 				key.Mistake("second step in one item: start each step with its own dash")
 			} else if kind := key.OneOf("step", kinds); kind != "" {
-				readStep(Step{Kind: Kind(kind)}, key, value, add)
+				readStep(Step{Kind: StepKind(kind)}, key, value, add)
 			}
 			first = false
 		})

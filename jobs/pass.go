@@ -71,16 +71,16 @@ func (p *pass) fetch(ctx context.Context) error {
 		return err
 	}
 	defer lock.Unlock()
-	progress, err := p.Catalog.Pass(ctx, p.region.Name, p.tick)
+	state, err := p.Catalog.Pass(ctx, p.region.Name, p.tick)
 	if err != nil {
 		return err
 	}
-	if !progress.FinishedAt.IsZero() && !p.Again {
-		return fmt.Errorf("%w %s; --again fetches anyway", errDone, human.Time(progress.FinishedAt))
+	if !state.FinishedAt.IsZero() && !p.Again {
+		return fmt.Errorf("%w %s; --again fetches anyway", errDone, human.Time(state.FinishedAt))
 	}
-	progress, err = p.claimPass(ctx, lock, progress)
+	state, err = p.claimPass(ctx, lock, state)
 	if err == nil {
-		err = p.fetchSteps(ctx, progress)
+		err = p.fetchSteps(ctx, state)
 	}
 	if p.claim != nil && !p.claim.release(ctx, err) {
 		lock.KeepNote() // the next run of this host need not wait for the claim to lapse
@@ -91,15 +91,15 @@ func (p *pass) fetch(ctx context.Context) error {
 // fetchSteps fetches the steps of the pass in order. After a step that is
 // refused, or whose ledger is down, it continues with the next one, which may
 // be charged to other budgets.
-func (p *pass) fetchSteps(ctx context.Context, progress catalog.Progress) error {
+func (p *pass) fetchSteps(ctx context.Context, state catalog.PassState) error {
 	ctx, cancel := p.linger(ctx)
 	defer cancel()
 	for _, step := range p.region.Steps {
-		p.pages += progress.Steps[step.Name()].Pages
+		p.pages += state.Steps[step.Name()].Pages
 	}
 	var stopped error
 	for _, step := range p.region.Steps {
-		err := p.fetchStep(ctx, step, progress.Steps[step.Name()])
+		err := p.fetchStep(ctx, step, state.Steps[step.Name()])
 		switch {
 		case err == nil:
 		case errors.Is(err, quota.ErrRefused), errors.Is(err, quota.ErrLedgerDown), errors.Is(err, quota.ErrLedgerBusy), errors.Is(err, ErrNoQuota):

@@ -2,23 +2,23 @@ package jobs
 
 import "github.com/ration-dev/ration/jobs/command"
 
-// Kind is a kind of step, named as in regions.yaml.
-type Kind string
+// StepKind is a kind of step, named as in regions.yaml.
+type StepKind string
 
 // The kinds of step.
 const (
-	Trending   Kind = "trending"   // the region's chart, 50 videos a page
-	Search     Kind = "search"     // the results of a query, 50 videos a page
-	Channels   Kind = "channels"   // channels that the catalogue lacks, 50 a page
-	Categories Kind = "categories" // the region's video categories, one page
-	Command    Kind = "command"    // a run of the user's own program, as one page
+	Trending   StepKind = "trending"   // the region's chart, 50 videos a page
+	Search     StepKind = "search"     // the results of a query, 50 videos a page
+	Channels   StepKind = "channels"   // channels that the catalogue lacks, 50 a page
+	Categories StepKind = "categories" // the region's video categories, one page
+	Command    StepKind = "command"    // a run of the user's own program, as one page
 )
 
 var kinds = []string{string(Trending), string(Search), string(Channels), string(Categories), string(Command)}
 
 // Step is one part of a pass. It is fetched page by page.
 type Step struct {
-	Kind  Kind
+	Kind  StepKind
 	Pages int    // the most pages that a pass fetches
 	Query string // the query of a Search
 

@@ -14,13 +14,13 @@ import (
 	"github.com/ration-dev/ration/internal/textfmt"
 )
 
-// Kind is a kind of node.
-type Kind uint8
+// NodeKind is a kind of node.
+type NodeKind uint8
 
 // The kinds of node. Other is a value that no method reads: null, true,
 // 1.5, 0x10.
 const (
-	Other Kind = iota
+	Other NodeKind = iota
 	Map
 	List
 	Text
@@ -44,7 +44,7 @@ type Field struct {
 }
 
 // Kind returns the kind of n.
-func (n Node) Kind() Kind {
+func (n Node) Kind() NodeKind {
 	switch node := n.node.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		return Map

@@ -114,7 +114,7 @@ func TestCommitAgain(t *testing.T) {
 			t.Errorf("page %d when 2 are done: %v, want ErrMoved", number, err)
 		}
 	}
-	want := Progress{Steps: map[string]Checkpoint{"trending": {Pages: 2, Videos: 100, Done: true}}}
+	want := PassState{Steps: map[string]Checkpoint{"trending": {Pages: 2, Videos: 100, Done: true}}}
 	got, err := c.Pass(t.Context(), "US", tick)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("progress: %v (-want +got):\n%s", err, diff)
@@ -143,7 +143,7 @@ func TestCancelledCommitStoresNothing(t *testing.T) {
 func TestPassLifecycle(t *testing.T) {
 	c, k := openTest(t)
 	ctx := t.Context()
-	read := func(tick time.Time) Progress {
+	read := func(tick time.Time) PassState {
 		t.Helper()
 		p, err := c.Pass(ctx, "US", tick)
 		if err != nil {

@@ -9,13 +9,13 @@ import (
 )
 
 // Pass returns the progress of a region's pass. Its Steps are never nil.
-func (c *Catalog) Pass(ctx context.Context, region string, tick time.Time) (Progress, error) {
+func (c *Catalog) Pass(ctx context.Context, region string, tick time.Time) (PassState, error) {
 	p, err := c.readPass(ctx, region, tick.UnixMilli())
 	return p, c.wrap("read the pass of "+region, err)
 }
 
-func (c *Catalog) readPass(ctx context.Context, region string, tick int64) (Progress, error) {
-	p := Progress{Steps: make(map[string]Checkpoint)}
+func (c *Catalog) readPass(ctx context.Context, region string, tick int64) (PassState, error) {
+	p := PassState{Steps: make(map[string]Checkpoint)}
 	var finished sql.NullInt64
 	err := c.queries["pass"].QueryRowContext(ctx, region, tick).Scan(&finished)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {

@@ -70,9 +70,9 @@ type Checkpoint struct {
 	Done   bool   // there is no further page
 }
 
-// Progress says how far a pass has come. The zero value means that it has
+// PassState says how far a pass has come. The zero value means that it has
 // not begun.
-type Progress struct {
+type PassState struct {
 	FinishedAt time.Time // zero if it is not finished
 	Steps      map[string]Checkpoint
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Config describes a configuration by subject, such as a budget, and property,
-// such as its limit. It keeps a hash of the key and is immutable.
-type Config struct {
+// Description describes a configuration by subject, such as a budget, and
+// property, such as its limit. It keeps a hash of the key and is immutable.
+type Description struct {
 	key        [sha256.Size]byte
 	subjects   []string // in the order of the files
 	properties map[string][]property
@@ -28,36 +28,36 @@ type property struct{ name, value string }
 
 // set adds a property; empty ones are left out, and so is a subject that has
 // no others.
-func (c *Config) set(subject, name string, value any) {
+func (d *Description) set(subject, name string, value any) {
 	text := fmt.Sprint(value)
 	if text == "" || text == "[]" || text == "map[]" {
 		return
 	}
-	if c.properties[subject] == nil {
-		c.subjects = append(c.subjects, subject)
+	if d.properties[subject] == nil {
+		d.subjects = append(d.subjects, subject)
 	}
-	c.properties[subject] = append(c.properties[subject], property{name, text})
+	d.properties[subject] = append(d.properties[subject], property{name, text})
 }
 
 // Describe returns the description of a configuration. key is the API key.
-func Describe(table *costs.Table, config *jobs.Config, key string) *Config {
-	c := &Config{key: sha256.Sum256([]byte(key)), properties: map[string][]property{}}
+func Describe(table *costs.Table, config *jobs.Config, key string) *Description {
+	d := &Description{key: sha256.Sum256([]byte(key)), properties: map[string][]property{}}
 	several := len(table.Accounts()) > 1
 	for _, u := range table.Upstreams() {
 		in := ""
 		if several {
 			in = " of " + human.Name(u.Account)
 		}
-		c.addUpstream(&u, in)
+		d.addUpstream(&u, in)
 		for i := range u.Budgets {
-			c.addBudget(&u.Budgets[i], in)
+			d.addBudget(&u.Budgets[i], in)
 		}
 	}
-	c.set("regions.yaml", "max_wait", config.MaxWait)
-	c.set("regions.yaml", "max_total_wait", config.MaxTotalWait)
+	d.set("regions.yaml", "max_wait", config.MaxWait)
+	d.set("regions.yaml", "max_total_wait", config.MaxTotalWait)
 	for _, region := range config.Regions {
-		c.set("region "+region.Name, "schedule", region.Schedule)
-		c.set("region "+region.Name, "timezone", region.Schedule.Zone())
+		d.set("region "+region.Name, "schedule", region.Schedule)
+		d.set("region "+region.Name, "timezone", region.Schedule.Zone())
 		var steps []string
 		for _, step := range region.Steps {
 			what := fmt.Sprint(step.Pages)
@@ -66,85 +66,85 @@ func Describe(table *costs.Table, config *jobs.Config, key string) *Config {
 			}
 			steps = append(steps, human.Name(step.Name())+" "+what)
 		}
-		c.set("region "+region.Name, "fetch", strings.Join(steps, ", "))
+		d.set("region "+region.Name, "fetch", strings.Join(steps, ", "))
 	}
-	return c
+	return d
 }
 
-func (c *Config) addUpstream(u *costs.Upstream, in string) {
+func (d *Description) addUpstream(u *costs.Upstream, in string) {
 	subject := "upstream " + human.Name(u.Name)
-	c.set(subject, "account", u.Account)
-	c.set(subject, "api", u.API)
-	c.set(subject, "hosts", strings.Join(u.Hosts, " "))
-	c.set(subject, "domains", strings.Join(u.Domains, " "))
-	c.set(subject, "unguarded", strings.Join(u.Unguarded, " "))
-	c.set(subject, "feedback", u.Feedback)
-	c.set(subject, "unlisted", u.Unlisted)
-	c.set(subject, "reset_margin", u.ResetMargin)
+	d.set(subject, "account", u.Account)
+	d.set(subject, "api", u.API)
+	d.set(subject, "hosts", strings.Join(u.Hosts, " "))
+	d.set(subject, "domains", strings.Join(u.Domains, " "))
+	d.set(subject, "unguarded", strings.Join(u.Unguarded, " "))
+	d.set(subject, "feedback", u.Feedback)
+	d.set(subject, "unlisted", u.Unlisted)
+	d.set(subject, "reset_margin", u.ResetMargin)
 	if u.Credential != nil {
-		c.set(subject, "credential", human.Name(u.Credential.String()))
+		d.set(subject, "credential", human.Name(u.Credential.String()))
 	}
 	if u.Alert != nil {
-		c.set(subject, "alert", human.Name(u.Alert.String()))
+		d.set(subject, "alert", human.Name(u.Alert.String()))
 	}
 	if u.History > 0 {
-		c.set(subject, "history", u.History)
+		d.set(subject, "history", u.History)
 	}
 	if u.Resets != nil {
-		c.set(subject, "resets", u.ResetWindow)
+		d.set(subject, "resets", u.ResetWindow)
 	}
 	if u.NotModifiedUnits != nil {
-		c.set(subject, "not_modified_units", *u.NotModifiedUnits)
+		d.set(subject, "not_modified_units", *u.NotModifiedUnits)
 	}
 	if u.Preset != nil {
-		c.set(subject, "preset", u.Preset.Name+" "+u.Variant)
+		d.set(subject, "preset", u.Preset.Name+" "+u.Variant)
 	}
 	for _, route := range u.Routes {
-		c.set("route "+human.Name(route.Pattern)+in, "method", route.Method)
+		d.set("route "+human.Name(route.Pattern)+in, "method", route.Method)
 	}
 	for _, cost := range u.Costs {
-		c.set("cost of "+human.Name(cost.Method)+in, "units", cost.Units)
+		d.set("cost of "+human.Name(cost.Method)+in, "units", cost.Units)
 	}
 	for i := range u.Batches {
-		c.set("batches of "+human.Name(u.Batches[i].Method)+in, "calls", u.Batches[i].String())
+		d.set("batches of "+human.Name(u.Batches[i].Method)+in, "calls", u.Batches[i].String())
 	}
 	var rules []string
 	for i := range u.Down {
 		rules = append(rules, u.Down[i].String())
 	}
-	c.set("when_ledger_down"+in, "rules", human.Name(strings.Join(rules, "; ")))
+	d.set("when_ledger_down"+in, "rules", human.Name(strings.Join(rules, "; ")))
 }
 
-func (c *Config) addBudget(b *quota.Budget, in string) {
+func (d *Description) addBudget(b *quota.Budget, in string) {
 	subject := "budget " + human.Name(b.Name) + in
-	c.set(subject, "limit", b.Limit)
-	c.set(subject, "window", b.Window)
-	c.set(subject, "count", b.Measure)
-	c.set(subject, "shadow", b.Shadow)
-	c.set(subject, "methods", b.Methods)
-	c.set(subject, "except", b.Except)
-	c.set(subject, "lanes", b.Lanes)
-	c.set(subject, "regions", b.Regions)
+	d.set(subject, "limit", b.Limit)
+	d.set(subject, "window", b.Window)
+	d.set(subject, "count", b.Measure)
+	d.set(subject, "shadow", b.Shadow)
+	d.set(subject, "methods", b.Methods)
+	d.set(subject, "except", b.Except)
+	d.set(subject, "lanes", b.Lanes)
+	d.set(subject, "regions", b.Regions)
 	var floors []string
 	for _, region := range slices.Sorted(maps.Keys(b.Floor)) {
 		floors = append(floors, fmt.Sprintf("%s %d", human.Name(region), b.Floor[region]))
 	}
-	c.set(subject, "floor", strings.Join(floors, ", "))
+	d.set(subject, "floor", strings.Join(floors, ", "))
 	if b.FloorUntil > 0 {
-		c.set(subject, "floor_until", b.FloorUntil.String())
+		d.set(subject, "floor_until", b.FloorUntil.String())
 	}
 }
 
 // Changes says what is different in later, one line for each change.
-func (c *Config) Changes(later *Config) (lines []string) {
+func (d *Description) Changes(later *Description) (lines []string) {
 	printf := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	for _, subject := range c.subjects {
+	for _, subject := range d.subjects {
 		if later.properties[subject] == nil {
 			printf("%s: removed", subject)
 		}
 	}
 	for _, subject := range later.subjects {
-		before, after := c.properties[subject], later.properties[subject]
+		before, after := d.properties[subject], later.properties[subject]
 		if before == nil {
 			var parts []string
 			for _, p := range after {
@@ -171,7 +171,7 @@ func (c *Config) Changes(later *Config) (lines []string) {
 			}
 		}
 	}
-	if c.key != later.key {
+	if d.key != later.key {
 		printf("key: changed")
 	}
 	return lines

@@ -15,7 +15,7 @@ import (
 // been removed and added.
 func TestReloadCallsAChangeNothing(t *testing.T) {
 	const lines = "version: 1\nupstream: u\naccount: a\nhosts: [api.test.example]\nroutes: {\"/{p...}\": m}\ncosts: {m: 1}\nbudgets: [{name: b, limit: 100, window: 1h}]\n"
-	load := func(more, zone string) *changes.Config {
+	load := func(more, zone string) *changes.Description {
 		t.Helper()
 		table, err := costs.Parse("costs.yaml", []byte(lines+more))
 		if err != nil {

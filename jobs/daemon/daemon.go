@@ -74,7 +74,7 @@ func (s *service) openGateway(o *setup.GatewayOptions) error {
 // configuration is what is compared with what is read next.
 type configuration struct {
 	ledger string
-	*changes.Config
+	*changes.Description
 }
 
 func (s *service) newConfiguration(table *costs.Table, config *jobs.Config, key string) *configuration {
@@ -209,7 +209,7 @@ func (s *service) wait(ctx context.Context, reload func() (status string, err er
 // logChanges says what a reload changed, a line each.
 func (s *service) logChanges(later *configuration) {
 	if s.inForce != nil {
-		lines := s.inForce.Changes(later.Config)
+		lines := s.inForce.Changes(later.Description)
 		for _, line := range lines {
 			s.log.Info("configuration changed", "what", line)
 		}

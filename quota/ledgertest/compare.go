@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Work is a function that a benchmark repeats, in a number of goroutines; 0
+// Loop is a function that a benchmark repeats, in a number of goroutines; 0
 // is one.
-type Work struct {
+type Loop struct {
 	Goroutines int
 	Do         func()
 }
@@ -18,7 +18,7 @@ type Work struct {
 // that the load of the machine affects both alike. It reports the medians of
 // the rounds: ns/op of step, ns/baseline, xbaseline (the time of step divided
 // by that of baseline) and xrate (its inverse). Allocations are those of both.
-func Compare(b *testing.B, baseline, step Work) {
+func Compare(b *testing.B, baseline, step Loop) {
 	b.Helper()
 	rounds := max(1, min(31, b.N/(10*max(1, step.Goroutines))))
 	each := max(1, b.N/rounds)
@@ -28,7 +28,7 @@ func Compare(b *testing.B, baseline, step Work) {
 		var times [2]float64
 		for j := range times { // either comes first by turns
 			which := (i + j) % 2
-			times[which] = [2]Work{baseline, step}[which].run(each)
+			times[which] = [2]Loop{baseline, step}[which].run(each)
 		}
 		baselines = append(baselines, times[0])
 		steps = append(steps, times[1])
@@ -41,20 +41,20 @@ func Compare(b *testing.B, baseline, step Work) {
 	b.ReportMetric(1/ratio, "xrate")
 }
 
-// run does the work n times and returns the nanoseconds per repetition.
-func (w Work) run(n int) float64 {
+// run calls Do n times and returns the nanoseconds per repetition.
+func (l Loop) run(n int) float64 {
 	began := time.Now()
 	var all sync.WaitGroup
-	for i := range w.Goroutines {
+	for i := range l.Goroutines {
 		all.Go(func() {
-			for range (n + i) / w.Goroutines {
-				w.Do()
+			for range (n + i) / l.Goroutines {
+				l.Do()
 			}
 		})
 	}
-	if w.Goroutines == 0 {
+	if l.Goroutines == 0 {
 		for range n {
-			w.Do()
+			l.Do()
 		}
 	}
 	all.Wait()

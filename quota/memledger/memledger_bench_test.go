@@ -58,8 +58,8 @@ func BenchmarkSpend(b *testing.B) {
 			allow := func() { limiter.AllowN(time.Now(), 1) }
 			l := memledger.Open(&memledger.Options{Now: fastClock()})
 			b.ReportAllocs()
-			ledgertest.Compare(b, ledgertest.Work{Goroutines: goroutines, Do: allow},
-				ledgertest.Work{Goroutines: goroutines, Do: spending(b, l, 1, day(quota.MaxLimit))})
+			ledgertest.Compare(b, ledgertest.Loop{Goroutines: goroutines, Do: allow},
+				ledgertest.Loop{Goroutines: goroutines, Do: spending(b, l, 1, day(quota.MaxLimit))})
 		})
 	}
 }
@@ -76,7 +76,7 @@ func BenchmarkGuardSpend(b *testing.B) {
 			}
 			call := quota.Call{Account: "my-project", Method: "videos.list", Units: 1, Caller: cron}
 			b.ReportAllocs()
-			ledgertest.Compare(b, ledgertest.Work{Goroutines: goroutines, Do: allow}, ledgertest.Work{Goroutines: goroutines, Do: func() {
+			ledgertest.Compare(b, ledgertest.Loop{Goroutines: goroutines, Do: allow}, ledgertest.Loop{Goroutines: goroutines, Do: func() {
 				if _, err := g.Spend(b.Context(), call); err != nil {
 					b.Error(err)
 				}
@@ -94,7 +94,7 @@ func BenchmarkLength(b *testing.B) {
 		units   quota.Units
 	}{{"granted/cost=1", false, 1}, {"granted/cost=100", false, 100}, {"refused/cost=1", true, 1}, {"refused/cost=100", true, 100}} {
 		b.Run(bench.name, func(b *testing.B) {
-			long := func(n int) ledgertest.Work {
+			long := func(n int) ledgertest.Loop {
 				at := time.Unix(0, 0)
 				l := memledger.Open(&memledger.Options{Now: func() time.Time { return at }})
 				window := quota.Sliding(time.Duration(n) * time.Second)
@@ -108,7 +108,7 @@ func BenchmarkLength(b *testing.B) {
 					limit = quota.Units(n)
 				}
 				spend := spending(b, l, bench.units, quota.Budget{Account: "my-project", Name: "all", Limit: limit, Window: window})
-				return ledgertest.Work{Do: func() {
+				return ledgertest.Loop{Do: func() {
 					if !bench.refused {
 						at = at.Add(time.Second)
 					}
@@ -134,8 +134,8 @@ func BenchmarkBudgets(b *testing.B) {
 	for name, budgets := range map[string][]quota.Budget{"coverages=3": {all, search, calls}, "windows=3": {all, hour, minute}, "floors=8": {floors}} {
 		b.Run(name, func(b *testing.B) {
 			ledgertest.Compare(b,
-				ledgertest.Work{Do: spending(b, memledger.Open(&memledger.Options{Now: fastClock()}), 1, all)},
-				ledgertest.Work{Do: spending(b, memledger.Open(&memledger.Options{Now: fastClock()}), 1, budgets...)})
+				ledgertest.Loop{Do: spending(b, memledger.Open(&memledger.Options{Now: fastClock()}), 1, all)},
+				ledgertest.Loop{Do: spending(b, memledger.Open(&memledger.Options{Now: fastClock()}), 1, budgets...)})
 		})
 	}
 }

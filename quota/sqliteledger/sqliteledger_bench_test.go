@@ -82,8 +82,8 @@ func BenchmarkSpend(b *testing.B) {
 			spend := spending(b, l, 1, day)
 			spend()
 			before := commits(b, l)
-			ledgertest.Compare(b, ledgertest.Work{Do: appending(b, bench.sync == sqliteledger.Full)},
-				ledgertest.Work{Goroutines: bench.goroutines, Do: spend})
+			ledgertest.Compare(b, ledgertest.Loop{Do: appending(b, bench.sync == sqliteledger.Full)},
+				ledgertest.Loop{Goroutines: bench.goroutines, Do: spend})
 			b.ReportMetric(float64(commits(b, l)-before)/float64(b.N), "commits/op")
 		})
 	}
@@ -113,7 +113,7 @@ func BenchmarkLength(b *testing.B) {
 		refused bool
 		units   quota.Units
 	}{{"granted/cost=1", false, 1}, {"granted/cost=100", false, 100}, {"refused/cost=1", true, 1}, {"refused/cost=100", true, 100}} {
-		var works [2]ledgertest.Work
+		var loops [2]ledgertest.Loop
 		for i, n := range []int{less, more} {
 			l, clock, window := long(b, n)
 			limit := quota.MaxLimit
@@ -121,14 +121,14 @@ func BenchmarkLength(b *testing.B) {
 				limit = quota.Units(n - 1)
 			}
 			spend := spending(b, l, bench.units, charge("all", limit, window))
-			works[i].Do = func() {
+			loops[i].Do = func() {
 				if !bench.refused {
 					clock.Add(time.Second)
 				}
 				spend()
 			}
 		}
-		b.Run(bench.name, func(b *testing.B) { ledgertest.Compare(b, works[0], works[1]) })
+		b.Run(bench.name, func(b *testing.B) { ledgertest.Compare(b, loops[0], loops[1]) })
 	}
 }
 
@@ -149,8 +149,8 @@ func BenchmarkBudgets(b *testing.B) {
 			b.Run(fmt.Sprint(bench.name, "/goroutines=", max(1, goroutines)), func(b *testing.B) {
 				o := &sqliteledger.Options{Sync: sqliteledger.Normal}
 				ledgertest.Compare(b,
-					ledgertest.Work{Goroutines: goroutines, Do: spending(b, open(b, fresh(b), o), 1, all)},
-					ledgertest.Work{Goroutines: goroutines, Do: spending(b, open(b, fresh(b), o), 1, bench.charges...)})
+					ledgertest.Loop{Goroutines: goroutines, Do: spending(b, open(b, fresh(b), o), 1, all)},
+					ledgertest.Loop{Goroutines: goroutines, Do: spending(b, open(b, fresh(b), o), 1, bench.charges...)})
 			})
 		}
 	}
@@ -164,8 +164,8 @@ func BenchmarkCounter(b *testing.B) {
 		b.Run(fmt.Sprint("goroutines=", max(1, goroutines)), func(b *testing.B) {
 			o := &sqliteledger.Options{Sync: sqliteledger.Normal}
 			ledgertest.Compare(b,
-				ledgertest.Work{Goroutines: goroutines, Do: spending(b, open(b, fresh(b), o), 1, exact)},
-				ledgertest.Work{Goroutines: goroutines, Do: spending(b, open(b, fresh(b), o), 1, counter)})
+				ledgertest.Loop{Goroutines: goroutines, Do: spending(b, open(b, fresh(b), o), 1, exact)},
+				ledgertest.Loop{Goroutines: goroutines, Do: spending(b, open(b, fresh(b), o), 1, counter)})
 		})
 	}
 }
@@ -205,7 +205,7 @@ func BenchmarkCold(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		b.Run(name, func(b *testing.B) { ledgertest.Compare(b, ledgertest.Work{Do: insert}, ledgertest.Work{Do: spend}) })
+		b.Run(name, func(b *testing.B) { ledgertest.Compare(b, ledgertest.Loop{Do: insert}, ledgertest.Loop{Do: spend}) })
 	}
 }
 
