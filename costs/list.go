@@ -236,7 +236,9 @@ func (e Quote) MarshalJSON() ([]byte, error) {
 	case e.Paid:
 		out.Units = new(quota.Units)
 	case e.Guarded:
-		out.Account, out.Method, out.Units = &e.Call.Account, &e.Call.Method, &e.Call.Units
+		out.Account = &e.Call.Account
+		out.Method = &e.Call.Method
+		out.Units = &e.Call.Units
 	}
 	return json.Marshal(out)
 }

@@ -81,7 +81,9 @@ func (f *Fetcher) newYouTube(ctx context.Context, meter *Meter) (*youtube.Client
 		hosts, endpoint = []string{u.Host}, strings.TrimRight(endpoint, "/")+"/"
 	}
 	guarded := f.Client.NewTransport(func(t *quota.Transport) {
-		t.MaxWait, t.MaxTotalWait, t.Retries = DefaultMaxWait, DefaultMaxTotalWait, retries
+		t.MaxWait = DefaultMaxWait
+		t.MaxTotalWait = DefaultMaxTotalWait
+		t.Retries = retries
 		if f.Config != nil {
 			t.MaxWait, t.MaxTotalWait = f.Config.MaxWait, f.Config.MaxTotalWait
 		}

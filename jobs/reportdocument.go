@@ -32,7 +32,9 @@ func (r *Report) Document(err error, reason func(error) *string) any {
 		of := &r.Regions[i]
 		one := region{Region: of.Region, Tick: human.OptionalTime(of.Tick), Outcome: string(of.Outcome), Calls: &of.Calls, Units: &of.Units, Videos: of.Videos, Reason: reason(of.Err)}
 		if of.Unmetered {
-			one.Calls, one.Units, out.Units = nil, nil, nil
+			one.Calls = nil
+			one.Units = nil
+			out.Units = nil
 		}
 		out.Regions = append(out.Regions, one)
 	}

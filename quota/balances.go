@@ -178,7 +178,9 @@ func (e *RefusedError) setAmounts(call *Call, c *Charge, s *chargeState) {
 	e.Measure, e.Needed = c.Coverage.Measure, c.Coverage.Amount(call.Units)
 	e.Limit, e.Used = c.Limit, s.Used
 	if s.Limit > 0 {
-		e.Limit, e.OwnLimit, e.LimitUntil = s.Limit, c.Limit, s.LimitUntil
+		e.Limit = s.Limit
+		e.OwnLimit = c.Limit
+		e.LimitUntil = s.LimitUntil
 	}
 	for _, floor := range s.floors {
 		e.Kept += floor.Kept
@@ -200,7 +202,8 @@ func (c *Charge) refuse(call *Call, s *chargeState, isAccount bool) (refusals []
 		r.setAmounts(call, c, s)
 		if isAccount {
 			r.Limit, r.OwnLimit = 0, 0
-			r.Used, r.Remaining, r.Kept = 0, 0, 0
+			r.Used, r.Remaining = 0, 0
+			r.Kept = 0
 		}
 		add(r, cooldown.Until)
 	}

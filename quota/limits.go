@@ -61,7 +61,9 @@ func withoutExternal(methods []string) []string {
 // limit is negative if Beside is more. Floors are at most the limit.
 func (c *Charge) Limited(limit Units, until time.Time) *Charge {
 	held := *c
-	held.Limit, held.OwnLimit, held.LimitUntil = limit, c.Limit, until
+	held.Limit = limit
+	held.OwnLimit = c.Limit
+	held.LimitUntil = until
 	held.Floors = slices.Clone(c.Floors)
 	for i := range held.Floors {
 		held.Floors[i].Units = min(held.Floors[i].Units, max(0, limit))

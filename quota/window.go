@@ -227,7 +227,9 @@ func (w Window) Day(now time.Time) Day {
 	for !now.Before(w.boundary(now, offset+1).Add(w.margin)) {
 		offset++
 	}
-	begin, next, then := w.boundary(now, offset), w.boundary(now, offset+1), w.boundary(now, offset+2)
+	begin := w.boundary(now, offset)
+	next := w.boundary(now, offset+1)
+	then := w.boundary(now, offset+2)
 	return Day{
 		Start:   begin.Add(w.margin).UTC(),
 		Since:   begin.Add(-w.margin).UTC(),

@@ -114,7 +114,8 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	if a.verbose && !a.json {
 		fmt.Fprintln(a.stderr, "ledger:", f.Client.LedgerName())
 	}
-	f.Runner.Parallel, f.Runner.Again, f.Runner.Lane = flags.parallel, flags.again, flags.lane
+	f.Runner.Parallel, f.Runner.Again = flags.parallel, flags.again
+	f.Runner.Lane = flags.lane
 	watch := a.setup().NewWatch(f.Client, func(err error) { a.warn("alert", err.Error()) })
 	report, err := a.fetch(ctx, f, regions)
 	if err != nil {

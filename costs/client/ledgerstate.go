@@ -24,7 +24,9 @@ type LedgerState struct {
 // LedgerState for nil. It does not set Unrecorded.
 func NewLedgerState(outage *OutageError) (s LedgerState) {
 	if outage != nil {
-		s.Down, s.Since, s.Until = outage.Down, human.OptionalTime(outage.Since), human.OptionalTime(outage.Until)
+		s.Down = outage.Down
+		s.Since = human.OptionalTime(outage.Since)
+		s.Until = human.OptionalTime(outage.Until)
 		s.Reason, s.Granted = &outage.Reason, outage.Total
 	}
 	return s

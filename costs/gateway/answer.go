@@ -49,7 +49,9 @@ func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Gran
 		s.Grants = append(s.Grants, grant.Token())
 	}
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
-		s.RetryAt, s.RetryAfter, s.Reason = human.OptionalTime(refused.RetryAt), new(human.SecondsUntil(client.RefusedAt(refused, now), refused.RetryAt)), new(refused.Error())
+		s.RetryAt = human.OptionalTime(refused.RetryAt)
+		s.RetryAfter = new(human.SecondsUntil(client.RefusedAt(refused, now), refused.RetryAt))
+		s.Reason = new(refused.Error())
 		s.LimitUntil = human.OptionalTime(refused.LimitUntil)
 		s.Budget = human.Optional(refused.Budget)
 		isKnown := refused.Limit > 0
@@ -67,7 +69,9 @@ func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Gran
 	}
 	s.Grant, s.Units = &s.Grants[0], grants[0].Call().Units
 	if tightest, ok := grants[len(grants)-1].Tightest(); ok {
-		s.Used, s.Remaining, s.Limit = &tightest.Used, &tightest.Remaining, new(tightest.Limit())
+		s.Used = &tightest.Used
+		s.Remaining = &tightest.Remaining
+		s.Limit = new(tightest.Limit())
 		s.NextFreeAt, s.Budget = human.OptionalTime(tightest.NextFree), &tightest.Budget.Name
 		s.LimitUntil = human.OptionalTime(tightest.LimitUntil)
 	} else if outage := c.Outage(); outage != nil && outage.Down {

@@ -29,7 +29,9 @@ func newBase() http.RoundTripper {
 		base = standard.Clone()
 	}
 	base.DisableCompression = true
-	base.MaxIdleConns, base.MaxIdleConnsPerHost, base.IdleConnTimeout = 0, 100, 90*time.Second
+	base.MaxIdleConns = 0
+	base.MaxIdleConnsPerHost = 100
+	base.IdleConnTimeout = 90 * time.Second
 	base.MaxResponseHeaderBytes = 1 << 20
 	base.ResponseHeaderTimeout = headerTime
 	return base

@@ -84,7 +84,9 @@ func (t *target) back(reference string, table *costs.Table) string {
 	if upstream == nil {
 		return reference
 	}
-	host, credential, query := withoutPort(to), upstream.Credential, to.RawQuery
+	host := withoutPort(to)
+	credential := upstream.Credential
+	query := to.RawQuery
 	if strings.EqualFold(host, withoutPort(t.url)) {
 		host, credential = t.host, t.credential
 	}

@@ -28,7 +28,9 @@ func distance(a, b string, most int) int {
 	if len(a)-len(b) >= most || len(b)-len(a) >= most {
 		return most
 	}
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	before := make([]int, len(b)+1)
+	last := make([]int, len(b)+1)
+	row := make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j
 	}
@@ -44,7 +46,9 @@ func distance(a, b string, most int) int {
 				row[j] = min(row[j], before[j-2]+1)
 			}
 		}
-		before, last, row = last, row, before
+		spare := before
+		before, last = last, row
+		row = spare
 	}
 	return last[len(b)]
 }

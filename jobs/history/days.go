@@ -21,7 +21,9 @@ func Days(ctx context.Context, store *catalog.Catalog, source *usage.LogReader) 
 	for _, s := range sums {
 		if slices.Contains(source.Accounts, s.Account) {
 			p := usage.NewPeriod("day", s.Account, s.Day)
-			p.Units, p.Calls, p.Refusals = quota.Units(s.Units), quota.Units(s.Calls), new(s.Refusals)
+			p.Units = quota.Units(s.Units)
+			p.Calls = quota.Units(s.Calls)
+			p.Refusals = new(s.Refusals)
 			days = append(days, p)
 		}
 	}

@@ -78,7 +78,9 @@ func (s Suggestion) MarshalJSON() ([]byte, error) {
 		out.Reason = &s.Reason
 	} else {
 		out.Changes = append(out.Changes, s.Changes...)
-		out.Calls, out.Units, out.YAML = &s.Report.Calls, &s.Report.Units, new(s.YAML())
+		out.Calls = &s.Report.Calls
+		out.Units = &s.Report.Units
+		out.YAML = new(s.YAML())
 	}
 	return json.Marshal(out)
 }

@@ -83,7 +83,9 @@ const maxEntries = 40_000
 // minute for a million calls a day of 20 kinds.
 func (s *State) Add(account string, e *quota.Entry) {
 	if s.Entries == nil {
-		s.Entries, s.labels, s.full = map[string][]HeldEntry{}, map[label]*label{}, map[string]int{}
+		s.Entries = map[string][]HeldEntry{}
+		s.labels = map[label]*label{}
+		s.full = map[string]int{}
 	}
 	name := label{e.Method, quota.Caller{Lane: e.Caller.Lane, Region: e.Caller.Region}}
 	shared := s.labels[name]

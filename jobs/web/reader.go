@@ -239,8 +239,12 @@ func addWhole(b, known *usage.BudgetReport, now time.Time) {
 	if known == nil || b.Used == 0 {
 		return
 	}
-	b.Attribution, b.Reconciled, b.Reported = known.Attribution, known.Reconciled, known.Reported
-	b.PaceHour, b.PaceOver, b.RunsOutAt = known.PaceHour, known.PaceOver, known.RunsOutAt
+	b.Attribution = known.Attribution
+	b.Reconciled = known.Reconciled
+	b.Reported = known.Reported
+	b.PaceHour = known.PaceHour
+	b.PaceOver = known.PaceOver
+	b.RunsOutAt = known.RunsOutAt
 	for _, back := range known.NextFree {
 		if back.At.After(now) {
 			b.NextFree = append(b.NextFree, back)

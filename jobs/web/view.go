@@ -373,7 +373,9 @@ func newHealth(s *snapshot) any {
 		h.Unrecorded = *s.State.Unrecorded
 	}
 	if s.Whole != nil {
-		h.Logs, h.Keyed, h.WholeErr = s.Whole.logs, s.Whole.keyed, s.Whole.err
+		h.Logs = s.Whole.logs
+		h.Keyed = s.Whole.keyed
+		h.WholeErr = s.Whole.err
 	}
 	return h
 }

@@ -89,7 +89,9 @@ func cleanError(method string, err error) error {
 	if answer, ok := errors.AsType[*googleapi.Error](err); ok {
 		e := &APIError{Method: method, Status: answer.Code, Err: err}
 		class := feedback.Classify(answer.Code, answer.Header, []byte(answer.Body))
-		e.Class, e.Bucket, e.After = class.Class, class.Bucket, class.RetryAfter
+		e.Class = class.Class
+		e.Bucket = class.Bucket
+		e.After = class.RetryAfter
 		if len(answer.Errors) > 0 {
 			e.Reason, e.Message = answer.Errors[0].Reason, answer.Errors[0].Message
 		}

@@ -171,7 +171,9 @@ func (c *Client) Categories(ctx context.Context, region string) (catalog.Page, e
 func newVideo(item *yt.Video) catalog.Video {
 	v := catalog.Video{ID: item.Id}
 	if s := item.Snippet; s != nil {
-		v.Title, v.Description, v.Tags = s.Title, s.Description, s.Tags
+		v.Title = s.Title
+		v.Description = s.Description
+		v.Tags = s.Tags
 		v.ChannelID, v.ChannelTitle = s.ChannelId, s.ChannelTitle
 		v.CategoryID = s.CategoryId
 		v.PublishedAt = parseTime(s.PublishedAt)

@@ -102,7 +102,9 @@ func newTail(entries []quota.Entry, before *tail, now time.Time) *tail {
 		e := &t.entries[i]
 		if n := slices.IndexFunc(before.entries, func(was quota.Entry) bool { return was.At.Equal(e.At) }); n >= 0 {
 			was := &before.entries[n]
-			e.Units, e.Calls, e.Kind = was.Units, was.Calls, was.Kind
+			e.Units = was.Units
+			e.Calls = was.Calls
+			e.Kind = was.Kind
 		}
 	}
 	return t

@@ -260,7 +260,9 @@ func (a *account) copyAndOpen(ctx context.Context) error {
 	if err != nil {
 		return a.from(err)
 	}
-	a.report.Entries, a.report.Units, a.report.Calls = 0, 0, 0
+	a.report.Entries = 0
+	a.report.Units = 0
+	a.report.Calls = 0
 	for _, key := range keys {
 		if err := a.copyLog(ctx, key); err != nil {
 			return err

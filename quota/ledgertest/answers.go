@@ -61,7 +61,9 @@ func noteOfManyCalls(w *world) {
 	day, calls := charge("day", 1000, minute), charge("calls", 300, minute, counted)
 	search := charge("search", 300, minute, counted, methods("search"))
 	note := request("search", 40, day, calls)
-	note.Force, note.Kind, note.Calls = true, quota.EntryNote, 200
+	note.Force = true
+	note.Kind = quota.EntryNote
+	note.Calls = 200
 	w.grant(note)
 	w.used(40, day)
 	w.used(200, calls, search)
@@ -70,7 +72,9 @@ func noteOfManyCalls(w *world) {
 	w.used(201, calls, search)
 	w.clock.Add(time.Second)
 	only := request("list", 0, calls)
-	only.Force, only.Kind, only.Calls = true, quota.EntryCorrection, quota.MaxUnits
+	only.Force = true
+	only.Kind = quota.EntryCorrection
+	only.Calls = quota.MaxUnits
 	w.grant(only)
 	w.used(201+quota.MaxUnits, calls)
 	w.used(41, day)

@@ -120,7 +120,9 @@ func counterFarAhead(w *world) {
 // clock set for years. A cooldown until a time stays, because an operator set
 // that time.
 func cooldownFarAhead(w *world) {
-	day, week, named := charge("day", 10, minute), charge("week", 10, minute), charge("named", 10, minute)
+	day := charge("day", 10, minute)
+	week := charge("week", 10, minute)
+	named := charge("named", 10, minute)
 	w.clock.Add(87_596 * time.Hour)
 	w.spend(1, day)
 	for _, budget := range []string{"day", "week"} {

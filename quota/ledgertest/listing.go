@@ -93,7 +93,9 @@ func (w *world) fill(n int, charges ...*quota.Charge) (receipts []quota.Receipt)
 			r := request(fmt.Sprint("m", i%7), 1+quota.Units(i)%9, charges...)
 			r.Caller = quota.Caller{Lane: "cron", Job: fmt.Sprint("job", i%3), Region: "US"}
 			if i%50 == 49 {
-				r.Force, r.Kind, r.Calls = true, quota.EntryNote, quota.Units(i)
+				r.Force = true
+				r.Kind = quota.EntryNote
+				r.Calls = quota.Units(i)
 			}
 			batch.Requests = append(batch.Requests, r)
 		}

@@ -63,7 +63,9 @@ func (h *traveler) restore(life string) quota.RestoreResult {
 // part of the note for the calls of hosts that are still away.
 func restoredAfterTwoLosses(w *world) {
 	day := charge("day", 500, quota.Sliding(24*time.Hour))
-	here, away, gone := newTraveler(w), newTraveler(w), newTraveler(w)
+	here := newTraveler(w)
+	away := newTraveler(w)
+	gone := newTraveler(w)
 	away.call("first", 100, day)
 	gone.call("second", 150, day)
 	here.call("second", 10, day)
@@ -99,7 +101,9 @@ func restoredFromANote(w *world) {
 // was not counted by what others heard later.
 func restoredAllowance(w *world) {
 	day := charge("day", 500, quota.Sliding(24*time.Hour))
-	here, away, gone := newTraveler(w), newTraveler(w), newTraveler(w)
+	here := newTraveler(w)
+	away := newTraveler(w)
+	gone := newTraveler(w)
 	away.call("first", 1, day)
 	gone.call("first", 150, day)
 	sent := quota.Entry{At: w.clock.Now(), ID: quota.ID{Client: away.process, Seq: 9}, Method: "m", Units: 40, Calls: 1}
@@ -119,7 +123,9 @@ func restoredAllowance(w *world) {
 // what was heard of the tail.
 func restoredIntoAnOlderCopy(w *world) {
 	day := charge("day", 500, quota.Sliding(24*time.Hour))
-	here, away, gone := newTraveler(w), newTraveler(w), newTraveler(w)
+	here := newTraveler(w)
+	away := newTraveler(w)
+	gone := newTraveler(w)
 	before := here.call("copy", 10, day)
 	away.call("tail", 100, day) // of the same life, in truth
 	away.lives = map[uint64]time.Time{before.Epoch: away.entries[0].At}
@@ -150,7 +156,9 @@ func restoredIntoAnOlderCopy(w *world) {
 // is lost in turn.
 func restoredIntoAUsedCopy(w *world) {
 	day := charge("day", 500, quota.Sliding(24*time.Hour))
-	before, away, other := newTraveler(w), newTraveler(w), newTraveler(w)
+	before := newTraveler(w)
+	away := newTraveler(w)
+	other := newTraveler(w)
 	epoch := before.call("copy", 10, day).Epoch
 	away.known = away.call("tail", 20, day) // of the same life, in truth, after 30 units of others
 	tail := away.heard[away.known.Epoch]
@@ -171,7 +179,9 @@ func restoredIntoAUsedCopy(w *world) {
 // statement's window would hide calls that have not.
 func restoredLatestStatement(w *world) {
 	day := charge("day", 500, quota.Sliding(24*time.Hour))
-	a, b, gone := newTraveler(w), newTraveler(w), newTraveler(w)
+	a := newTraveler(w)
+	b := newTraveler(w)
+	gone := newTraveler(w)
 	gone.call("first", 100, day)
 	w.clock.Add(time.Hour)
 	a.call("first", 1, day) // heard the first 100

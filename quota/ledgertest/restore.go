@@ -219,7 +219,9 @@ func restoredBeyondRetention(w *world) {
 // log is exact.
 func restoredByOneHost(w *world) {
 	day := charge("day", 500, quota.Sliding(24*time.Hour))
-	a, b, c := newHost(w), newHost(w), newHost(w)
+	a := newHost(w)
+	b := newHost(w)
+	c := newHost(w)
 	for i := range 30 {
 		w.clock.Add(time.Minute)
 		a.call("a", 5, day)

@@ -295,7 +295,9 @@ func cancelledListing(w *world) {
 func settleUnknown(w *world) {
 	day := charge("day", 100, minute)
 	r := w.spend(40, day)
-	newer, other, elsewhere := r, r, r
+	newer := r
+	other := r
+	elsewhere := r
 	newer.At = r.At.Add(time.Hour)
 	other.ID.Seq++
 	elsewhere.Account = "another"
