@@ -42,7 +42,7 @@ var boundaries = map[string][]string{
 	"costs/client":                     {"quota", "costs/human", "quota/privatefile", "quota/journal", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml"},
 	"costs/duration":                   {"internal/textfmt"},
 	"costs/human":                      {"internal/textfmt", "quota"},
-	"costs/cooldown":                   {"internal/textfmt", "quota", "costs", "costs/human"},
+	"costs/cooldown":                   {"internal/textfmt", "quota", "quota/ledgercopy", "costs", "costs/human"},
 	"costs/levels":                     {"quota", "quota/privatefile", "costs/human"},
 	"costs/strictyaml":                 {"internal/textfmt", "costs/duration", "quota/privatefile"},
 	"costs/internal/genroutes":         {},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgercopy"
 )
 
 // MoveError is returned by Clear for the cooldown that closes an
@@ -51,25 +52,15 @@ func Reopen(ctx context.Context, guard *quota.Guard, account string) (at time.Ti
 }
 
 func reopen(ctx context.Context, guard *quota.Guard, account string) error {
-	ledger := guard.Ledger()
-	all, err := ledger.Cooldowns(ctx, account)
-	if err != nil || checkMove(all) == nil {
+	_, moves, err := guard.Moves(ctx, account)
+	if err != nil || !moves {
 		return err
 	}
 	if err := guard.Uncool(ctx, account, ""); err != nil {
 		return err
 	}
-	for _, c := range all {
-		if c.Budget != quota.DisplacedBudget {
-			continue
-		}
-		c.Budget = ""
-		if err := guard.Cool(ctx, c); err != nil {
-			return err
-		}
-		if err := guard.Uncool(ctx, account, quota.DisplacedBudget); err != nil {
-			return err
-		}
+	if err := ledgercopy.PutBackCooldown(context.WithoutCancel(ctx), guard.Ledger(), account); err != nil {
+		return err
 	}
 	return record(ctx, guard, "ledger.reopen", account, "")
 }

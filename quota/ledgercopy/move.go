@@ -148,23 +148,23 @@ func (a *account) reopen(ctx context.Context) error {
 	if err := a.To.ClearCooldown(ctx, a.name, ""); err != nil {
 		return a.to(err)
 	}
-	return a.restoreDisplaced(ctx)
+	return a.to(PutBackCooldown(ctx, a.To, a.name))
 }
 
-// restoreDisplaced puts the cooldown of the whole account that was set aside
-// for the move in force again.
-func (a *account) restoreDisplaced(ctx context.Context) error {
-	all, err := a.To.Cooldowns(ctx, a.name)
+// PutBackCooldown puts the cooldown of a whole account that a ledger set aside
+// for a move in force again. Without one it is a no-op.
+func PutBackCooldown(ctx context.Context, ledger quota.Ledger, account string) error {
+	all, err := ledger.Cooldowns(ctx, account)
 	for _, c := range all {
 		if c.Budget != quota.DisplacedBudget || err != nil {
 			continue
 		}
 		c.Budget = ""
-		if err = a.To.SetCooldown(ctx, c); err == nil {
-			err = a.To.ClearCooldown(ctx, a.name, quota.DisplacedBudget)
+		if err = ledger.SetCooldown(ctx, c); err == nil {
+			err = ledger.ClearCooldown(ctx, account, quota.DisplacedBudget)
 		}
 	}
-	return a.to(err)
+	return err
 }
 
 // used says what the new ledger holds of the account, or nothing.
@@ -277,7 +277,7 @@ func (a *account) copyAndOpen(ctx context.Context) error {
 		return err
 	}
 	if a.opened { // cooldowns may have been lifted there since
-		return a.restoreDisplaced(ctx)
+		return a.to(PutBackCooldown(ctx, a.To, a.name))
 	}
 	err = a.readCooldowns(ctx, func(c quota.Cooldown) error { return a.to(a.To.SetCooldown(ctx, c)) })
 	if err != nil {
