@@ -24,6 +24,9 @@ const (
 // literals in it.
 const maxOperators = 2
 
+// maxAssigned is how many values one assignment may list.
+const maxAssigned = 2
+
 // maxComment is how many columns a comment at the left margin has.
 const maxComment = 80
 
@@ -34,8 +37,8 @@ var longLua = map[string]string{"spend.lua": "a grant took a sixth more instruct
 // reasonLines is how many of a file's first lines may give a reason.
 const reasonLines = 5
 
-// TestSizes: a file, a function or a condition that grew too long to be read
-// at once.
+// TestSizes: a file, a function, a condition or an assignment that grew too
+// long to be read at once.
 func TestSizes(t *testing.T) {
 	eachSource(t, func(path, text string) {
 		isGo := strings.HasSuffix(path, ".go")
@@ -59,6 +62,9 @@ func TestSizes(t *testing.T) {
 		if isGo && !strings.HasSuffix(path, "_test.go") {
 			for _, at := range longConditions(t, path, text) {
 				t.Errorf("%s: a condition of more than %d && and ||; give names to its parts, as booleans or functions", at, maxOperators)
+			}
+			for _, at := range longAssignments(t, path, text) {
+				t.Errorf("%s: an assignment of more than %d values; give each a line", at, maxAssigned)
 			}
 		}
 	})
@@ -161,6 +167,23 @@ func longConditions(t *testing.T, path, text string) (places []string) {
 		}
 		return true
 	})
+	return places
+}
+
+// longAssignments returns the places of assignments that list more than
+// maxAssigned values.
+func longAssignments(t *testing.T, path, text string) (places []string) {
+	t.Helper()
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for node := range ast.Preorder(file) {
+		if a, ok := node.(*ast.AssignStmt); ok && len(a.Rhs) > maxAssigned {
+			places = append(places, fmt.Sprintf("%s:%d", path, set.Position(a.Pos()).Line))
+		}
+	}
 	return places
 }
 

@@ -86,8 +86,8 @@ type load struct {
 	refused []*quota.Charge // of each tenth call; nil if all are granted
 }
 
-// spend has the callers spend for one turn, and returns the microseconds of time
-// and of this process' CPU for each decision.
+// spend has the callers spend for one turn, and returns the microseconds of
+// time and of this process' CPU for each decision.
 func (load *load) spend(b *testing.B, l quota.Ledger) (micros, cpu float64) {
 	caller := quota.Caller{Lane: "cron", Job: "trending", Region: "DE"}
 	var running sync.WaitGroup

@@ -89,7 +89,9 @@ func (f *files) readNewest() (newest newestRecord, err error) {
 		f.changes.Add(f.changesSince(reader, f.seenHour, f.seen) + f.changesSince(reader, present, 0))
 	}
 	f.settles.Add(1) // what was read of them is not counted
-	f.seenHour, f.seen, f.own = present, 0, 0
+	f.seenHour = present
+	f.seen = 0
+	f.own = 0
 	hours, failed := f.hours()
 	files := 0 // that have an entry
 	for _, hour := range slices.Backward(hours) {

@@ -244,7 +244,9 @@ func (g *log) rotate() {
 		g.invalidateLabels()
 	}
 	kept := g.keepsEntries()
-	g.lists, g.counters, g.horizon = lists, counters, longest
+	g.lists = lists
+	g.counters = counters
+	g.horizon = longest
 	if g.newest > 0 && !kept && g.keepsEntries() { // those from now on
 		g.statements.Kept = decide.Time(g.newest)
 	}

@@ -24,7 +24,9 @@ func (g *log) restore(r *quota.Restoration, now int64) quota.RestoreResult {
 		g.statements, g.epoch = restorer.Statements, restorer.Epoch
 		g.rebuild(restorer.Entries, restorer.Uncounted)
 	}
-	done.Known.Account, done.Known.Key, done.Known.Epoch = r.Account, r.Key, g.epoch
+	done.Known.Account = r.Account
+	done.Known.Key = r.Key
+	done.Known.Epoch = g.epoch
 	if done.Known.At.IsZero() {
 		done.Known.At = decide.Time(g.newest)
 	}

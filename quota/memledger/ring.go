@@ -46,7 +46,9 @@ func (r *ring[T]) drop() {
 		r.chunks = r.chunks[1:]
 	case r.head == r.tail: // start again with a small chunk
 		r.head = (r.head/chunkSize + 1) * chunkSize
-		r.tail, r.chunks, r.spare = r.head, nil, nil
+		r.tail = r.head
+		r.chunks = nil
+		r.spare = nil
 	}
 }
 

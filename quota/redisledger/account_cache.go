@@ -106,7 +106,9 @@ func (l *Ledger) cache(name string) *accountCache {
 
 // replace sets the head and the items, and drops everything derived from them.
 func (a *accountCache) replace(head, life string, items [2][]item) {
-	a.head, a.life, a.edges = head, life, nil
+	a.head = head
+	a.life = life
+	a.edges = nil
 	a.limits.forget()
 	for i := range a.scopes {
 		s := &a.scopes[i]

@@ -143,7 +143,9 @@ func (p *spendBatch) refusal(a *packed, request *quota.Request, cool bool) quota
 		a.bad = true
 	} else if n > 0 {
 		c := p.charges[n-1]
-		refused.Budget, refused.Measure, refused.Limit = c.Budget, c.Coverage.Measure, c.Limit
+		refused.Budget = c.Budget
+		refused.Measure = c.Coverage.Measure
+		refused.Limit = c.Limit
 		refused.OwnLimit, refused.LimitUntil = c.OwnLimit, c.LimitUntil
 		refused.Used, refused.Remaining = quota.Units(used), max(0, c.Limit-quota.Units(used))
 		refused.Needed = c.Coverage.Amount(request.Units)

@@ -123,7 +123,9 @@ func (p *spendBatch) refusalBeside(a *packed, request *quota.Request, charges []
 		refused.Reason, refused.Detail = quota.ReasonCooldown, reason
 	}
 	if c := latest; c != nil {
-		refused.Budget, refused.Measure, refused.Limit = c.Budget, c.Coverage.Measure, c.Limit
+		refused.Budget = c.Budget
+		refused.Measure = c.Coverage.Measure
+		refused.Limit = c.Limit
 		refused.OwnLimit, refused.LimitUntil = c.OwnLimit, c.LimitUntil
 		refused.Used, refused.Kept = quota.Units(fit.Used), quota.Units(fit.Kept)
 		refused.Remaining = max(0, c.Limit-refused.Used-refused.Kept)

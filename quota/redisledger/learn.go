@@ -29,7 +29,9 @@ func (a *accountCache) missing(p *spendBatch) *learnRequest {
 		clear(a.labels)
 	}
 	w, s := &learnRequest{limits: p.limitsOf()}, &a.scopes[p.scope]
-	labels, keys, all := map[label]bool{}, map[itemKey]demand{}, map[itemKey]bool{}
+	labels := map[label]bool{}
+	keys := map[itemKey]demand{}
+	all := map[itemKey]bool{}
 	want := func(q demand) {
 		all[q.key] = true
 		if have, ok := keys[q.key]; s.find(q) < 0 && (!ok || have.horizon < q.horizon) {

@@ -70,7 +70,9 @@ func (l *Ledger) lookUp(ctx context.Context, batch *quota.Batch, head string) er
 	}
 	a, now := l.cache(batch.Account), logSearch{at: l.elapsed(), dials: l.dials.Load(), head: head}
 	a.mu.Lock()
-	last, own, keeps := a.looked, a.newest, a.scopes[ownLog].keeps
+	last := a.looked
+	own := a.newest
+	keeps := a.scopes[ownLog].keeps
 	a.mu.Unlock()
 	if !keeps || last.isRecent(&now) {
 		return nil

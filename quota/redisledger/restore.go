@@ -109,7 +109,9 @@ func (l *Ledger) restore(ctx context.Context, op *scriptRunner, r *quota.Restora
 	restorer.Now, restorer.Oldest = decide.Time(now), decide.Time(now-decide.Retain(of.horizon))
 	present := done.Known
 	done = restorer.Restore(r)
-	done.Known.Account, done.Known.Key, done.Known.Epoch = present.Account, present.Key, restorer.Epoch
+	done.Known.Account = present.Account
+	done.Known.Key = present.Key
+	done.Known.Epoch = restorer.Epoch
 	life := ""
 	if restorer.Epoch != present.Epoch {
 		life = string(binary.BigEndian.AppendUint64(nil, restorer.Epoch))

@@ -97,7 +97,9 @@ func (o *scriptRunner) try(s *script, keys []string, args []any) (any, error) {
 		defer cancel()
 	}
 	line := make([]any, 3, 3+len(keys)+len(args))
-	line[0], line[1], line[2] = "evalsha", s.sha, len(keys)
+	line[0] = "evalsha"
+	line[1] = s.sha
+	line[2] = len(keys)
 	for _, key := range keys {
 		line = append(line, key)
 	}

@@ -63,7 +63,9 @@ func (c *sumCache) drop() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	c.table, c.spans, c.size = nil, nil, 0
+	c.table = nil
+	c.spans = nil
+	c.size = 0
 }
 
 // find returns the span that has the records from a stamp on, or nil and the

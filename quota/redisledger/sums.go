@@ -87,7 +87,9 @@ func (s *sumReader) locate() (more, placed bool, err error) {
 		return false, false, err
 	}
 	place, expected := reply.number(), reply.number()
-	s.from, s.labelled, s.settled = reply.number(), reply.number(), reply.number()
+	s.from = reply.number()
+	s.labelled = reply.number()
+	s.settled = reply.number()
 	if reply.bad {
 		return false, false, s.ledger.failed(errMalformed, config, false)
 	}

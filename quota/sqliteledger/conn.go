@@ -206,7 +206,11 @@ func (c *conn) version() uint32 {
 }
 
 // reset clears the error and what was to be inserted.
-func (c *conn) reset() { c.err, c.entries, c.records = nil, c.entries[:0], c.records[:0] }
+func (c *conn) reset() {
+	c.err = nil
+	c.entries = c.entries[:0]
+	c.records = c.records[:0]
+}
 
 // flush inserts the pending entries and records.
 func (c *conn) flush() {
@@ -225,3 +229,21 @@ func (c *conn) close() error {
 // integer and text convert a column; NULL and other types are the zero value.
 func integer(v driver.Value) int64 { n, _ := v.(int64); return n }
 func text(v driver.Value) string   { s, _ := v.(string); return s }
+
+// tx is a transaction at one instant of the ledger's clock.
+type tx struct {
+	*conn
+	ledger    *Ledger
+	now       int64 // before wall while the clock is in doubt
+	wall      int64 // of the host
+	cacheOnly bool  // outside a transaction: what is not cached is errNotCached
+}
+
+// lookup runs a query unless only the cache may be used.
+func (t *tx) lookup(name string, f func(row []driver.Value), args ...driver.Value) {
+	if t.cacheOnly {
+		t.fail(errNotCached)
+		return
+	}
+	t.query(name, f, args...)
+}

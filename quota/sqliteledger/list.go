@@ -56,7 +56,9 @@ func (l *list) push(r record) {
 
 // dropCache drops the cached records, except the newest.
 func (l *list) dropCache() {
-	l.segments, l.tail, l.trimAt = nil, segment{}, 0
+	l.segments = nil
+	l.tail = segment{}
+	l.trimAt = 0
 }
 
 // record is a stamp and the running total at it.

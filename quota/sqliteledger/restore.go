@@ -96,7 +96,9 @@ func (t *tx) restore(g *log, r *quota.Restoration) (done quota.RestoreResult) {
 		t.exec("heard-set", g.id, string(restorer.Statements.Format()), int64(g.epoch))
 		t.rebuild(g, restorer.Entries, restorer.Uncounted)
 	}
-	done.Known.Account, done.Known.Key, done.Known.Epoch = r.Account, r.Key, g.epoch
+	done.Known.Account = r.Account
+	done.Known.Key = r.Key
+	done.Known.Epoch = g.epoch
 	if done.Known.At.IsZero() {
 		done.Known.At = decide.Time(g.newest)
 	}

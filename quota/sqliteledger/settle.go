@@ -54,7 +54,9 @@ func (t *tx) settle(g *log, receipt quota.Receipt, units, calls int64) error {
 		return nil
 	}
 	now := before
-	now.units, now.calls, now.kind = units, calls, quota.EntryCall
+	now.units = units
+	now.calls = calls
+	now.kind = quota.EntryCall
 	if calls == 0 {
 		now.kind = quota.EntryRefunded
 	}

@@ -22,7 +22,6 @@ package sqliteledger
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
 	"errors"
 	"io/fs"
 	"os"
@@ -136,7 +135,9 @@ func Open(path string, o *Options) (*Ledger, error) {
 	}
 	l := &Ledger{path: path, sync: o.Sync, now: o.Now, realTime: o.Now == nil, turn: make(chan struct{}, 1), days: decide.Days{}, looked: map[logName]int64{}, accounts: map[string]bool{}}
 	if l.now == nil {
-		l.now, l.uptime, l.isSynced = time.Now, readUptime, isSynced
+		l.now = time.Now
+		l.uptime = readUptime
+		l.isSynced = isSynced
 	}
 	l.dropCache()
 	l.combiner = combine.New(l.spend, l.refund, maxWait)
@@ -377,23 +378,7 @@ func (l *Ledger) committed() error {
 // dropCache drops the cache of the file's content.
 func (l *Ledger) dropCache() {
 	l.version = 0
-	l.logs, l.labels, l.limits = map[logName]*log{}, map[label]labelRow{}, map[string]*decide.Limits{}
-}
-
-// tx is a transaction at one instant of the ledger's clock.
-type tx struct {
-	*conn
-	ledger    *Ledger
-	now       int64 // before wall while the clock is in doubt
-	wall      int64 // of the host
-	cacheOnly bool  // outside a transaction: what is not cached is errNotCached
-}
-
-// lookup runs a query unless only the cache may be used.
-func (t *tx) lookup(name string, f func(row []driver.Value), args ...driver.Value) {
-	if t.cacheOnly {
-		t.fail(errNotCached)
-		return
-	}
-	t.query(name, f, args...)
+	l.logs = map[logName]*log{}
+	l.labels = map[label]labelRow{}
+	l.limits = map[string]*decide.Limits{}
 }

@@ -21,9 +21,13 @@ func (c *Counter) Add(stamp, amount int64) {
 	switch start := stamp - stamp%c.Length; {
 	case start <= c.Start:
 	case start == c.Start+c.Length:
-		c.Start, c.Past, c.Present = start, c.Present, 0
+		c.Start = start
+		c.Past = c.Present
+		c.Present = 0
 	default:
-		c.Start, c.Past, c.Present = start, 0, 0
+		c.Start = start
+		c.Past = 0
+		c.Present = 0
 	}
 	c.Present += amount
 }

@@ -41,7 +41,9 @@ func (u *RecentHorizon) Rotate(now int64) bool {
 	if now >= u.Since+2*max(2*u.Horizon(), day) {
 		u.Asked = 0 // a whole generation has passed without a question
 	}
-	u.Since, u.Before, u.Asked = now, u.Asked, 0
+	u.Since = now
+	u.Before = u.Asked
+	u.Asked = 0
 	return true
 }
 

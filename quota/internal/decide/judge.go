@@ -62,7 +62,9 @@ func (j *Judge) Admit(log Log, r *quota.Request) error {
 		}
 		if c := j.active(log.Cooldown(charge.Budget)); c != nil && later(c.Until.UnixMicro(), refused) {
 			refused = j.refusal(r, charge, fit)
-			refused.Reason, refused.RetryAt, refused.Detail = quota.ReasonCooldown, c.Until, c.Reason
+			refused.Reason = quota.ReasonCooldown
+			refused.RetryAt = c.Until
+			refused.Detail = c.Reason
 		}
 	}
 	if c := j.active(log.Cooldown("")); c != nil && !r.Force && later(c.Until.UnixMicro(), refused) {
