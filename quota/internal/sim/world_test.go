@@ -190,6 +190,9 @@ const mostHosts = 64
 // new one, in the place of one that is gone with its journal.
 func (w *world) pick() *host {
 	place := w.rng.IntN(len(w.current))
+	if w.takesTurns() {
+		place = int(time.Since(w.began)/turn) % len(w.current)
+	}
 	if w.hostsGo() && w.rng.IntN(8) == 0 && len(w.hosts) < mostHosts {
 		w.current[place] = w.newHost(clockError(w.rng))
 		w.event("host %d takes the place of another", w.current[place].number)
@@ -228,6 +231,13 @@ func (w *world) hasCallers() bool { return w.seed%11 == 9 }
 
 // hostsGo reports whether hosts go, and with them what they know.
 func (w *world) hostsGo() bool { return w.seed%13 == 4 }
+
+// takesTurns reports whether one host at a time runs processes: what it does not
+// notice, no other repairs.
+func (w *world) takesTurns() bool { return w.seed%17 == 3 }
+
+// turn is for how long a host of takesTurns is alone.
+const turn = 5 * time.Hour
 
 // clocksStep reports whether the clocks of hosts are corrected now and then.
 func (w *world) clocksStep() bool { return w.seed%13 == 7 }
