@@ -288,3 +288,27 @@ func TestClockIsSetBackOverAnHour(t *testing.T) {
 		s.mustBe(500)
 	}
 }
+
+// TestRightLedgerIsTakenForACopy: a server is started in a wrong folder, and a
+// new host makes its first call there. When the right log is back, that host
+// has never heard of it. What it hears then held its own call in the log of the
+// wrong folder, and was noted beside that call, once the other host returned.
+func TestRightLedgerIsTakenForACopy(t *testing.T) {
+	s := share(t)
+	s.spend("b", 5)
+	putBack := s.keep()
+	s.lose()
+	s.spend("b", 1)
+	s.spend("a", 1)
+	putBack()
+	s.spend("a", 1)
+	s.spend("b", 1)
+	s.spend("a", 1)
+	s.process("looker", func(guard *quota.Guard, _ *journal.Ledger) {
+		balances, err := guard.Balances(t.Context())
+		must(t, err)
+		if used := balances[0].Used; used != s.sent {
+			t.Errorf("%d units in use; want the %d that were sent", used, s.sent)
+		}
+	})
+}

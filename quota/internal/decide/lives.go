@@ -49,7 +49,7 @@ func (o *Restorer) renew(r *quota.Restoration, lost bool) (present time.Time) {
 	if isKnown || len(o.Entries) > 0 { // else it is a new log, which lacks nothing that it was given
 		o.findGap(r, &before, present)
 	}
-	if !isKnown {
+	if !isKnown && !o.isOlder(&r.Known, &before) {
 		return present
 	}
 	o.Epoch = quota.NewEpoch()
@@ -61,6 +61,16 @@ func (o *Restorer) renew(r *quota.Restoration, lost bool) (present time.Time) {
 			quota.Life{Client: e.ID.Client, Seq: first, Epoch: o.Epoch, Since: present})
 	}
 	return present
+}
+
+// isOlder reports whether the log is older than what a client knows of another
+// life, of which no restoration has told it: the client cannot know a copy that
+// was made before it was first granted a call.
+func (o *Restorer) isOlder(known *quota.Receipt, p *presence) bool {
+	follows := slices.ContainsFunc(o.Lives, func(life quota.Life) bool { return life.Epoch == known.Epoch })
+	return known.Epoch != 0 && !follows && slices.ContainsFunc(o.Entries, func(e quota.Entry) bool {
+		return !p.came(e.ID, e.At, o.Epoch).After(known.At)
+	})
 }
 
 // mergeGaps adds the gaps that a client knows, and drops those of which nothing
