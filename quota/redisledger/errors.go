@@ -197,9 +197,9 @@ func repair(err error) string {
 	text := err.Error()
 	if answer, ok := errors.AsType[redis.Error](err); ok {
 		text = answer.Error()
-		if tooManyClients(text) {
-			return "close some of its clients, or raise its maxclients"
-		}
+	}
+	if tooManyClients(text) {
+		return "close some of its clients, or raise its maxclients"
 	}
 	for code, step := range repairs {
 		if hasCode(text, code) {

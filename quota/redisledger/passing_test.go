@@ -36,7 +36,7 @@ func TestPassingFaults(t *testing.T) {
 		client := server.Client(t)
 		do(t, client, "config", "set", "maxclients", "1")
 		do(t, client, "client", "kill", "type", "normal", "skipme", "yes")
-		mustBeDown(t, l, "max number of clients")
+		mustBeDown(t, l, "max number of clients reached; close some of its clients")
 		do(t, client, "config", "set", "maxclients", "1000")
 		mustSpend(t, l, "m", 1, day)
 	})
