@@ -97,10 +97,10 @@ func (a *app) ledgerCopy(ctx context.Context, from, to string, f *copyFlags) err
 		return err
 	}
 	names, reserved, err := accountsToCopy(ctx, table, c, f.account)
-	if err != nil {
-		return err
+	if missing := old.CheckMissing(ctx, names); missing != nil {
+		return missing
 	}
-	if err := old.CheckMissing(ctx, names); err != nil {
+	if err != nil {
 		return err
 	}
 	report := &copyReport{From: c.FromName, To: c.ToName, DryRun: f.dryRun, Accounts: []*ledgercopy.Report{}}
@@ -147,11 +147,12 @@ func (a *app) moveAll(ctx context.Context, c *ledgercopy.Copy, names, reserved [
 }
 
 // accountsToCopy returns the accounts to move, all or the one that is named,
-// and those that a guard keeps for itself.
+// and those that a guard keeps for itself. If the ledger holds nothing, it
+// returns the accounts of costs.yaml and an error: it may have forgotten them.
 func accountsToCopy(ctx context.Context, table *costs.Table, c *ledgercopy.Copy, account string) (names, reserved []string, err error) {
 	names, reserved, err = c.Accounts(ctx, table.Accounts())
 	if errors.Is(err, ledgercopy.ErrEmpty) {
-		return nil, nil, &client.ConfigError{Err: fmt.Errorf("the ledger %s holds nothing, so there is nothing to copy; correct the first address", c.FromName)}
+		return table.Accounts(), nil, &client.ConfigError{Err: fmt.Errorf("the ledger %s holds nothing, so there is nothing to copy; correct the first address", c.FromName)}
 	}
 	if err != nil || account == "" {
 		return names, reserved, err

@@ -300,3 +300,20 @@ func (s *stand) killCopies(t *testing.T, from, to string, await func(what string
 		cmd.Wait()
 	}
 }
+
+// TestCopyOfAnEmptiedLedger: a Redis that has forgotten everything is not a
+// mistake in the address, which a correction would not help.
+func TestCopyOfAnEmptiedLedger(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil, "{name: all, limit: 100, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
+	redis := redistest.Start(t)
+	ledger := []string{"RATION_LEDGER=" + redis.URL()}
+	if code, _, text := s.run(t, ledger, "spend", "videos.list"); code != exitDone {
+		t.Fatalf("exit code %d: %s", code, text)
+	}
+	redis.Do(t, "flushall")
+	code, _, text := s.run(t, ledger, "ledger", "copy", redis.URL(), "sqlite:"+filepath.Join(t.TempDir(), "new.db"))
+	if code != exitConfig || !strings.Contains(text, "has forgotten what this host was granted") {
+		t.Errorf("exit code %d: %s; want that it has forgotten", code, text)
+	}
+}
