@@ -3,6 +3,8 @@ package doctor_test
 import (
 	"errors"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -221,5 +223,33 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 		if warned := len(c.Findings) == 1 && c.Findings[0].Grade == doctor.Warning; warned != warns || len(c.Findings) > 1 || c.Err != nil {
 			t.Errorf("%q: %+v, %v; warning: want %v", folder, c.Findings, c.Err, warns)
 		}
+	}
+}
+
+// TestFullDisk: a full disk takes empty files, and nothing that run writes. A
+// process that may not write any bytes stands for it.
+func TestFullDisk(t *testing.T) {
+	const isFull = "DOCTOR_TEST_FULL"
+	if os.Getenv(isFull) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestFullDisk$")
+		cmd.Env = append(os.Environ(), isFull+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{}); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	c := &doctor.Checkup{Message: error.Error, Now: time.Now}
+	c.CheckJournal(dir)
+	c.CheckState(dir)
+	if len(c.Findings) != 2 || c.Findings[0].Grade != doctor.Warning || c.Findings[1].Grade != doctor.Problem {
+		t.Errorf("%+v; want the journal and the state folder", c.Findings)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v; want nothing left behind", left, err)
 	}
 }

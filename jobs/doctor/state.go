@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/quota/privatefile"
@@ -37,7 +38,7 @@ func (c *Checkup) checkFolder(dir string, info fs.FileInfo) {
 	err := privatefile.Writable(dir)
 	switch {
 	case err != nil:
-		c.failConfig("state folder: %w; make it writable, or name another with --state", err)
+		c.failConfig("state folder: %w; %s, or name another with --state", err, repair(err))
 	case !privatefile.IsPrivate(info):
 		c.Add(Warning, fmt.Sprintf("chmod 700 %s", dir), "state folder %s: others may look into it (mode %04o)", dir, info.Mode().Perm())
 	default:
@@ -59,7 +60,7 @@ func (c *Checkup) CheckJournal(dir string) {
 		err = privatefile.Writable(dir)
 	}
 	if err != nil {
-		c.Add(Warning, "make it writable for this user, or name another with RATION_JOURNAL",
+		c.Add(Warning, repair(err)+", or name another with RATION_JOURNAL",
 			"journal %s: %v; calls go on, but cannot be restored if the ledger forgets them", dir, err)
 		return
 	}
@@ -68,6 +69,14 @@ func (c *Checkup) CheckJournal(dir string) {
 	if len(c.Findings) == before {
 		c.Add(OK, "", "journal %s: the allowance of when_ledger_down is counted here", dir)
 	}
+}
+
+// repair returns what to do about a folder in which no file can be written.
+func repair(err error) string {
+	if errors.Is(err, syscall.ENOSPC) {
+		return "free some space on its disk"
+	}
+	return "make it writable for this user"
 }
 
 // CheckLedgerFiles checks that this user may write the files of a ledger in a

@@ -162,13 +162,17 @@ func Replace(path string, content []byte, sync bool) error {
 	return nil
 }
 
-// Writable returns an error that says why no file can be created in a folder,
-// or nil. It tries to create one, because mode bits do not show read-only
-// mounts, ACLs and the rights of root.
+// Writable returns an error that says why no file can be written in a folder,
+// or nil. It tries to write one, because mode bits do not show read-only
+// mounts, ACLs and the rights of root, and a full disk still takes empty files.
 func Writable(folder string) error {
 	file, err := createTemp(folder, ".ration-*")
 	if err == nil {
-		return errors.Join(file.Close(), os.Remove(file.Name()))
+		_, err = file.Write(make([]byte, os.Getpagesize()))
+		err = errors.Join(err, file.Close(), os.Remove(file.Name()))
+	}
+	if err == nil {
+		return nil
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("no permission to write in %s", folder)
