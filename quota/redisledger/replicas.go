@@ -55,9 +55,8 @@ func (l *Ledger) awaitReplicas(ctx context.Context, p *spendBatch, answers []quo
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = time.Until(deadline) - 3*leastTry/2 // Redis may notice the end of a wait 100 ms late
 	}
-	cmd := redis.NewCmd(ctx, "wait", l.address.replicas, max(1, wait.Milliseconds()))
-	err := p.conn.Process(ctx, once{cmd})
-	if have, _ := cmd.Int(); err == nil && have < l.address.replicas {
+	have, err := p.conn.Wait(ctx, l.address.replicas, max(wait, time.Millisecond)).Result() // beyond the client's ReadTimeout
+	if err == nil && have < int64(l.address.replicas) {
 		err = fmt.Errorf("%w: %d of %d have the grant", errReplicas, have, l.address.replicas)
 	}
 	if _, ok := errors.AsType[redis.Error](err); ok && classify(err) == config {

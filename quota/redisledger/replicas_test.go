@@ -76,6 +76,25 @@ func TestGrantInAClusterThatNoReplicaHas(t *testing.T) {
 	}
 }
 
+// TestGrantBehindSentinelsThatNoReplicaHas is the same behind sentinels, where
+// the client's own timeout is shorter than the wait.
+func TestGrantBehindSentinelsThatNoReplicaHas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts sentinels and waits for replicas, 6 seconds")
+	}
+	t.Parallel()
+	group := redistest.StartSentinels(t)
+	l := fresh(t, "redis+sentinel://"+group.Addrs()+"/"+redistest.Master+"/0?wait_replicas=9", nil)
+	began := time.Now()
+	_, err := spend(t, l, "m", 1, day)
+	if took := time.Since(began); !errors.Is(err, quota.ErrInDoubt) || took > tolerated {
+		t.Errorf("%v after %s; want ErrInDoubt in a second", err, took)
+	}
+	if advice := "of 9 have the grant; see that its replicas are up"; !strings.Contains(err.Error(), advice) {
+		t.Errorf("%v; want %q", err, advice)
+	}
+}
+
 // BenchmarkWaitReplicas makes grants with and without wait_replicas in turn, so
 // that other load on the machine affects both.
 func BenchmarkWaitReplicas(b *testing.B) {
