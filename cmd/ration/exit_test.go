@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/ration-dev/ration/jobs/catalog"
@@ -27,5 +31,28 @@ func TestBusyEndsForGood(t *testing.T) {
 		if exit, kind := code(fmt.Errorf("open: %w", test.err)); exit != test.exit || kind != test.kind {
 			t.Errorf("%v: exit %d, %s; want %d, %s", test.err, exit, kind, test.exit, test.kind)
 		}
+	}
+}
+
+// TestLostOutputIsDone: a command whose output could not be written, as on a
+// full disk, must not end like one that has printed it.
+func TestLostOutputIsDone(t *testing.T) {
+	readOnly, err := os.Open(filepath.Join("..", "..", "costs.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer readOnly.Close()
+	folder := t.TempDir()
+	for _, command := range []string{"costs", "costs --json", "costs presets", "status", "doctor", "cooldown list", "ledger info", "why", "version", "--help", "help log"} {
+		var stderr bytes.Buffer
+		c := &commandLine{stdout: readOnly, stderr: &stderr, getenv: environment([]string{"RATION_STATE=" + folder, "RATION_JOURNAL=" + folder})}
+		exit := c.run(append([]string{"--config", filepath.Join("..", ".."), "--ledger", "sqlite:" + filepath.Join(folder, "ration.db")}, strings.Fields(command)...)...)
+		if exit != exitFailed || strings.Count(stderr.String(), "write ") != 1 {
+			t.Errorf("%s: exit %d, stderr %q; want %d and that its output was not written", command, exit, stderr.String(), exitFailed)
+		}
+	}
+	var stderr bytes.Buffer
+	if exit := (&commandLine{stdout: readOnly, stderr: &stderr, getenv: environment([]string{"RATION_STATE=" + folder})}).run("help", "nothing"); exit != exitUsage {
+		t.Errorf("help of an unknown command: exit %d, stderr %q; want %d", exit, stderr.String(), exitUsage)
 	}
 }

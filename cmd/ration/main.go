@@ -73,17 +73,17 @@ func terminalColumns() int {
 func (a *app) main(args []string) int {
 	ctx, stop := interruptible(context.Background())
 	defer stop()
-	for _, out := range []io.Writer{a.stdout, a.stderr} {
-		if w, ok := out.(*terminal.Writer); ok {
-			defer w.Flush()
-		}
-	}
+	stdout, stderr := a.stdout.(*terminal.Writer), a.stderr.(*terminal.Writer) // before conceal wraps them
+	defer stderr.Flush()
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	cmdline.AddCompletion(root)
 	err := root.ExecuteContext(ctx)
+	if failed := stdout.Flush(); err == nil {
+		err = failed
+	}
 	if i := slices.Index(args, "--json"); as[*cmdline.Error](err) && i >= 0 && !slices.Contains(args[:i], "--") {
 		a.json = true // flags after the mistake were not read
 	}

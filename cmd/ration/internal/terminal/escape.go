@@ -21,6 +21,7 @@ type Writer struct {
 
 	mu      sync.Mutex
 	pending []byte // an incomplete character, of at most three bytes
+	failed  error  // of the first write that failed
 }
 
 // NewWriter returns a Writer that writes to out.
@@ -41,19 +42,30 @@ func (w *Writer) Write(p []byte) (int, error) {
 		}
 	}
 	w.pending = append([]byte(nil), text[end:]...)
-	if _, err := w.out.Write(appendEscaped(nil, text[:end])); err != nil {
+	if err := w.write(text[:end]); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// Flush writes what is left of a character that was never completed.
+// Flush writes what is left of a character that was never completed. It returns
+// the first error of all writes: tables and paragraphs do not check theirs.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	text := appendEscaped(nil, w.pending)
-	w.pending = nil
-	_, err := w.out.Write(text)
+	if len(w.pending) > 0 {
+		_ = w.write(w.pending) // kept in failed
+		w.pending = nil
+	}
+	return w.failed
+}
+
+// write writes text, escaped. The caller has locked w.
+func (w *Writer) write(text []byte) error {
+	_, err := w.out.Write(appendEscaped(nil, text))
+	if w.failed == nil {
+		w.failed = err
+	}
 	return err
 }
 
