@@ -165,7 +165,8 @@ func (r *logReport) print(ctx context.Context, c *client.Client) error {
 	return err
 }
 
-// printNone says that nothing was selected, and which filter is to blame.
+// printNone says that nothing was selected, and which filter is to blame. Only
+// CSV has headings nevertheless.
 func (r *logReport) printNone(ctx context.Context) error {
 	names, err := r.source.Names(ctx)
 	if err != nil {
@@ -198,11 +199,8 @@ func (r *logReport) printLines(ctx context.Context, lines iter.Seq2[usage.Line, 
 		}
 	}
 	if none {
-		if err := r.printNone(ctx); err != nil {
+		if err := r.printNone(ctx); err != nil || !r.flags.csv {
 			return err
-		}
-		if !r.flags.csv {
-			return nil
 		}
 	}
 	return writer.end()

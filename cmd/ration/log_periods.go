@@ -18,7 +18,7 @@ import (
 // printPeriods prints what was added up by time, oldest first.
 func (r *logReport) printPeriods(ctx context.Context, all []usage.Period) error {
 	if len(all) == 0 {
-		if err := r.printNone(ctx); err != nil {
+		if err := r.printNone(ctx); err != nil || !r.flags.csv {
 			return err
 		}
 	}
@@ -37,8 +37,6 @@ func (r *logReport) printPeriods(ctx context.Context, all []usage.Period) error 
 			records = append(records, []string{p.By, p.Name, terminal.Cell(p.Account), fmt.Sprint(p.Units), fmt.Sprint(p.Calls), refusalText(p.Refusals, "")})
 		}
 		return csv.NewWriter(r.stdout).WriteAll(records)
-	case len(all) == 0:
-		return nil
 	}
 	several := slices.ContainsFunc(all, func(p usage.Period) bool { return p.Account != all[0].Account })
 	headings := []string{r.flags.By, "units", "calls"}

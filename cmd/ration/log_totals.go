@@ -18,7 +18,7 @@ import (
 // printTotals prints what was added up, who spent most first.
 func (r *logReport) printTotals(ctx context.Context, all []usage.Total) error {
 	if len(all) == 0 {
-		if err := r.printNone(ctx); err != nil {
+		if err := r.printNone(ctx); err != nil || !r.flags.csv {
 			return err
 		}
 	}
