@@ -112,8 +112,13 @@ func (u *Upstream) Allowance(method string, caller quota.Caller) quota.Units {
 // list of rules, the first of which that covers a call decides.
 func (d *document) readDown(n strictyaml.Node) {
 	d.setOrigin(n, "when_ledger_down")
-	if n.Kind() == strictyaml.List {
+	switch n.Kind() {
+	case strictyaml.List:
 		d.readDownRules(n)
+		return
+	case strictyaml.Map:
+	default:
+		n.Mistake("a policy without its methods: write {default: refuse}, or {default: {allow: 50}}")
 		return
 	}
 	var last []DownRule

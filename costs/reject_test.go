@@ -42,6 +42,8 @@ func TestMeaninglessMeasuresMarginsAndListsAreMistakes(t *testing.T) {
 	})
 	const plain = "version: 1\naccount: a\n"
 	for text, want := range map[string]string{
+		plain + "costs: {get: 1}\nwhen_ledger_down: refuse\n":                                                         "4:19: a policy without its methods: write {default: refuse}, or {default: {allow: 50}}",
+		plain + "costs: {get: 1}\nwhen_ledger_down: 50\n":                                                             "4:19: a policy without its methods: write {default: refuse}, or {default: {allow: 50}}",
 		plain + "reset_margin: 1m\ncosts: {get: 1}\nbudgets: [{name: all, limit: 1, window: 24h}]\n":                  "3:15: " + calendar,
 		plain + "reset_margin: 0s\ncosts: {get: 1}\nbudgets: [{name: all, limit: 1, window: 24h}]\n":                  "3:15: " + calendar,
 		plain + "costs: {}\nbudgets: [{name: all, limit: 1, window: 24h}]\n":                                          "3:8: no method has a cost: write one, such as search.list: 100",

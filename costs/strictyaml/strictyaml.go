@@ -17,6 +17,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -240,6 +241,9 @@ func whyUnread(tk *token.Token) string {
 	case token.LiteralType, token.FoldedType:
 		return "a block of text (| or >): write it on one line"
 	case token.InvalidType:
+		if strings.Contains(tk.Error, "'\t'") {
+			return "a tab before the text: indent with spaces"
+		}
 		return printable(tk.Error) + ": correct the line; text with special characters goes in quotes"
 	}
 	return ""
