@@ -119,7 +119,9 @@ func (b *Budget) coversAllOf(other *Budget) bool {
 
 func (b *Budget) check() error {
 	var errs []error
-	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	complain := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("budget %q: %w", b.Name, fmt.Errorf(format, args...)))
+	}
 	if b.Account == "" {
 		complain("no account; name the upstream project that owns the quota")
 	}
@@ -142,14 +144,11 @@ func (b *Budget) check() error {
 		}
 	}
 	if err := b.Window.check(); err != nil {
-		errs = append(errs, err)
+		complain("%w", err)
 	} else {
 		b.checkFloor(complain)
 	}
-	if len(errs) == 0 {
-		return nil
-	}
-	return fmt.Errorf("budget %q: %w", b.Name, errors.Join(errs...))
+	return errors.Join(errs...)
 }
 
 func (b *Budget) checkFloor(complain func(format string, args ...any)) {
@@ -170,7 +169,7 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 	}
 	hasDailyFloors := len(b.Floor) > 0 && b.Window.Kind() == KindDaily
 	switch {
-	case sum > b.Limit:
+	case sum > max(b.Limit, 0):
 		complain("floors of %d together, above the limit of %d; lower them", sum, b.Limit)
 	case len(b.Floor) > 0 && b.Window.Estimate():
 		complain("floors on a Counter window, which is an estimate; use a sliding or a calendar window")

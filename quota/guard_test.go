@@ -59,6 +59,12 @@ func TestNewGuardNamesEveryMistake(t *testing.T) {
 			t.Errorf("%q is missing from: %v", want, err)
 		}
 	}
+	_, err = quota.NewGuard(memledger.Open(nil), []quota.Budget{{Account: account, Limit: -4, Window: quota.Sliding(time.Hour)}}, nil)
+	const want = "quota: new guard: budget \"\": no name; give it one that is unique in its account\n" +
+		"budget \"\": a limit of -4; set it to 1 to 140737488355327"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
 	var many []quota.Budget
 	for i := range quota.MaxCoverages + 1 {
 		b := budget(fmt.Sprint(i), 10, time.Hour)
