@@ -14,7 +14,7 @@ const (
 	MaxLimit Units = 1<<47 - 1
 )
 
-// Measure says what a budget counts. The zero value counts units.
+// Measure says what a budget counts: ByUnits, the zero value, or Calls.
 type Measure uint8
 
 const (
