@@ -245,6 +245,17 @@ func TestRepeatedSpendAfterRestart(t *testing.T) {
 	}
 }
 
+// TestSpendOfNegativeUnits: the answer has the price of the call, since units
+// are never negative in the API's own document.
+func TestSpendOfNegativeUnits(t *testing.T) {
+	s := newServer(t, nil, newClient(t, table, t.TempDir(), nil))
+	for body, units := range map[string]float64{`{"method": "items.insert", "units": -1}`: 40, `{"method": "items.insert", "units": 0}`: 40, `{"method": "items.insert", "units": 2147483648}`: 2147483648} {
+		if a := s.do("POST", "/v1/spend", body); a.StatusCode != 422 || a.json["units"] != units {
+			t.Errorf("%s: %s %s; want %v units", body, a.Status, a.text, units)
+		}
+	}
+}
+
 // TestValueOfAnotherType: a value of the wrong type is named by its key, not by
 // a type of Go.
 func TestValueOfAnotherType(t *testing.T) {

@@ -70,10 +70,11 @@ func (s *spendRequest) call(table *costs.Table) (call quota.Call, count int, err
 	default:
 		err = fmt.Errorf("%w: name a method, or a url and its verb", quota.ErrBadCall)
 	}
-	if s.Units != nil {
-		if *s.Units < 1 {
-			err = errors.Join(err, fmt.Errorf("%w: %d units; give at least 1", quota.ErrBadCall, *s.Units))
-		}
+	switch {
+	case s.Units == nil:
+	case *s.Units < 1:
+		err = errors.Join(err, fmt.Errorf("%w: %d units; give at least 1", quota.ErrBadCall, *s.Units))
+	default:
 		call.Units = *s.Units
 	}
 	if count = 1; s.Calls != nil {
