@@ -72,7 +72,7 @@ var boundaries = map[string][]string{
 	"cmd/ration/internal/manual":       {"cmd/ration/internal/build"},
 	"cmd/ration/internal/bars":         {"cmd/ration/internal/terminal", "costs/human", "jobs"},
 	"cmd/ration/internal/durationflag": {"costs/duration", "costs/human"},
-	"cmd/ration/internal/redact":       {"quota", "cmd/ration/internal/terminal"},
+	"cmd/ration/internal/redact":       {"costs/human", "cmd/ration/internal/terminal"},
 	"cmd/ration/internal/terminal":     {},
 	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/build", "cmd/ration/internal/cmdline", "cmd/ration/internal/manual", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "internal/textfmt", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/alert", "costs/cooldown", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/command", "jobs/daemon", "jobs/demo", "jobs/doctor", "jobs/entries", "jobs/history", "jobs/plan", "jobs/setup", "jobs/shadow", "jobs/status", "jobs/web", "jobs/scheduler", "jobs/starter", "jobs/youtube", "jobs/youtube/youtubetest"},
 }

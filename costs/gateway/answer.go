@@ -116,7 +116,7 @@ const maxDetail = 1000
 // newProblem returns the problem of a kind, which is stable.
 func newProblem(status int, kind, format string, args ...any) *problem {
 	return &problem{Type: "urn:ration:" + kind, Title: strings.ReplaceAll(kind, "-", " "), Status: status,
-		Detail: fmt.Sprintf(format, args...), header: http.Header{}}
+		Detail: human.WithoutPackage(fmt.Sprintf(format, args...)), header: http.Header{}}
 }
 
 // Error returns the detail.

@@ -256,6 +256,18 @@ func TestSpendOfNegativeUnits(t *testing.T) {
 	}
 }
 
+// TestProblemNamesAPackage: "quota: " says nothing to a program in another
+// language.
+func TestProblemNamesAPackage(t *testing.T) {
+	s := newServer(t, nil, newClient(t, table, t.TempDir(), nil))
+	for path, body := range map[string]string{"/v1/spend": `{"method": "items.list", "calls": -3}`, "/v1/grants/none/report": `{"status": 200}`} {
+		a := s.do("POST", path, body)
+		if detail, _ := a.json["detail"].(string); detail == "" || strings.Contains(a.text, "quota: ") || a.Header.Get("Ration-Detail") != detail {
+			t.Errorf("%s %s: %s %s, %v", path, body, a.Status, a.text, a.Header)
+		}
+	}
+}
+
 // TestValueOfAnotherType: a value of the wrong type is named by its key, not by
 // a type of Go.
 func TestValueOfAnotherType(t *testing.T) {

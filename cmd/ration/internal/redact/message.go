@@ -1,25 +1,8 @@
 package redact
 
-import (
-	"strings"
-
-	"github.com/ration-dev/ration/quota"
-)
+import "github.com/ration-dev/ration/costs/human"
 
 // Message returns the text of an error for the users of a command: with its
 // URLs cut as URLs does, and without the package's name in front of the errors
 // of package quota.
-func Message(text string) string { return withoutPackage.Replace(URLs(text)) }
-
-// withoutPackage is made once, since a logger asks it for each attribute.
-var withoutPackage = func() *strings.Replacer {
-	var pairs []string
-	for _, err := range []error{
-		quota.ErrRefused, quota.ErrNeverFits, quota.ErrInDoubt, quota.ErrLedgerDown, quota.ErrLedgerBusy, quota.ErrLedgerClosed, quota.ErrLedgerConfig,
-		quota.ErrLedgerLost, quota.ErrUnguarded, quota.ErrPaid, quota.ErrRedirect, quota.ErrGuardedTwice, quota.ErrBadCall, quota.ErrCorrecting,
-		quota.ErrStays, quota.ErrBadToken, quota.ErrClaimed, quota.ErrClaimLost, quota.ErrReused,
-	} {
-		pairs = append(pairs, err.Error(), strings.TrimPrefix(err.Error(), "quota: "))
-	}
-	return strings.NewReplacer(pairs...)
-}()
+func Message(text string) string { return human.WithoutPackage(URLs(text)) }
