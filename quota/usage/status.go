@@ -26,9 +26,12 @@ type Return struct {
 	Units quota.Units `json:"units"`
 }
 
-// maxReturns is the most returns that are listed. Units that become free within
-// a minute are one return.
+// maxReturns is the most returns that are listed.
 const maxReturns = 3
+
+// returnSpan is the time within which units that become free are one return, or
+// a 60th of the window if that is shorter.
+const returnSpan = time.Minute
 
 // Status returns the state of every budget of a guard, in the guard's order.
 func Status(ctx context.Context, guard *quota.Guard) ([]BudgetStatus, error) {
@@ -137,10 +140,11 @@ func (s *BudgetStatus) addReturn(at time.Time, units quota.Units) {
 // before sums are used to find the next one that does.
 const maxGap = 2000
 
-// findReturns sets the Returns of a sliding window: the sums of the minutes
-// that begin with the first entry that counts, and with the first one after the
-// last of them.
+// findReturns sets the Returns of a sliding window: the sums of the spans that
+// begin with the first entry that counts, and with the first one after the last
+// of them.
 func (l *log) findReturns(ctx context.Context, s *BudgetStatus) error {
+	span := min(returnSpan, s.Budget.Window.Length()/60)
 	unread := quota.Units(0)
 	for _, units := range s.ByMethod {
 		unread += units
@@ -150,7 +154,7 @@ func (l *log) findReturns(ctx context.Context, s *BudgetStatus) error {
 		if err != nil || first.IsZero() {
 			return err
 		}
-		from = first.Add(time.Minute)
+		from = first.Add(span)
 		sums, err := l.read(ctx, first, from)
 		if err != nil {
 			return err

@@ -353,3 +353,32 @@ func TestStatusReadsABurst(t *testing.T) {
 		t.Errorf("%v; want %v", got, want)
 	}
 }
+
+// TestReturnsOfAShortWindow: of a budget of a minute, all units were one
+// return, at the time of the last, though most came back long before.
+func TestReturnsOfAShortWindow(t *testing.T) {
+	now := noon
+	ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return now }})
+	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "minute", Limit: 50, Window: quota.Sliding(time.Minute)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spent := range []struct {
+		after time.Duration
+		units quota.Units
+	}{{0, 10}, {time.Second, 20}, {time.Second / 2, 10}, {22 * time.Second, 5}} {
+		now = now.Add(spent.after)
+		if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: "m", Units: spent.units}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	statuses, err := usage.Status(t.Context(), guard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := noon.Add(time.Minute)
+	want := []usage.Return{{At: back, Units: 10}, {At: back.Add(1500 * time.Millisecond), Units: 30}, {At: back.Add(23500 * time.Millisecond), Units: 5}}
+	if diff := cmp.Diff(want, statuses[0].Returns); diff != "" {
+		t.Error(diff)
+	}
+}
