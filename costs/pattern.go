@@ -44,6 +44,10 @@ var (
 	methodForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 )
 
+// commonVerbs are those of net/http. A route may have another one, unless it is
+// nearly one of these: the requests meant would be priced by a wider route.
+var commonVerbs = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace}
+
 // readRoutes reads routes such as {"GET /v1/{path...}": read}.
 func (d *document) readRoutes(n strictyaml.Node) {
 	d.routesAt = d.placeFor(n)
@@ -90,6 +94,8 @@ func parsePattern(text, method string) (*pattern, error) {
 		p.verb, rest = "", text
 	} else if !isUpper(p.verb) {
 		return nil, fmt.Errorf("%q is not a verb: write it in capital letters before the path, such as GET /v1/items, or leave it out for all", p.verb)
+	} else if near := strictyaml.Nearest(p.verb, commonVerbs); near != "" && near != p.verb {
+		return nil, fmt.Errorf("unknown verb %q: write %s", p.verb, near)
 	}
 	if !strings.HasPrefix(rest, "/") {
 		return nil, fmt.Errorf("route %q has no path: write a verb and a path, such as GET /v1/items/{id}", text)

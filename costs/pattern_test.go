@@ -96,6 +96,8 @@ func TestParseReportsAllMistakesInRoutes(t *testing.T) {
 		"routes: {}":                       `6:9: no route: write one, such as "GET /v1/{path...}": read`,
 		"routes: {get /x: read}":           `6:10: "get" is not a verb: write it in capital letters before the path, such as GET /v1/items, or leave it out for all`,
 		"routes: {GET x: read}":            `6:10: route "GET x" has no path: write a verb and a path, such as GET /v1/items/{id}`,
+		"routes: {PSOT /x: read}":          `6:10: unknown verb "PSOT": write POST`,
+		"routes: {GOT /x: read}":           `6:10: unknown verb "GOT": write GET`,
 		"routes: {GET: read}":              `6:10: route "GET" has no path: write a verb and a path, such as GET /v1/items/{id}`,
 		`routes: {"/a/": read}`:            `6:10: part "" of route "/a/": write plain letters, {name} for any one part, or {name...} for all that follow`,
 		`routes: {"/a/{}": read}`:          `6:10: part "{}" of route "/a/{}": write plain letters, {name} for any one part, or {name...} for all that follow`,
@@ -119,6 +121,9 @@ func TestParseReportsAllMistakesInRoutes(t *testing.T) {
 		if got != want && !(want == "6:10: mapping" && got != "") {
 			t.Errorf("%q:\ngot  %s\nwant %s", lines, got, want)
 		}
+	}
+	for _, verb := range []string{"GET", "TRACE", "QUERY", "COPY", "MOVE", "LOCK", "LINK", "BIND", "PRI", "ACL", "LABEL", "MERGE", "MKCOL", "PROPFIND", "PROPPATCH", "REPORT", "SEARCH", "UPDATE", "UNLOCK", "PURGE"} {
+		parse(t, head+"routes: {"+verb+" /x: read}\n")
 	}
 	_, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: a\nroutes: {/x: read}\ncosts: {read: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"))
 	if err == nil || err.Error() != "costs.yaml:3:9: routes without hosts: write hosts: [api.example.com]" {
