@@ -108,9 +108,9 @@ func (r *reader) document(n strictyaml.Node) {
 		strictyaml.Field{Key: "fetch", Read: func(n strictyaml.Node) { r.fetch = n }},
 		strictyaml.Field{Key: "regions", Missing: "regions: {US: {}}", Read: func(n strictyaml.Node) { regions = n }},
 	)
-	if regions.Kind() == strictyaml.Other {
+	if regions.Kind() != strictyaml.Map {
 		if regions != (strictyaml.Node{}) {
-			regions.Mistake("regions is empty: write regions: {US: {}}")
+			regions.Mistake("regions is not a map: write regions: {US: {}}")
 		}
 		return
 	}
@@ -123,13 +123,17 @@ func (r *reader) document(n strictyaml.Node) {
 		entries++
 		r.readRegion(key, value, shared)
 	})
-	if entries == 0 && regions.Kind() == strictyaml.Map {
+	if entries == 0 {
 		regions.Mistake("no region: write regions: {US: {}}")
 	}
 }
 
 func (r *reader) readRegion(key, value strictyaml.Node, shared Schedule) {
 	region := Region{Name: key.Text(quota.MaxLabel), Schedule: shared}
+	if value.Kind() != strictyaml.Map && region.Name != "" {
+		value.Mistake("%s is not a map: write %[1]s: {}", region.Name)
+		return
+	}
 	fetch := r.fetch
 	value.Fields(
 		strictyaml.Field{Key: "schedule", Read: func(n strictyaml.Node) { region.Schedule = r.readSchedule(n) }},

@@ -52,19 +52,21 @@ func TestParseReportsEveryMistake(t *testing.T) {
 		yaml string
 		want []string
 	}{
-		"empty":          {"", []string{"r.yaml"}},
-		"nothing in it":  {"version: 1\n", []string{`1:1: missing key "regions": write regions: {US: {}}`}},
-		"null regions":   {"version: 1\nregions:\n", []string{"regions is empty"}},
-		"no regions":     {"version: 1\nregions: {}\n", []string{"no region: write regions: {US: {}}"}},
-		"another file":   {"version: 2\nregons: {US: {}}\n", []string{"1:10: version is 2: write 1", `2:1: unknown key "regons": write regions`}},
-		"no schedule":    {"version: 1\nfetch: [categories]\nregions: {US: {}}\n", []string{"3:11: US has no schedule"}},
-		"nothing to do":  {"version: 1\nschedule: '@daily'\nregions: {US: {}}\n", []string{"3:11: US has nothing to fetch"}},
-		"bad cron":       {"version: 1\nschedule: 61 * * * *\nfetch: [categories]\nregions: {US: {}}\n", []string{`2:11: schedule "61 * * * *" is not a cron line`}},
-		"too often":      {"version: 1\nschedule: '@every 1s'\nfetch: [categories]\nregions: {US: {}}\n", []string{"has more than one tick a minute"}},
-		"empty fetch":    {"version: 1\nschedule: '@daily'\nfetch: []\nregions: {US: {}}\n", []string{"3:8: fetch is empty"}},
-		"impossible day": {"version: 1\nschedule: 0 0 30 2 *\nfetch: [categories]\nregions: {US: {}}\n", []string{"has no tick"}},
-		"zone in cron":   {"version: 1\nschedule: CRON_TZ=UTC 0 0 * * *\nfetch: [categories]\nregions: {US: {}}\n", []string{"names a zone: write it as timezone"}},
-		"bad zone":       {"version: 1\ntimezone: Mars/Base\nschedule: '@daily'\nfetch: [categories]\nregions: {US: {}}\n", []string{"2:11: timezone is"}},
+		"empty":           {"", []string{"r.yaml"}},
+		"nothing in it":   {"version: 1\n", []string{`1:1: missing key "regions": write regions: {US: {}}`}},
+		"null regions":    {"version: 1\nregions:\n", []string{"regions is not a map: write regions: {US: {}}"}},
+		"list of regions": {"version: 1\nregions: [US, GB]\n", []string{"2:10: regions is not a map: write regions: {US: {}}"}},
+		"null region":     {"version: 1\nschedule: \"@hourly\"\nfetch: [categories]\nregions:\n  US:\n  GB: {}\n", []string{"5:6: US is not a map: write US: {}"}},
+		"no regions":      {"version: 1\nregions: {}\n", []string{"no region: write regions: {US: {}}"}},
+		"another file":    {"version: 2\nregons: {US: {}}\n", []string{"1:10: version is 2: write 1", `2:1: unknown key "regons": write regions`}},
+		"no schedule":     {"version: 1\nfetch: [categories]\nregions: {US: {}}\n", []string{"3:11: US has no schedule"}},
+		"nothing to do":   {"version: 1\nschedule: '@daily'\nregions: {US: {}}\n", []string{"3:11: US has nothing to fetch"}},
+		"bad cron":        {"version: 1\nschedule: 61 * * * *\nfetch: [categories]\nregions: {US: {}}\n", []string{`2:11: schedule "61 * * * *" is not a cron line`}},
+		"too often":       {"version: 1\nschedule: '@every 1s'\nfetch: [categories]\nregions: {US: {}}\n", []string{"has more than one tick a minute"}},
+		"empty fetch":     {"version: 1\nschedule: '@daily'\nfetch: []\nregions: {US: {}}\n", []string{"3:8: fetch is empty"}},
+		"impossible day":  {"version: 1\nschedule: 0 0 30 2 *\nfetch: [categories]\nregions: {US: {}}\n", []string{"has no tick"}},
+		"zone in cron":    {"version: 1\nschedule: CRON_TZ=UTC 0 0 * * *\nfetch: [categories]\nregions: {US: {}}\n", []string{"names a zone: write it as timezone"}},
+		"bad zone":        {"version: 1\ntimezone: Mars/Base\nschedule: '@daily'\nfetch: [categories]\nregions: {US: {}}\n", []string{"2:11: timezone is"}},
 		"many at once": {"version: 1\nschedule: '@daily'\nmax_wait: -1s\nfetch:\n  - trending: {pages: 0}\n  - serch: {}\n  - search: {pages: 1}\n  - channels\n  - channels\nregions:\n  usa: {}\n  GB: {fetch: {}}\n  GB: {}\n",
 			[]string{"3:11: max_wait", "5:23: pages is 0: write an integer from 1 to 100", `6:5: unknown step "serch": write search`, `7:13: missing key "queries"`, "9:5: channels is fetched twice", `11:3: unknown region "usa"`, "12:15: fetch is", `13:3: repeated key "GB"`}},
 	} {
@@ -103,7 +105,7 @@ func TestUnknownStepIsReportedOnce(t *testing.T) {
 		}
 	}
 	for regions, want := range map[string]string{
-		"[US]":      "4:10: regions is a list: write a map, key: value",
+		"[US]":      "4:10: regions is not a map: write regions: {US: {}}",
 		"{usa: {}}": `4:11: unknown region "usa": write US`,
 		"{}":        "4:10: no region: write regions: {US: {}}",
 	} {
