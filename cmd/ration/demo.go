@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/demo"
 	"github.com/ration-dev/ration/quota"
@@ -30,6 +32,9 @@ the next run fetches the rest. It needs no key, configuration or network.
 }
 
 func (a *app) demo(ctx context.Context) error {
+	if a.json {
+		return &cmdline.Error{Err: errors.New("--json: the demo is a text for people; leave it out")}
+	}
 	dir, err := os.MkdirTemp(a.getenv("TMPDIR"), "ration-demo-")
 	if err != nil {
 		return err

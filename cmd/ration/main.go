@@ -113,9 +113,7 @@ func interruptible(parent context.Context) (context.Context, func()) {
 		select {
 		case s := <-signals:
 			signal.Stop(signals)
-			if number, ok := s.(syscall.Signal); ok {
-				cancel(&signalError{number})
-			}
+			cancel(&signalError{s.(syscall.Signal)}) // as both are
 		case <-ctx.Done():
 		}
 	}()
