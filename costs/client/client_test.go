@@ -195,7 +195,8 @@ func TestOutageIsLoggedTwice(t *testing.T) {
 	}
 }
 
-// from a file, which is reported to the program.
+// TestDeadRedis: the outage of a Redis, whose password comes from a file, is
+// reported to the program.
 func TestDeadRedis(t *testing.T) {
 	s := newStand(t, "")
 	s.options.Ledger = "redis://127.0.0.1:1/0"
@@ -329,5 +330,18 @@ func TestMissingFileSaysNothingToDo(t *testing.T) {
 	_, err := client.Open(filepath.Join(t.TempDir(), "costs.yaml"), nil)
 	if _, ok := errors.AsType[*client.ConfigError](err); !ok || !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "ration init") {
 		t.Errorf("%v; want a ConfigError that says what to do", err)
+	}
+}
+
+// TestPasswordInAFolder: the error of a password file says one thing to do.
+func TestPasswordInAFolder(t *testing.T) {
+	s := newStand(t, "")
+	s.options.Ledger = "redis://127.0.0.1:1/0"
+	for file, want := range map[string]string{s.dir: "it is not a regular file; name a regular file", filepath.Join(s.dir, "none"): "; name a file that holds the password"} {
+		s.options.Getenv = func(name string) string { return map[string]string{"RATION_REDIS_PASSWORD_FILE": file}[name] }
+		_, err := client.Open(filepath.Join(s.dir, "costs.yaml"), &s.options)
+		if _, ok := errors.AsType[*client.ConfigError](err); !ok || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v; want %q at the end", file, err, want)
+		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -95,8 +97,11 @@ func (o *Options) secret(variable string) (string, error) {
 	secret := o.Getenv(variable)
 	if file := o.Getenv(variable + "_FILE"); secret == "" && file != "" {
 		data, err := privatefile.ReadSecret(file)
+		if _, ok := errors.AsType[*fs.PathError](err); ok {
+			err = fmt.Errorf("%w; name a file that holds the password", err)
+		}
 		if err != nil {
-			return "", configError("%s_FILE: %w; name a file that holds the password", variable, err)
+			return "", configError("%s_FILE: %w", variable, err)
 		}
 		secret = strings.TrimRight(string(data), "\r\n")
 	}

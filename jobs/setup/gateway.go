@@ -50,7 +50,7 @@ func (s *Setup) token(file string) (string, error) {
 	if file != "" {
 		data, err := privatefile.ReadSecret(file)
 		if err != nil {
-			return "", &client.ConfigError{Err: fmt.Errorf("token file: %w; name one that holds the token", err)}
+			return "", secretError("token file", "the token", err)
 		}
 		token, where = string(data), "token file "+file
 	}

@@ -254,6 +254,15 @@ func (s *Setup) WhyNoRefusal() string {
 	return "this user cannot write to the state folder (" + err.Error() + "); make it writable, or name another with --state"
 }
 
+// secretError returns the error of reading a file with a secret. Those of
+// privatefile's own say what to do already.
+func secretError(file, secret string, err error) error {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		err = fmt.Errorf("%w; name one that holds %s", err, secret)
+	}
+	return &client.ConfigError{Err: fmt.Errorf("%s: %w", file, err)}
+}
+
 // Key returns the API key, from a file or the environment; it is never on the
 // command line, and from here on never in what is printed.
 func (s *Setup) Key(file string) (string, error) {
@@ -261,7 +270,7 @@ func (s *Setup) Key(file string) (string, error) {
 	if file != "" {
 		data, err := privatefile.ReadSecret(file)
 		if err != nil {
-			return "", &client.ConfigError{Err: fmt.Errorf("key file: %w; name one that holds the API key", err)}
+			return "", secretError("key file", "the API key", err)
 		}
 		key, where = string(data), "key file "+file
 	}

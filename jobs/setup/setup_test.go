@@ -68,6 +68,13 @@ func TestKeyOfSeveralLinesIsSent(t *testing.T) {
 	if _, err := s.Key(s.file(t, "key", "\n")); !isConfigError(err, "it must hold the API key") {
 		t.Errorf("an empty file: %v", err)
 	}
+	_, keyErr := s.Key(s.dir)
+	_, tokenErr := s.OpenGateway(&setup.GatewayOptions{Address: "127.0.0.1:0", TokenFile: s.dir})
+	for _, err := range []error{keyErr, tokenErr} {
+		if !isConfigError(err, " file: ") || strings.Count(err.Error(), "; ") != 1 {
+			t.Errorf("a folder: %v; want one thing to do", err)
+		}
+	}
 	if _, err := s.Key(filepath.Join(s.dir, "nowhere")); !isConfigError(err, "key file: ") {
 		t.Errorf("no file: %v", err)
 	}
