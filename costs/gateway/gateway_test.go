@@ -275,6 +275,7 @@ func TestValueOfAnotherType(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"method": "items.list", "units": 1e3}`: "units has the wrong type: number 1e3; see /v1/openapi.json",
 		`{"method": 5}`:                          "method has the wrong type: number; see /v1/openapi.json",
+		`{"method": "items.list", "nuits": 1}`:   `the body is malformed: unknown field "nuits"; see /v1/openapi.json`,
 		`["items.list"]`:                         "the body has the wrong type: array; see /v1/openapi.json",
 	} {
 		if a := s.do("POST", "/v1/spend", body); a.StatusCode != 400 || a.json["detail"] != want {

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
@@ -181,7 +182,7 @@ func (g *Gateway) readJSON(w http.ResponseWriter, r *http.Request, into any) err
 		return newProblem(http.StatusBadRequest, "bad-json", "%s has the wrong type: %s; see /v1/openapi.json", cmp.Or(wrong.Field, "the body"), wrong.Value)
 	}
 	if err != nil {
-		return newProblem(http.StatusBadRequest, "bad-json", "the body is malformed: %v; see /v1/openapi.json", err)
+		return newProblem(http.StatusBadRequest, "bad-json", "the body is malformed: %s; see /v1/openapi.json", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := decoder.Token(); err != io.EOF {
 		return newProblem(http.StatusBadRequest, "bad-json", "the body goes on after the document")
