@@ -11,7 +11,7 @@ import (
 )
 
 // Table is a table without lines: columns under headings in capitals. Columns
-// that have only numbers are aligned right.
+// that have only numbers or percentages are aligned right.
 type Table struct {
 	out     io.Writer
 	width   int        // 0: no limit
@@ -48,10 +48,18 @@ func (t *Table) Row(cells ...any) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
 		row[i] = Escape(oneLine.Replace(fmt.Sprint(cell)))
-		_, err := strconv.ParseInt(row[i], 10, 64)
-		t.numbers[i] = t.numbers[i] && err == nil
+		t.numbers[i] = t.numbers[i] && isNumber(row[i])
 	}
 	t.rows = append(t.rows, row)
+}
+
+// isNumber reports whether a cell is an integer, or a percentage such as 3.4 %.
+func isNumber(cell string) bool {
+	_, err := strconv.ParseInt(cell, 10, 64)
+	if share, isShare := strings.CutSuffix(cell, " %"); isShare {
+		_, err = strconv.ParseFloat(share, 64)
+	}
+	return err == nil
 }
 
 // Print writes the rows that are not written yet. A table that is too wide for

@@ -57,3 +57,15 @@ func TestLongTableIsInMemory(t *testing.T) {
 		t.Errorf("got %q and %q; want %q and %q", first, last, "short    0", want)
 	}
 }
+
+// TestPercentagesAreAligned: like other numbers, on the right.
+func TestPercentagesAreAligned(t *testing.T) {
+	var out strings.Builder
+	table := NewTable(&out, 0, "job", "share", "at")
+	table.Row("music", "94.8 %", "12:00")
+	table.Row("charts", "3.4 %", "1.5")
+	table.Print()
+	if got, want := out.String(), "JOB     SHARE AT\nmusic  94.8 % 12:00\ncharts  3.4 % 1.5\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
