@@ -176,6 +176,7 @@ func (f *File) checkTokens(tokens token.Tokens) (documents, scalars int) {
 	var (
 		depth, entries, line int
 		content              bool         // the document has some
+		tabbed               bool         // a tab has been reported
 		header               *token.Token // the --- that began it
 	)
 	end := func() {
@@ -213,9 +214,12 @@ func (f *File) checkTokens(tokens token.Tokens) (documents, scalars int) {
 			scalars++
 		}
 		content = true
-		if why := whyUnread(tk); why != "" {
+		why := whyUnread(tk)
+		isRepeated := why == tabMistake && tabbed
+		if why != "" && !isRepeated {
 			f.reportAt(tk, "%s", why)
 		}
+		tabbed = tabbed || why == tabMistake
 		if depth > maxDepth || entries > maxDepth {
 			f.reportAt(tk, "nested more than %d deep: write it flatter", maxDepth)
 			return 0, 0
@@ -224,6 +228,9 @@ func (f *File) checkTokens(tokens token.Tokens) (documents, scalars int) {
 	end()
 	return documents, scalars
 }
+
+// tabMistake is reported once a file, at its first tab.
+const tabMistake = "a tab before the text: indent all lines with spaces"
 
 // whyUnread returns the mistake for an unsupported token, or "".
 func whyUnread(tk *token.Token) string {
@@ -242,7 +249,7 @@ func whyUnread(tk *token.Token) string {
 		return "a block of text (| or >): write it on one line"
 	case token.InvalidType:
 		if strings.Contains(tk.Error, "'\t'") {
-			return "a tab before the text: indent with spaces"
+			return tabMistake
 		}
 		return printable(tk.Error) + ": correct the line; text with special characters goes in quotes"
 	}

@@ -101,7 +101,7 @@ func TestMistakesHaveAPlaceAndAdvice(t *testing.T) {
 		{"count: !!int 1\n", "1:8: a tag (!): remove it; a text that begins with ! goes in quotes"},
 		{"? count\n: 1\n", "1:1: a complex key (?): write key: value"},
 		{"count: 1\nname: |\n  x\n", "2:7: a block of text (| or >): write it on one line"},
-		{"count: 1\ncosts:\n\ta: 1\n", "3:1: a tab before the text: indent with spaces"},
+		{"count: 1\ncosts:\n\ta: 1\n\t\tb: 1\n", "3:1: a tab before the text: indent all lines with spaces"},
 		{"name: @x\n", "1:7: '@' is a reserved character: correct the line; text with special characters goes in quotes"},
 		{"count: [1\n", "1:8: [ opened here is not closed: add its ]"},
 		{"{{{", "1:3: { opened here is not closed: add its }"},
