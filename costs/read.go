@@ -97,6 +97,7 @@ type document struct {
 	routesAt     strictyaml.Node
 	marginAt     strictyaml.Node
 	hostsAt      []strictyaml.Node // one for each host
+	hostsMisread bool              // they are there, and reported
 	unlistedAt   strictyaml.Node   // of the file's own
 	costsAt      map[string]strictyaml.Node
 	budgets      []budgetAt // one for each budget
@@ -143,7 +144,9 @@ func (d *document) lineFields() []strictyaml.Field {
 		{Key: "api", Read: d.readAPI},
 		{Key: "hosts", Read: func(n strictyaml.Node) {
 			d.Hosts, d.hostsAt = nil, nil
+			before := n.Mistakes()
 			n.Items(d.readHost)
+			d.hostsMisread = n.Mistakes() > before
 			d.setOrigin(n, "hosts")
 		}},
 		{Key: "domains", Read: d.readDomains},
@@ -280,10 +283,11 @@ func (d *document) checkWhole(node strictyaml.Node) {
 	d.checkAsks()
 	routed := d.API != "" || len(d.site.patterns) > 0
 	hasRouteLine := d.apiAt != (strictyaml.Node{}) || d.routesAt != (strictyaml.Node{}) // if malformed, reported elsewhere
+	hostsTold := d.hostsMisread || d.findAsk("hosts") != ""
 	switch {
 	case len(d.Hosts) > 0 && !routed && !hasRouteLine:
 		node.Mistake("hosts without an api: write api: %s, from which the routes come, or routes: {\"GET /v1/{path...}\": read}", apiNames()[0])
-	case len(d.Hosts) == 0 && d.findAsk("hosts") != "": // told
+	case len(d.Hosts) == 0 && hostsTold:
 	case d.API != "" && len(d.Hosts) == 0:
 		d.apiAt.Mistake("an api without hosts: write hosts: [youtube.googleapis.com, www.googleapis.com]")
 	case routed && len(d.Hosts) == 0:
@@ -292,7 +296,7 @@ func (d *document) checkWhole(node strictyaml.Node) {
 	if d.API != "" && len(d.site.patterns) > 0 {
 		d.routesAt.Mistake("routes beside an api: remove one, since api %s says which verb and path is which method", d.API)
 	}
-	if d.credentialAt != (strictyaml.Node{}) && len(d.Hosts) == 0 && d.findAsk("hosts") == "" {
+	if d.credentialAt != (strictyaml.Node{}) && len(d.Hosts) == 0 && !hostsTold {
 		d.credentialAt.Mistake("a credential without hosts is sent nowhere: write hosts: [api.example.com], or remove it")
 	}
 	d.setDomains()

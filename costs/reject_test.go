@@ -63,6 +63,21 @@ func TestMeaninglessMeasuresMarginsAndListsAreMistakes(t *testing.T) {
 	}
 }
 
+// TestMisreadHostsAreMissing: hosts that are there and wrong were reported as
+// missing too.
+func TestMisreadHostsAreMissing(t *testing.T) {
+	for lines, want := range map[string]string{
+		"hosts: [http://a]\nroutes: {/x: get}\n":                                               "3:9: a host is not a URL: write the part between // and the next /",
+		"hosts: api.example.com\nroutes: {/x: get}\n":                                          `3:8: hosts is "api.example.com": write a list, [first, second]`,
+		"hosts: [http://a]\nroutes: {/x: get}\ncredential: {file: k, header: Authorization}\n": "3:9: a host is not a URL: write the part between // and the next /",
+	} {
+		_, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: a\n"+lines+"costs: {get: 1}\nbudgets: [{name: all, limit: 1, window: 1h}]\n"))
+		if err == nil || err.Error() != "costs.yaml:"+want {
+			t.Errorf("%q:\ngot  %v\nwant %s", lines, err, want)
+		}
+	}
+}
+
 // A value exactly at a bound is valid, and takes effect.
 func TestBoundsAreTaken(t *testing.T) {
 	u := use(t, "reset_margin: 1h\ncosts: {get: 9}\nbudgets: [{name: all, limit: 9, window: 400d}, {name: day, limit: 9, window: {day: UTC}, floor: {IN: 4, US: 5}, floor_until: 1h}, {name: month, limit: 9, count: units, window: {month: UTC}, floor: {IN: 9}, floor_until: 26d22h}]").Upstreams()[0]
