@@ -87,15 +87,7 @@ func (d *document) alertFields(a *Alert) []strictyaml.Field {
 			}
 		}},
 		{Key: "webhook_file", Read: func(n strictyaml.Node) { a.WebhookFile = d.readSecretFile(n) }},
-		{Key: "command", Read: func(n strictyaml.Node) {
-			n.Items(func(n strictyaml.Node) { a.Command = append(a.Command, n.Text(anything)) })
-			switch {
-			case len(a.Command) == 0:
-				n.Mistake("no program: write [./page.sh]")
-			case strings.ContainsRune(a.Command[0], '/') && !filepath.IsAbs(a.Command[0]):
-				a.Command[0] = filepath.Join(d.dir, a.Command[0])
-			}
-		}},
+		{Key: "command", Read: func(n strictyaml.Node) { a.Command = d.readProgram(n) }},
 		{Key: "on", Read: func(n strictyaml.Node) {
 			a.On = nil
 			n.Items(func(n strictyaml.Node) { a.On = append(a.On, n.OneOf("alert", AlertKinds())) })
@@ -127,4 +119,26 @@ func CheckWebhook(address string) error {
 		return fmt.Errorf("a URL with a user name or password")
 	}
 	return nil
+}
+
+// readProgram reads a program and its arguments. A program alone needs no list.
+func (d *document) readProgram(n strictyaml.Node) (command []string) {
+	read := func(n strictyaml.Node) { command = append(command, n.Text(anything)) }
+	if n.Kind() == strictyaml.Text {
+		read(n)
+		if words := strings.Fields(command[0]); len(words) > 1 {
+			n.Mistake("command is a line, and no shell splits it: write a list, [%s]", strings.Join(words, ", "))
+		}
+	} else {
+		n.Items(read)
+	}
+	switch {
+	case len(command) > 0:
+		if strings.ContainsRune(command[0], '/') && !filepath.IsAbs(command[0]) {
+			command[0] = filepath.Join(d.dir, command[0])
+		}
+	case n.Kind() == strictyaml.List:
+		n.Mistake("no program: write [./page.sh]")
+	}
+	return command
 }

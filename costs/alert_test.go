@@ -2,6 +2,7 @@ package costs_test
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -54,5 +55,26 @@ func TestPageOfAlertsIsWrong(t *testing.T) {
 	table, err := costs.Parse("costs.yaml", []byte(beforeAlert+string(block)))
 	if err != nil || table.Upstreams()[0].Alert.WebhookFile != "webhook.url" {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestAlertProgramAlone: a program without arguments needs no list, as in
+// regions.yaml.
+func TestAlertProgramAlone(t *testing.T) {
+	table, err := costs.Parse("/srv/costs.yaml", []byte(beforeAlert+"alert: {command: ./page.sh}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := table.Upstreams()[0].Alert.Command; len(got) != 1 || got[0] != filepath.Join("/srv", "page.sh") {
+		t.Errorf("the command is %q", got)
+	}
+	for text, want := range map[string]string{
+		"./page.sh -v": "command is a line, and no shell splits it: write a list, [./page.sh, -v]",
+		"{a: b}":       "command is a map: write a list, [first, second]",
+	} {
+		_, err := costs.Parse("costs.yaml", []byte(beforeAlert+"alert: {command: "+text+"}\n"))
+		if err == nil || err.Error() != "costs.yaml:5:18: "+want {
+			t.Errorf("%s: %v; want %s", text, err, want)
+		}
 	}
 }
