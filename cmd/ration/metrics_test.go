@@ -55,7 +55,7 @@ func TestMetricsFileIsHalfWritten(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(s.dir, "ration.prom*")); err != nil || len(left) != 1 {
 		t.Errorf("files left: %v %v", left, err)
 	}
-	if code, _, text := s.run(t, nil, "metrics", "--out", filepath.Join(s.dir, "none", "x.prom")); code != 1 || !strings.Contains(text, "--out") {
+	if code, _, text := s.run(t, nil, "metrics", "--out", filepath.Join(s.dir, "none", "x.prom")); code != 1 || !strings.HasPrefix(text, "ration: metrics file "+filepath.Join(s.dir, "none", "x.prom")+": no such file or directory; name a file in a folder ") {
 		t.Errorf("a folder that does not exist: exit code %d: %s", code, text)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
@@ -16,7 +17,7 @@ func (c *Collector) Write(out io.Writer, file string, more ...prometheus.Collect
 	registry.MustRegister(append(more, c)...)
 	if file != "" {
 		if err := prometheus.WriteToTextfile(file, registry); err != nil { // a new file, renamed: it follows no link
-			return fmt.Errorf("--out: %w", err)
+			return fmt.Errorf("metrics file %s: %w; name a file in a folder that this user may write to", file, causeOf(err))
 		}
 		return c.Err()
 	}
@@ -27,4 +28,12 @@ func (c *Collector) Write(out io.Writer, file string, more ...prometheus.Collect
 		}
 	}
 	return errors.Join(err, c.Err())
+}
+
+// causeOf returns an error without the name of the new file, which is random.
+func causeOf(err error) error {
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return failed.Err
+	}
+	return err
 }
