@@ -15,6 +15,11 @@ var ErrFull = errFull
 // Patience is how long one decision may take.
 const Patience = patience
 
+// OpenPatient is Open of a ledger that waits a minute for each answer: on a
+// busy machine a batch would be sent again, and what it then says of refusals
+// includes what it granted the first time.
+func OpenPatient(url string, o *Options) (*Ledger, error) { return open(url, o, time.Minute) }
+
 // MostItems is how many coverages the store keeps of each scope, and OtherLabel
 // the number of unknown labels.
 const (

@@ -35,33 +35,23 @@ type Options struct {
 	SentinelPassword string
 }
 
-// patience is how long one decision may take in all. On a test's clock nothing
-// depends on real time, so that a busy machine changes no answer.
-const (
-	patience     = time.Second
-	testPatience = time.Minute
-)
-
-func (o *Options) patience() time.Duration {
-	if o != nil && o.Now != nil {
-		return testPatience
-	}
-	return patience
-}
+// patience is how long one decision may take in all.
+const patience = time.Second
 
 // Ledger is a quota.Ledger in Redis. It is safe for concurrent use; many, in
 // any number of processes, share what is recorded under one prefix.
 type Ledger struct {
-	client  redis.UniversalClient
-	own     bool     // Open made the client
-	where   string   // the server's address, for messages; never its password
-	address *address // of Open, else nil
-	prefix  string
-	now     func() time.Time // injected, or nil
-	host    func() time.Time // this host's clock: the first guess at the store's
-	spends  *combine.Combiner
-	named   combine.Core  // decides batches with an id
-	dials   *atomic.Int64 // how many connections were made; 0 for a given client
+	client   redis.UniversalClient
+	own      bool     // Open made the client
+	where    string   // the server's address, for messages; never its password
+	address  *address // of Open, else nil
+	prefix   string
+	now      func() time.Time // injected, or nil
+	host     func() time.Time // this host's clock: the first guess at the store's
+	patience time.Duration    // patience, or longer in a test
+	spends   *combine.Combiner
+	named    combine.Core  // decides batches with an id
+	dials    *atomic.Int64 // how many connections were made; 0 for a given client
 
 	mu       sync.Mutex
 	accounts map[string]*accountCache
@@ -94,7 +84,11 @@ type Ledger struct {
 // Open does not dial: the first use reports what is wrong. Its error is an
 // *AddressError, which never shows a password. The user and password are the
 // servers', not the sentinels'.
-func Open(url string, o *Options) (*Ledger, error) {
+func Open(url string, o *Options) (*Ledger, error) { return open(url, o, patience) }
+
+// open is Open with another patience, for tests that must get the same answers
+// on a busy machine.
+func open(url string, o *Options, patience time.Duration) (*Ledger, error) {
 	a, err := parse(url)
 	if err == nil {
 		err = a.fill(o)
@@ -103,11 +97,11 @@ func Open(url string, o *Options) (*Ledger, error) {
 		return nil, err
 	}
 	dials := new(atomic.Int64)
-	client, err := a.client(dials, o.patience())
+	client, err := a.client(dials, patience)
 	if err != nil {
 		return nil, err
 	}
-	l := New(client, o)
+	l := newLedger(client, o, patience)
 	l.own = true
 	l.where = a.String()
 	l.address = a
@@ -117,8 +111,10 @@ func Open(url string, o *Options) (*Ledger, error) {
 
 // New returns a ledger on a client of the caller's, whatever its kind and
 // settings. Close leaves the client open.
-func New(client redis.UniversalClient, o *Options) *Ledger {
-	l := &Ledger{client: client, where: "the given client", prefix: "ration", host: time.Now, dials: new(atomic.Int64), accounts: map[string]*accountCache{}}
+func New(client redis.UniversalClient, o *Options) *Ledger { return newLedger(client, o, patience) }
+
+func newLedger(client redis.UniversalClient, o *Options, patience time.Duration) *Ledger {
+	l := &Ledger{client: client, patience: patience, where: "the given client", prefix: "ration", host: time.Now, dials: new(atomic.Int64), accounts: map[string]*accountCache{}}
 	if o != nil {
 		l.now = o.Now
 		if o.Prefix != "" {
@@ -126,7 +122,7 @@ func New(client redis.UniversalClient, o *Options) *Ledger {
 		}
 	}
 	l.named = l.spendNamed
-	l.spends = combine.New(l.spend, func(r quota.Receipt) { _ = l.Refund(context.Background(), r) }, o.patience())
+	l.spends = combine.New(l.spend, func(r quota.Receipt) { _ = l.Refund(context.Background(), r) }, patience)
 	return l
 }
 
@@ -154,10 +150,7 @@ func (l *Ledger) Around(layer func(quota.SpendFunc) quota.SpendFunc) {
 
 // bounded adds the longest wait to a context. Past it, the ledger is down.
 func (l *Ledger) bounded(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
-	if !l.RealTime() {
-		wait = max(wait, testPatience)
-	}
-	return context.WithTimeoutCause(ctx, wait, &downError{l.where, errSilent})
+	return context.WithTimeoutCause(ctx, max(wait, l.patience), &downError{l.where, errSilent})
 }
 
 // Close implements quota.Ledger.
