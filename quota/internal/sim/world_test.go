@@ -232,8 +232,8 @@ func (w *world) hasCallers() bool { return w.seed%11 == 9 }
 // hostsGo reports whether hosts go, and with them what they know.
 func (w *world) hostsGo() bool { return w.seed%13 == 4 }
 
-// takesTurns reports whether one host at a time runs processes: what it does not
-// notice, no other repairs.
+// takesTurns reports whether one host at a time runs processes: what it does
+// not notice, no other repairs.
 func (w *world) takesTurns() bool { return w.seed%17 == 3 }
 
 // turn is for how long a host of takesTurns is alone.
