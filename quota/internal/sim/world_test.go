@@ -71,8 +71,9 @@ var (
 	usual     = []int{0, 1, 2}
 	nested    = []int{0, 1, 2, 5} // as costs.yaml has them
 	callers   = []int{0, 6, 7}
-	short     = []int{3, 4} // no window of a day
-	different = []int{0, 3} // one in common, one that has the name of another
+	many      = []int{0, 1, 2, 5, 6, 7} // budgets that cover parts of each other
+	short     = []int{3, 4}             // no window of a day
+	different = []int{0, 3}             // one in common, one that has the name of another
 )
 
 // world is one simulation.
@@ -213,6 +214,8 @@ func (w *world) twoFiles() bool { return w.seed%3 == 1 }
 // first file each day.
 func (w *world) file(h *host) []int {
 	switch {
+	case w.hasMany():
+		return many
 	case w.hasCallers():
 		return callers
 	case w.seed%7 == 6:
@@ -227,7 +230,10 @@ func (w *world) file(h *host) []int {
 }
 
 // hasCallers reports whether the calls of a world have lanes and regions.
-func (w *world) hasCallers() bool { return w.seed%11 == 9 }
+func (w *world) hasCallers() bool { return w.seed%11 == 9 || w.hasMany() }
+
+// hasMany reports whether a world has budgets of everything.
+func (w *world) hasMany() bool { return w.seed%11 == 5 }
 
 // hostsGo reports whether hosts go, and with them what they know.
 func (w *world) hostsGo() bool { return w.seed%13 == 4 }
