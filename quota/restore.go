@@ -53,10 +53,12 @@ type Life struct {
 
 // Gap is the time of which an older copy of a log, used under the epoch of the
 // log until it was restored, lacked the entries. A WindowUse of that epoch from
-// To on lacks what was recorded after From and before To.
+// To on, and before Until if it is set, lacks what was recorded after From and
+// before To.
 type Gap struct {
 	Epoch    uint64
 	From, To time.Time
+	Until    time.Time // when the copy got another epoch; zero if it did not
 }
 
 // Note returns the method and caller of the note that stands for calls that are

@@ -108,3 +108,17 @@ func (s stayIndex) lives(client uint64) (lives []quota.Life) {
 	}
 	return lives
 }
+
+// newGaps returns the records of the gaps that this host did not know.
+func newGaps(known, all []quota.Gap) (records []record) {
+	for _, gap := range all {
+		if !slices.ContainsFunc(known, func(have quota.Gap) bool { return decide.SameGap(have, gap) }) {
+			records = append(records, record{kind: lacked, at: gap.To.UnixMicro(), skew: gap.From.UnixMicro(), epoch: gap.Epoch, units: quota.Units(decide.StampOrZero(gap.Until))})
+		}
+	}
+	return records
+}
+
+func (r *record) gap() quota.Gap {
+	return quota.Gap{Epoch: r.epoch, From: decide.Time(r.skew), To: decide.Time(r.at), Until: decide.TimeOrZero(int64(r.units))}
+}

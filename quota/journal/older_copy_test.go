@@ -111,6 +111,18 @@ func (s *shared) mustBe(want quota.Units) {
 	}
 }
 
+// mustBeInUse checks what the ledger holds.
+func (s *shared) mustBeInUse(want quota.Units) {
+	s.Helper()
+	s.process("looker", func(guard *quota.Guard, _ *journal.Ledger) {
+		balances, err := guard.Balances(s.Context())
+		must(s.T, err)
+		if used := balances[0].Used; used != want {
+			s.Errorf("%d units in use; want %d", used, want)
+		}
+	})
+}
+
 // halfDown is a ledger that takes calls alone.
 type halfDown struct{ quota.Ledger }
 
@@ -304,11 +316,30 @@ func TestRightLedgerIsTakenForACopy(t *testing.T) {
 	s.spend("a", 1)
 	s.spend("b", 1)
 	s.spend("a", 1)
-	s.process("looker", func(guard *quota.Guard, _ *journal.Ledger) {
-		balances, err := guard.Balances(t.Context())
-		must(t, err)
-		if used := balances[0].Used; used != s.sent {
-			t.Errorf("%d units in use; want the %d that were sent", used, s.sent)
+	s.mustBeInUse(s.sent)
+}
+
+// TestOlderCopyIsReplacedByTheRightLog: a host notices an older copy and
+// restores it. Then the right log, which lacked nothing, is back in its place,
+// and another host makes the first call there. What it heard was taken for what
+// the copy held, so that all that the copy had lacked was noted beside itself.
+func TestOlderCopyIsReplacedByTheRightLog(t *testing.T) {
+	for _, isUsed := range []bool{false, true} { // by another host, before it is noticed
+		s := share(t)
+		s.spend("b", 1)
+		older := s.keep()
+		s.spend("b", 200)
+		right := s.keep()
+		older()
+		if isUsed {
+			s.spend("c", 1)
 		}
-	})
+		s.spend("b", 1)
+		s.spend("c", 1)
+		right()
+		for _, host := range []string{"a", "b", "c", "a", "b"} {
+			s.spend(host, 1)
+		}
+		s.mustBeInUse(s.sent)
+	}
 }

@@ -37,7 +37,7 @@ type record struct {
 	skew         int64           // how far the host's clock was ahead of the ledger's; of a gap, From; of a refusal, from at to the stamp of id
 	epoch        uint64
 	id           quota.ID    // of a refusal, that of the log's newest entry, or zero
-	units, calls quota.Units // of a refusal, units is the limit
+	units, calls quota.Units // of a refusal, units is the limit; of a gap, Until, or 0
 	key          string
 	method       string
 	caller       quota.Caller

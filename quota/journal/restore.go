@@ -74,20 +74,6 @@ func (e *RestoredError) record(now time.Time) record {
 	return r
 }
 
-// newGaps returns the records of the gaps that this host did not know.
-func newGaps(known, all []quota.Gap) (records []record) {
-	for _, gap := range all {
-		if !slices.ContainsFunc(known, func(have quota.Gap) bool { return decide.SameGap(have, gap) }) {
-			records = append(records, record{kind: lacked, at: gap.To.UnixMicro(), skew: gap.From.UnixMicro(), epoch: gap.Epoch})
-		}
-	}
-	return records
-}
-
-func (r *record) gap() quota.Gap {
-	return quota.Gap{Epoch: r.epoch, From: decide.Time(r.skew), To: decide.Time(r.at)}
-}
-
 // Repair is a restoration of the ledger from this host's journal.
 type Repair struct {
 	Account string      `json:"account"`

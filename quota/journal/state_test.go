@@ -72,7 +72,7 @@ func (g *gapped) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 func TestGapIsForgotten(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.FixedZone("", 3600))
 	clock := func() time.Time { return now }
-	gaps := []quota.Gap{{Epoch: 7, To: now.Add(-time.Hour)}, {Epoch: 8, From: now.Add(-2 * time.Hour), To: now.Add(-time.Hour)}}
+	gaps := []quota.Gap{{Epoch: 7, To: now.Add(-time.Hour)}, {Epoch: 8, From: now.Add(-2 * time.Hour), To: now.Add(-time.Hour), Until: now}}
 	inner, dir := &gapped{gaps: gaps}, filepath.Join(t.TempDir(), "journal")
 	for range 5 { // each a new process, and the last four restore
 		inner.Ledger = memledger.Open(&memledger.Options{Now: clock})

@@ -46,10 +46,11 @@ func (o *Restorer) renew(r *quota.Restoration, lost bool) (present time.Time) {
 	ended, before := o.Epoch, o.presence()
 	isKnown := slices.ContainsFunc(r.Lives, func(life quota.Life) bool { return life.Epoch == ended }) ||
 		slices.ContainsFunc(r.Heard, func(h quota.WindowUse) bool { return h.Epoch == ended })
+	isRenewed := isKnown || o.isOlder(&r.Known, &before)
 	if isKnown || len(o.Entries) > 0 { // else it is a new log, which lacks nothing that it was given
-		o.findGap(r, &before, present)
+		o.findGap(r, &before, present, isRenewed)
 	}
-	if !isKnown && !o.isOlder(&r.Known, &before) {
+	if !isRenewed {
 		return present
 	}
 	o.Epoch = quota.NewEpoch()
@@ -89,13 +90,14 @@ func (o *Restorer) mergeGaps(more []quota.Gap) {
 // SameGap reports whether two gaps are the same, in whatever zones their
 // times are.
 func SameGap(a, b quota.Gap) bool {
-	return a.Epoch == b.Epoch && a.From.Equal(b.From) && a.To.Equal(b.To)
+	isSameTime := a.From.Equal(b.From) && a.To.Equal(b.To)
+	return a.Epoch == b.Epoch && isSameTime && a.Until.Equal(b.Until)
 }
 
 // findGap finds what a log lacks that was granted before a time, if an
 // older copy took its place: what the copy holds came to it before it was
 // made, or after all that a client knows which notices that.
-func (o *Restorer) findGap(r *quota.Restoration, p *presence, present time.Time) {
+func (o *Restorer) findGap(r *quota.Restoration, p *presence, present time.Time, isRenewed bool) {
 	known := r.Known.At
 	for i := range r.Heard {
 		if known.Before(r.Heard[i].At) && r.Known.At.IsZero() {
@@ -103,6 +105,9 @@ func (o *Restorer) findGap(r *quota.Restoration, p *presence, present time.Time)
 		}
 	}
 	gap := quota.Gap{Epoch: o.Epoch, To: present}
+	if isRenewed {
+		gap.Until = present
+	}
 	for i := range o.Entries {
 		came := p.came(o.Entries[i].ID, o.Entries[i].At, o.Epoch)
 		switch {
@@ -228,6 +233,7 @@ func (p presence) came(id quota.ID, at time.Time, epoch uint64) time.Time {
 func (p presence) lost(h *quota.WindowUse, came time.Time) bool {
 	return slices.ContainsFunc(p.gaps, func(g quota.Gap) bool {
 		wasHeld := came.After(g.From) && came.Before(g.To)
-		return g.Epoch == h.Epoch && wasHeld && !h.At.Before(g.To)
+		isOfCopy := !h.At.Before(g.To) && (g.Until.IsZero() || h.At.Before(g.Until))
+		return g.Epoch == h.Epoch && wasHeld && isOfCopy
 	})
 }

@@ -35,6 +35,7 @@ type gapJSON struct {
 	Epoch uint64 `json:"epoch"`
 	From  int64  `json:"from"`
 	To    int64  `json:"to"`
+	Until int64  `json:"until,omitempty"` // 0 for none
 }
 
 // statementsJSON is Statements in a ledger.
@@ -58,7 +59,7 @@ func (s *Statements) Format() []byte {
 	if len(s.Heard)+len(s.Lives)+len(s.Gaps) == 0 && s.Kept.IsZero() {
 		return nil
 	}
-	out := statementsJSON{Heard: make([]heardJSON, len(s.Heard)), Lives: make([]lifeJSON, len(s.Lives))}
+	out := statementsJSON{Heard: make([]heardJSON, len(s.Heard)), Lives: make([]lifeJSON, len(s.Lives)), Kept: StampOrZero(s.Kept)}
 	for i, h := range s.Heard {
 		c := h.Coverage
 		out.Heard[i] = heardJSON{h.Client, h.Budget, c.Measure, c.Methods, c.Except, c.Lanes, c.Regions, h.Since.UnixMicro(), h.At.UnixMicro(), h.Used, h.Epoch}
@@ -67,10 +68,7 @@ func (s *Statements) Format() []byte {
 		out.Lives[i] = lifeJSON{life.Client, life.Seq, life.Epoch, life.Since.UnixMicro()}
 	}
 	for _, g := range s.Gaps {
-		out.Gaps = append(out.Gaps, gapJSON{g.Epoch, g.From.UnixMicro(), g.To.UnixMicro()})
-	}
-	if !s.Kept.IsZero() {
-		out.Kept = s.Kept.UnixMicro()
+		out.Gaps = append(out.Gaps, gapJSON{g.Epoch, g.From.UnixMicro(), g.To.UnixMicro(), StampOrZero(g.Until)})
 	}
 	text, err := json.Marshal(out)
 	if err != nil {
@@ -96,10 +94,24 @@ func ParseStatements(text []byte) (s Statements, err error) {
 		s.Lives = append(s.Lives, quota.Life{Client: life.Client, Seq: life.Seq, Epoch: life.Epoch, Since: Time(life.Since)})
 	}
 	for _, g := range in.Gaps {
-		s.Gaps = append(s.Gaps, quota.Gap{Epoch: g.Epoch, From: Time(g.From), To: Time(g.To)})
+		s.Gaps = append(s.Gaps, quota.Gap{Epoch: g.Epoch, From: Time(g.From), To: Time(g.To), Until: TimeOrZero(g.Until)})
 	}
-	if in.Kept > 0 {
-		s.Kept = Time(in.Kept)
-	}
+	s.Kept = TimeOrZero(in.Kept)
 	return s, nil
+}
+
+// StampOrZero returns a time in microseconds, and 0 for no time.
+func StampOrZero(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// TimeOrZero is the inverse of StampOrZero.
+func TimeOrZero(stamp int64) time.Time {
+	if stamp <= 0 {
+		return time.Time{}
+	}
+	return Time(stamp)
 }
