@@ -336,6 +336,7 @@ func TestOlderCopyIsReplacedByTheRightLog(t *testing.T) {
 		}
 		s.spend("b", 1)
 		s.spend("c", 1)
+		s.Add(time.Hour)
 		right()
 		for _, host := range []string{"a", "b", "c", "a", "b"} {
 			s.spend(host, 1)

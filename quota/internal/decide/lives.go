@@ -233,7 +233,8 @@ func (p presence) came(id quota.ID, at time.Time, epoch uint64) time.Time {
 func (p presence) lost(h *quota.WindowUse, came time.Time) bool {
 	return slices.ContainsFunc(p.gaps, func(g quota.Gap) bool {
 		wasHeld := came.After(g.From) && came.Before(g.To)
-		isOfCopy := !h.At.Before(g.To) && (g.Until.IsZero() || h.At.Before(g.Until))
+		isOver := !g.Until.IsZero() && h.At.After(g.Until.Add(quota.MaxStepBack)) // the clock may step back before Until
+		isOfCopy := !h.At.Before(g.To) && !isOver
 		return g.Epoch == h.Epoch && wasHeld && isOfCopy
 	})
 }
