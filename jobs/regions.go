@@ -123,6 +123,12 @@ func (r *reader) document(n strictyaml.Node) {
 		entries++
 		r.readRegion(key, value, shared)
 	})
+	if r.lacksSchedule {
+		n.Mistake("no schedule: write schedule: \"0 */6 * * *\", here or in each region")
+	}
+	if r.lacksFetch {
+		n.Mistake("nothing to fetch: write fetch: [{trending: {pages: 4}}], here or in each region")
+	}
 	if entries == 0 {
 		regions.Mistake("no region: write regions: {US: {}}")
 	}

@@ -75,8 +75,11 @@ func (e *OutageError) Error() string {
 		}
 		return fmt.Sprintf("the ledger %s has been down since %s: %s; %s", e.Ledger, human.Time(e.Since), e.Reason, calls)
 	}
-	return fmt.Sprintf("the ledger %s is back after %s; %s went out from here without it, now recorded",
-		e.Ledger, human.Duration(e.Until.Sub(e.Since)), human.Count(e.Units, "unit"))
+	text := fmt.Sprintf("the ledger %s is back after %s", e.Ledger, human.Duration(e.Until.Sub(e.Since)))
+	if e.Units > 0 {
+		text += fmt.Sprintf("; %s went out from here without it, now recorded", human.Count(e.Units, "unit"))
+	}
+	return text
 }
 
 // IsDown reports whether err says that the ledger is down: it cannot be

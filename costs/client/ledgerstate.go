@@ -38,15 +38,16 @@ func (s LedgerState) String() string {
 	if s.Since == nil {
 		return ""
 	}
-	text := "down since " + human.Time(*s.Since)
+	text, recorded := "down since "+human.Time(*s.Since), "to be recorded when it is back"
 	if !s.Down && s.Until != nil {
+		recorded = "now recorded"
 		text = fmt.Sprintf("was down from %s to %s", human.Time(*s.Since), human.Time(*s.Until))
 	}
 	if s.Reason != nil {
 		text += ": " + *s.Reason
 	}
 	if s.Granted > 0 {
-		text += fmt.Sprintf("; %s went out without it, to be recorded when it is back", human.Count(s.Granted, "unit"))
+		text += fmt.Sprintf("; %s went out without it, %s", human.Count(s.Granted, "unit"), recorded)
 	}
 	return text
 }

@@ -100,6 +100,32 @@ func TestDeadLedgerInvisible(t *testing.T) {
 	})
 }
 
+// TestOutageIsBackOfNothing: what is said after an outage counts what was sent,
+// and says nothing of units if none were.
+func TestOutageIsBackOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		said := ""
+		c, guard, inner := openFailing(t, filepath.Join(t.TempDir(), "state"), func(err error) { said = err.Error() })
+		for units, want := range []string{"the ledger redis://x is back after 1m", "the ledger redis://x is back after 1m; 1 unit went out from here without it, now recorded"} {
+			inner.down.Store(true)
+			if _, err := guard.Balances(t.Context()); err == nil {
+				t.Error("the ledger that is down has balances")
+			}
+			for range units {
+				guard.Spend(t.Context(), quota.Call{Account: "p", Method: "m", Units: 1})
+			}
+			inner.down.Store(false)
+			time.Sleep(time.Minute)
+			if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: "m", Units: 3}); err != nil || said != want {
+				t.Errorf("it says %q, %v; want %q", said, err, want)
+			}
+		}
+		if text := NewLedgerState(c.Outage()).String(); !strings.HasSuffix(text, "; 1 unit went out without it, now recorded") {
+			t.Errorf("after the outage: %s", text)
+		}
+	})
+}
+
 // TestOutageReportedOnce has many calls find the ledger down at once.
 func TestOutageReportedOnce(t *testing.T) {
 	var reports atomic.Int64

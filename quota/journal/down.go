@@ -140,7 +140,7 @@ func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, 
 func (l *Ledger) refusal(s *state, batch *quota.Batch, r *quota.Request, now int64, used quota.Units, pending map[string]quota.Units, down error) error {
 	rest := beside(r)
 	if allowed := l.allowed(batch, r); used+r.Units+rest*r.Units > allowed {
-		return fmt.Errorf("%s, %d of %d are left of the %s: %w",
+		return fmt.Errorf("%s, %d of %d are left of the %s for all outages in 24 hours: %w",
 			needText(r, rest), max(0, allowed-used), allowed, l.allowance, down)
 	}
 	budgets := []string{""}

@@ -196,7 +196,7 @@ func TestLimitByMethod(t *testing.T) {
 	}{
 		{request: quota.Request{Method: "search.list", Units: 1}, want: quota.ErrLedgerDown, says: "search.list has no allowance in the rules: "},
 		{request: quota.Request{Method: "channels.list", Units: 15}},
-		{request: quota.Request{Method: "channels.list", Units: 6}, want: quota.ErrLedgerDown, says: "channels.list needs 6 units, 5 of 20 are left of the allowance in the rules: "},
+		{request: quota.Request{Method: "channels.list", Units: 6}, want: quota.ErrLedgerDown, says: "channels.list needs 6 units, 5 of 20 are left of the allowance in the rules for all outages in 24 hours: "},
 		{request: quota.Request{Method: "channels.list", Units: 5}},
 		{request: quota.Request{Method: "videos.list", Units: 30}},
 		{request: quota.Request{Method: "videos.list", Units: 1}, want: quota.ErrLedgerDown, says: "needs 1 unit, 0 of 50 are left"},
@@ -241,7 +241,7 @@ func TestCallsTogetherFitTheAllowance(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = guard.SpendTogether(t.Context(), quota.Call{Account: account, Method: "m", Units: 3}, 20, 0)
-	const want = "20 calls of m need 60 units, 50 of 50 are left of the allowance: "
+	const want = "20 calls of m need 60 units, 50 of 50 are left of the allowance for all outages in 24 hours: "
 	if !errors.Is(err, quota.ErrLedgerDown) || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v; want %q", err, want)
 	}
