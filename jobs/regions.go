@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
@@ -91,6 +92,9 @@ type reader struct {
 	zone     *time.Location
 	schedule strictyaml.Node // of regions without one of their own
 	fetch    strictyaml.Node // of regions without one of their own
+
+	unscheduled []string // regions that lack a schedule
+	idle        []string // regions that lack steps
 }
 
 func (r *reader) document(n strictyaml.Node) {
@@ -123,11 +127,11 @@ func (r *reader) document(n strictyaml.Node) {
 		entries++
 		r.readRegion(key, value, shared)
 	})
-	if r.lacksSchedule {
-		n.Mistake("no schedule: write schedule: \"0 */6 * * *\", here or in each region")
+	if len(r.unscheduled) > 0 {
+		n.Mistake("no schedule for %s: write schedule: \"0 */6 * * *\", here or in each region", firstOf(r.unscheduled))
 	}
-	if r.lacksFetch {
-		n.Mistake("nothing to fetch: write fetch: [{trending: {pages: 4}}], here or in each region")
+	if len(r.idle) > 0 {
+		n.Mistake("nothing to fetch for %s: write fetch: [{trending: {pages: 4}}], here or in each region", firstOf(r.idle))
 	}
 	if entries == 0 {
 		regions.Mistake("no region: write regions: {US: {}}")
@@ -146,15 +150,23 @@ func (r *reader) readRegion(key, value strictyaml.Node, shared Schedule) {
 		strictyaml.Field{Key: "fetch", Read: func(n strictyaml.Node) { fetch = n }},
 	)
 	if own := value.Has("schedule"); !own && r.schedule == (strictyaml.Node{}) {
-		key.Mistake("%s has no schedule: write schedule: \"0 */6 * * *\", here or for all", region.Name)
+		r.unscheduled = append(r.unscheduled, region.Name)
 	}
 	if fetch == (strictyaml.Node{}) {
-		key.Mistake("%s has nothing to fetch: write fetch: [{trending: {pages: 4}}], here or for all", region.Name)
+		r.idle = append(r.idle, region.Name)
 	} else {
 		region.Steps = r.readSteps(fetch, region.Name)
 	}
 	r.checkName(key, &region)
 	r.config.Regions = append(r.config.Regions, region)
+}
+
+// firstOf names the first of some regions and counts the others.
+func firstOf(regions []string) string {
+	if len(regions) == 1 {
+		return regions[0]
+	}
+	return fmt.Sprintf("%s and %s", regions[0], human.Count(len(regions)-1, "more region"))
 }
 
 // checkName reports a name that a region may not have. With a YouTube step it

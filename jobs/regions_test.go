@@ -59,8 +59,8 @@ func TestParseReportsEveryMistake(t *testing.T) {
 		"null region":     {"version: 1\nschedule: \"@hourly\"\nfetch: [categories]\nregions:\n  US:\n  GB: {}\n", []string{"5:6: US is not a map: write US: {}"}},
 		"no regions":      {"version: 1\nregions: {}\n", []string{"no region: write regions: {US: {}}"}},
 		"another file":    {"version: 2\nregons: {US: {}}\n", []string{"1:10: version is 2: write 1", `2:1: unknown key "regons": write regions`}},
-		"no schedule":     {"version: 1\nfetch: [categories]\nregions: {US: {}}\n", []string{"3:11: US has no schedule"}},
-		"nothing to do":   {"version: 1\nschedule: '@daily'\nregions: {US: {}}\n", []string{"3:11: US has nothing to fetch"}},
+		"no schedule":     {"version: 1\nfetch: [categories]\nregions: {US: {}}\n", []string{"1:1: no schedule for US: write"}},
+		"nothing to do":   {"version: 1\nschedule: '@daily'\nregions: {US: {}}\n", []string{"1:1: nothing to fetch for US: write"}},
 		"bad cron":        {"version: 1\nschedule: 61 * * * *\nfetch: [categories]\nregions: {US: {}}\n", []string{`2:11: schedule "61 * * * *" is not a cron line`}},
 		"too often":       {"version: 1\nschedule: '@every 1s'\nfetch: [categories]\nregions: {US: {}}\n", []string{"has more than one tick a minute"}},
 		"empty fetch":     {"version: 1\nschedule: '@daily'\nfetch: []\nregions: {US: {}}\n", []string{"3:8: fetch is empty"}},
@@ -113,6 +113,17 @@ func TestUnknownStepIsReportedOnce(t *testing.T) {
 		if got := fmt.Sprint(err); got != "regions.yaml:"+want {
 			t.Errorf("%s: got\n%s\nwant\nregions.yaml:%s", regions, got, want)
 		}
+	}
+}
+
+// TestMissingKeyIsReportedOnce: a schedule or fetch that regions lack was one
+// mistake for each of them.
+func TestMissingKeyIsReportedOnce(t *testing.T) {
+	_, err := jobs.Parse("regions.yaml", []byte("version: 1\nregions:\n  US: {}\n  GB: {}\n  DE: {schedule: '@daily'}\n"), nil)
+	const want = "regions.yaml:1:1: no schedule for US and 1 more region: write schedule: \"0 */6 * * *\", here or in each region\n" +
+		"regions.yaml:1:1: nothing to fetch for US and 2 more regions: write fetch: [{trending: {pages: 4}}], here or in each region"
+	if got := fmt.Sprint(err); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
