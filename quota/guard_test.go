@@ -143,6 +143,9 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	if _, err = guard.Spend(ctx, call("search.list", 0)); !errors.Is(err, quota.ErrBadCall) {
 		t.Errorf("no units: %v", err)
 	}
+	if _, err = guard.Spend(ctx, quota.Call{Units: 1}); fmt.Sprint(err) != "spend: quota: bad call: no account; name the upstream project whose quota it is" {
+		t.Errorf("no account and no method: %v", err)
+	}
 	if err := guard.Cool(ctx, quota.Cooldown{Account: account, Until: clock.Now().Add(24 * time.Hour), Reason: "quota\x1b[2J exceeded"}); err != nil {
 		t.Fatal(err)
 	}

@@ -154,7 +154,8 @@ func (o *Options) withDefaults() (filled Options) {
 }
 
 // Client is an http.RoundTripper that prices, charges and sends requests as a
-// costs.yaml says. It is safe for concurrent use.
+// costs.yaml says. It is safe for concurrent use. Make one with Open or New:
+// the zero Client sends nothing and has no Guard.
 type Client struct {
 	table     *costs.Table
 	options   Options // with its defaults filled in
@@ -178,6 +179,9 @@ type Client struct {
 // configuration. A Redis server that is down is not an error of Open, but of
 // the requests; see also redisledger.Open for what its client writes to stderr.
 func Open(path string, o *Options) (*Client, error) {
+	if path == "" {
+		return nil, configError("no path of a costs.yaml; give one, such as costs.yaml, or %s", makeFile)
+	}
 	table, err := costs.Load(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, configError("%w; %s, or name another file", err, makeFile)
@@ -267,43 +271,6 @@ func (o *Options) whyRefused(table *costs.Table) string {
 	return ""
 }
 
-// RoundTrip charges a request and sends it, as quota.Transport.RoundTrip does.
-func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
-	return c.transport.RoundTrip(req)
-}
-
-// CloseIdleConnections closes the idle connections of Options.Base.
-func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
-
-// NewTransport returns another RoundTripper on the same ledger, with its own
-// limits for waits and retries. set may change any field of its
-// quota.Transport; Guard, Price, Feedback, Report, Base and MaxWait are preset
-// from the Client. A nil set changes nothing.
-func (c *Client) NewTransport(set func(*quota.Transport)) http.RoundTripper {
-	return c.newTransport(set)
-}
-
-func (c *Client) newTransport(set func(*quota.Transport)) *quota.Transport {
-	t := &quota.Transport{Guard: c.guard, Price: c.table.Price, Feedback: c.feedback, Report: c.report,
-		Base: c.options.Base, MaxWait: c.options.MaxWait}
-	if set != nil {
-		set(t)
-	}
-	return t
-}
-
-// SpendTogether charges calls that are sent by other means, and whose answers
-// are passed to Answered; see quota.Transport.SpendTogether.
-func (c *Client) SpendTogether(ctx context.Context, call quota.Call, count int, maxWait time.Duration) ([]*quota.Grant, error) {
-	return c.transport.SpendTogether(ctx, call, count, maxWait)
-}
-
-// Answered applies an upstream's answer to a call that this Client's Guard has
-// granted and that was sent by other means; see quota.Transport.Answered.
-func (c *Client) Answered(ctx context.Context, call quota.Call, grant *quota.Grant, resp *http.Response) (quota.Verdict, error) {
-	return c.transport.Answered(ctx, call, grant, resp)
-}
-
 // Table returns the prices and budgets in force.
 func (c *Client) Table() *costs.Table { return c.table }
 
@@ -377,6 +344,9 @@ const closeTimeout = 5 * time.Second
 // answers are not applied. Later ones fail with quota.ErrLedgerClosed. Close
 // does not close the idle connections of Base.
 func (c *Client) Close() error {
+	if c.guard == nil {
+		return errNotOpened
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	c.guard.Drain(ctx)

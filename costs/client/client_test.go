@@ -333,6 +333,29 @@ func TestMissingFileSaysNothingToDo(t *testing.T) {
 	}
 }
 
+// TestOpenWithoutPathSaysNothingToDo: the path may come from an empty variable.
+func TestOpenWithoutPathSaysNothingToDo(t *testing.T) {
+	_, err := client.Open("", nil)
+	if _, ok := errors.AsType[*client.ConfigError](err); !ok || !strings.Contains(err.Error(), "no path of a costs.yaml; give one") {
+		t.Errorf("%v; want a ConfigError that says what to give", err)
+	}
+}
+
+// TestZeroClientPanics: a Client that was not opened returns an error.
+func TestZeroClientPanics(t *testing.T) {
+	c := &client.Client{}
+	web := &http.Client{Transport: c}
+	_, sent := web.Post("https://api.example.com/get", "text/plain", strings.NewReader("x"))
+	web.CloseIdleConnections()
+	_, spent := c.SpendTogether(t.Context(), quota.Call{Account: "a", Method: "get", Units: 1}, 1, 0)
+	_, answered := c.Answered(t.Context(), quota.Call{}, nil, &http.Response{})
+	for i, err := range []error{sent, spent, answered, c.Close()} {
+		if err == nil || !strings.Contains(err.Error(), "client.Open or client.New") {
+			t.Errorf("method %d: %v; want what makes a Client", i, err)
+		}
+	}
+}
+
 // TestPasswordInAFolder: the error of a password file says one thing to do.
 func TestPasswordInAFolder(t *testing.T) {
 	s := newStand(t, "")
