@@ -112,12 +112,12 @@ func (u *Upstream) Allowance(method string, caller quota.Caller) quota.Units {
 // list of rules, the first of which that covers a call decides.
 func (d *document) readDown(n strictyaml.Node) {
 	d.setOrigin(n, "when_ledger_down")
-	switch n.Kind() {
-	case strictyaml.List:
+	isPolicy := n.Has("allow") && !slices.Contains(d.Upstream.methods(), "allow")
+	switch kind := n.Kind(); {
+	case kind == strictyaml.List:
 		d.readDownRules(n)
 		return
-	case strictyaml.Map:
-	default:
+	case kind != strictyaml.Map || isPolicy:
 		n.Mistake("a policy without its methods: write {default: refuse}, or {default: {allow: 50}}")
 		return
 	}

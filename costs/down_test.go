@@ -136,6 +136,7 @@ func TestParseReportsAllMistakesInAllowances(t *testing.T) {
 		{old, "  []", "19:3: no rule: write one, such as [{then: {allow: 50}}], or remove the key to refuse all"},
 		{old, "  - {then: refuse}\n  - {jobs: [x], then: {allow: 50}}", `20:5: rule "jobs x: allow 50" is never reached, since the rule in line 19 decides its calls: write it before that one, or remove it`},
 		{old, "  - {lanes: [a, b], then: refuse}\n  - {lanes: [b], jobs: [x], then: {allow: 50}}", `20:5: rule "lanes b, jobs x: allow 50" is never reached, since the rule in line 19 decides its calls: write it before that one, or remove it`},
+		{old, "  allow: 50", "19:3: a policy without its methods: write {default: refuse}, or {default: {allow: 50}}"},
 		{old, "  default: open", `19:12: unknown policy "open": write one of refuse, {allow: 50}`},
 	})
 	for _, lines := range []string{"[{lanes: [a], then: refuse}, {lanes: [a, b], then: refuse}]", "[{jobs: [a], then: refuse}, {lanes: [a], then: refuse}]", "{}"} {
