@@ -11,7 +11,7 @@ func (a *app) manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man FOLDER",
 		Short:   "Write a manual page for each command",
-		Long:    "Man writes a manual page for each command into a folder, which must exist.\n\n" + exitCodes(),
+		Long:    "Man writes a manual page for each command into a folder, which it creates if\nneeded.\n\n" + exitCodes(),
 		Example: "  ration man /usr/local/share/man/man1\n  ration man --help",
 		Hidden:  true,
 		Args:    cobra.ExactArgs(1),

@@ -17,8 +17,12 @@ import (
 	"github.com/ration-dev/ration/cmd/ration/internal/build"
 )
 
-// Write writes the pages of a command and of all below it.
+// Write writes the pages of a command and of all below it. It creates the
+// folder if needed.
 func Write(cmd *cobra.Command, folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
 	if err := os.WriteFile(filepath.Join(folder, name+".1"), page(cmd), 0o644); err != nil {
 		return err

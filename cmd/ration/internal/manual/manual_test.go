@@ -25,7 +25,7 @@ func TestPageHasMacrosOfItsTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	root.AddCommand(one, &cobra.Command{Use: "internal", Hidden: true, RunE: run})
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "share", "man1") // which is missing
 	if err := manual.Write(root, dir); err != nil {
 		t.Fatal(err)
 	}
