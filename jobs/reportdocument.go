@@ -41,6 +41,26 @@ func (r *Report) Document(err error, reason func(error) *string) any {
 	return out
 }
 
+// Table returns the report as a table, a row for each region. hasVideos is
+// whether it has a column of videos, clock writes a time, and redact removes
+// secrets from a reason.
+func (r *Report) Table(hasVideos bool, clock func(time.Time) string, redact func(string) string) (headings []string, rows [][]any) {
+	headings = []string{"region", "tick", "outcome", "calls", "units"}
+	if hasVideos {
+		headings = append(headings, "videos")
+	}
+	for i := range r.Regions {
+		of := &r.Regions[i]
+		calls, units := of.Charges()
+		row := []any{of.Region, clock(of.Tick), of.Outcome, calls, units}
+		if hasVideos {
+			row = append(row, of.Videos)
+		}
+		rows = append(rows, append(row, redact(of.ShortReason())))
+	}
+	return append(headings, ""), rows
+}
+
 // Charges returns what to show of Calls and Units: numbers, or that they are
 // unknown.
 func (r *RegionReport) Charges() (calls, units any) {

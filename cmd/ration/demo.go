@@ -121,7 +121,7 @@ func (a *stage) Held(ctx context.Context) (quota.Units, error) {
 
 // review prints a run's table and, when it broke, its line.
 func (a *app) review(report *jobs.Report) error {
-	a.reportTable(report)
+	a.reportTable(report, true)
 	a.printf("")
 	err := report.Worst(rank)
 	if err != nil {

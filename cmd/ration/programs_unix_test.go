@@ -62,6 +62,16 @@ func (s *stand) checkEnded(t *testing.T) {
 	}
 }
 
+// TestVideosOfPrograms: the table of a run that only starts programs had a
+// column of videos, all 0.
+func TestVideosOfPrograms(t *testing.T) {
+	t.Parallel()
+	s := newProgramStand(t, "exit 0")
+	if code, stdout, stderr := s.run(t, nil, "run", "-v"); code != exitDone || !strings.Contains(stdout, "CALLS UNITS\n") || !strings.Contains(stdout, "emea") {
+		t.Errorf("exit code %d: %s%s; want a table without videos", code, stdout, stderr)
+	}
+}
+
 // TestKilledRationLeftItsProgramRunning: if a process is killed that runs a
 // program, by exec or as a step, the program ends too.
 func TestKilledRationLeftItsProgramRunning(t *testing.T) {

@@ -126,7 +126,7 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 		defer a.printLevels(ctx, f.Client)
 	}
 	a.warnUnfilled(history.Update(context.WithoutCancel(ctx), f.Catalog, f.Client, a.now()))
-	return a.printRun(report)
+	return a.printRun(report, jobs.FetchesYouTube(regions))
 }
 
 // printLevels prints on stderr which levels budgets have crossed. It prints
@@ -183,7 +183,7 @@ func (a *app) fetch(ctx context.Context, f *setup.Fetcher, regions []jobs.Region
 
 // printRun prints what a run did, and returns its error as one that
 // was printed.
-func (a *app) printRun(report *jobs.Report) error {
+func (a *app) printRun(report *jobs.Report, hasVideos bool) error {
 	err := report.Worst(rank)
 	switch {
 	case a.json:
@@ -191,7 +191,7 @@ func (a *app) printRun(report *jobs.Report) error {
 			return err
 		}
 	case a.terminal || a.verbose:
-		a.reportTable(report)
+		a.reportTable(report, hasVideos)
 	}
 	if err == nil {
 		return nil
@@ -222,11 +222,11 @@ func reason(err error) *string {
 }
 
 // reportTable is a run for people.
-func (a *app) reportTable(report *jobs.Report) {
-	t := a.table("region", "tick", "outcome", "calls", "units", "videos", "")
-	for _, r := range report.Regions {
-		calls, units := r.Charges()
-		t.Row(r.Region, a.clock(r.Tick), r.Outcome, calls, units, r.Videos, redact.Message(r.ShortReason()))
+func (a *app) reportTable(report *jobs.Report, hasVideos bool) {
+	headings, rows := report.Table(hasVideos, a.clock, redact.Message)
+	t := a.table(headings...)
+	for _, row := range rows {
+		t.Row(row...)
 	}
 	t.Print()
 	if down := a.setup().LedgerState().String(); down != "" {
