@@ -138,3 +138,35 @@ func TestOutagePromisesAUsedAllowance(t *testing.T) {
 		down.Close()
 	}
 }
+
+// TestOutageCountsOneOfTenCalls: the report of the first calls that are granted
+// without the ledger counted one of them.
+func TestOutageCountsOneOfTenCalls(t *testing.T) {
+	t.Parallel()
+	table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: a\ncosts: {videos.list: 1}\nbudgets: [{name: all, limit: 100, window: 24h}]\nwhen_ledger_down: {default: {allow: 30}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c *client.Client
+	var reports []string
+	c, err = client.New(table, &client.Options{Ledger: "redis://127.0.0.1:1/0", State: t.TempDir(), Journal: t.TempDir(), Getenv: func(string) string { return "" },
+		Report: func(_ quota.Call, err error) {
+			if outage, ok := errors.AsType[*client.OutageError](err); ok && outage.Units > 0 {
+				reports = append(reports, c.DescribeOutage(outage))
+			}
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	call := quota.Call{Account: "a", Method: "videos.list", Units: 1}
+	if _, err := c.SpendTogether(t.Context(), call, 10, 0); err != nil {
+		t.Fatal(err)
+	}
+	if len(reports) != 1 || !strings.HasSuffix(reports[0], "(10 units from this host in the last 24 hours)") {
+		t.Errorf("it reports %q; want ten units", reports)
+	}
+	if _, err := c.SpendTogether(t.Context(), call, 2, 0); err != nil || len(reports) != 1 {
+		t.Errorf("%v, %q; want no other report", err, reports)
+	}
+}

@@ -28,6 +28,8 @@ type outages struct {
 	mu    sync.Mutex
 	asked bool        // whether the ledger has answered, or failed to, at least once
 	last  OutageError // Since is zero before the first outage
+	first bool        // a call was granted without the ledger, and is not reported yet
+	holds int         // batches of calls that are being granted
 }
 
 // outageMark is the content of the mark.
@@ -101,15 +103,36 @@ func (o *outages) failed(err error) {
 func (o *outages) granted(units quota.Units) {
 	o.mu.Lock()
 	o.begin("it did not answer")
-	first := o.last.Units == 0
-	o.last.Units += units
-	o.last.Total += units
-	if first {
+	if o.last.Units == 0 {
+		o.first = true
 		o.writeMark()
 	}
-	last := o.last
+	o.last.Units += units
+	o.last.Total += units
+	o.reportFirst()
+}
+
+// hold delays the report of the first call that is granted without the ledger
+// until release is called, since other calls are granted with it.
+func (o *outages) hold() {
+	o.mu.Lock()
+	o.holds++
 	o.mu.Unlock()
-	if first {
+}
+
+func (o *outages) release() {
+	o.mu.Lock()
+	o.holds--
+	o.reportFirst()
+}
+
+// reportFirst reports the first call of an outage, unless that was done or must
+// wait. The caller has locked o, and reportFirst unlocks it.
+func (o *outages) reportFirst() {
+	isDue, last := o.first && o.holds == 0, o.last
+	o.first = o.first && !isDue
+	o.mu.Unlock()
+	if isDue {
 		o.report(&last)
 	}
 }
@@ -127,6 +150,7 @@ func (o *outages) answered() {
 	}
 	back := o.last.Down
 	if back {
+		o.first = false
 		o.last.Down, o.last.Until = false, time.Now().UTC()
 	}
 	last := o.last

@@ -53,6 +53,10 @@ func (c *Client) SpendTogether(ctx context.Context, call quota.Call, count int, 
 	if c.transport == nil {
 		return nil, errNotOpened
 	}
+	if count > 1 {
+		c.outages.hold()
+		defer c.outages.release()
+	}
 	return c.transport.SpendTogether(ctx, call, count, maxWait)
 }
 

@@ -3,7 +3,9 @@ package journal_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,5 +80,29 @@ func TestRaiseWhileRedisIsSilent(t *testing.T) {
 	})
 	if total != 199 {
 		t.Errorf("%d calls afterwards; want 199", total)
+	}
+}
+
+// unsettling is a ledger that is down whenever a call is settled.
+type unsettling struct{ quota.Ledger }
+
+func (unsettling) Settle(context.Context, quota.Receipt, quota.Units) error { return errDown }
+
+func (unsettling) Refund(context.Context, quota.Receipt) error { return errDown }
+
+// TestSettledToNothingIsKept: the error of a call that cost nothing, settled
+// while the ledger is down, did not say that the journal keeps that.
+func TestSettledToNothingIsKept(t *testing.T) {
+	o := newOutage(t, 100, 80)
+	g := o.processOn(unsettling{o.faulty})
+	for _, units := range []quota.Units{0, 2, 9} {
+		grant, err := g.Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: 5})
+		must(t, err)
+		if err := grant.Settle(t.Context(), units); !errors.Is(err, quota.ErrLedgerDown) || !strings.HasSuffix(err.Error(), "; the journal of this host keeps what the call cost") {
+			t.Errorf("settled to %d: %v", units, err)
+		}
+		if err := grant.Refund(t.Context()); err == nil || strings.Contains(err.Error(), "keeps") {
+			t.Errorf("refunded: %v; want no cost of a call that was not sent", err)
+		}
 	}
 }

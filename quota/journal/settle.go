@@ -39,8 +39,11 @@ func (l *Ledger) settle(ctx context.Context, receipt quota.Receipt, units, calls
 		return nil
 	}
 	err := forward(l.asRestored(ctx, a, receipt))
-	mayRaise := mayLack(err) && receipt.Key == "" && units > 0
-	if mayRaise && a.grant(receipt.ID) != nil && a.owe() == nil { // what it cost more comes with what is restored
+	isKept := mayLack(err) && receipt.Key == "" && a.grant(receipt.ID) != nil
+	if isKept && units > 0 { // what it cost more comes with what is restored
+		isKept = a.owe() == nil
+	}
+	if isKept && calls > 0 {
 		return fmt.Errorf("%w; the journal of this host keeps what the call cost", err)
 	}
 	return err
