@@ -125,11 +125,7 @@ func eachSource(t *testing.T, check func(path, text string)) {
 // goFunctions returns how many lines each function of a file has.
 func goFunctions(t *testing.T, path, text string) map[string]int {
 	t.Helper()
-	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set, file := parseGo(t, path, text)
 	lines := map[string]int{}
 	for _, declaration := range file.Decls {
 		if f, ok := declaration.(*ast.FuncDecl); ok {
@@ -139,15 +135,21 @@ func goFunctions(t *testing.T, path, text string) map[string]int {
 	return lines
 }
 
-// longConditions returns the places of the conditions of a file that have more
-// than maxOperators.
-func longConditions(t *testing.T, path, text string) (places []string) {
+func parseGo(t *testing.T, path, text string) (*token.FileSet, *ast.File) {
 	t.Helper()
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return set, file
+}
+
+// longConditions returns the places of the conditions of a file that have more
+// than maxOperators.
+func longConditions(t *testing.T, path, text string) (places []string) {
+	t.Helper()
+	set, file := parseGo(t, path, text)
 	seen := map[ast.Node]bool{} // operators of an outer condition
 	ast.Inspect(file, func(condition ast.Node) bool {
 		if seen[condition] || !isOperator(condition) {
@@ -174,11 +176,7 @@ func longConditions(t *testing.T, path, text string) (places []string) {
 // maxAssigned values.
 func longAssignments(t *testing.T, path, text string) (places []string) {
 	t.Helper()
-	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set, file := parseGo(t, path, text)
 	for node := range ast.Preorder(file) {
 		if a, ok := node.(*ast.AssignStmt); ok && len(a.Rhs) > maxAssigned {
 			places = append(places, fmt.Sprintf("%s:%d", path, set.Position(a.Pos()).Line))

@@ -78,7 +78,7 @@ func BenchmarkRedis(b *testing.B) {
 	}
 }
 
-// A load is calls of so many callers at once.
+// load is the work of one turn: calls by several callers at once.
 type load struct {
 	name    string
 	callers int

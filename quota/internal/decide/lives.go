@@ -64,9 +64,10 @@ func (o *Restorer) renew(r *quota.Restoration, lost bool) (present time.Time) {
 	return present
 }
 
-// isOlder reports whether the log is older than what a client knows of another
-// life, of which no restoration has told it: the client cannot know a copy that
-// was made before it was first granted a call.
+// isOlder reports whether the log is an older copy although the client does not
+// know its epoch: it held entries before the client's newest one in another
+// life, and no restoration has brought anything of that life here. A client
+// does not know the epoch of a log that was replaced before its first call.
 func (o *Restorer) isOlder(known *quota.Receipt, p *presence) bool {
 	follows := slices.ContainsFunc(o.Lives, func(life quota.Life) bool { return life.Epoch == known.Epoch })
 	return known.Epoch != 0 && !follows && slices.ContainsFunc(o.Entries, func(e quota.Entry) bool {

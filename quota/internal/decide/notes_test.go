@@ -47,9 +47,10 @@ func TestNoteLeavesTooEarly(t *testing.T) {
 	}
 }
 
-// TestNoteThatItsBudgetDoesNotCover: in the log of a later statement about a
-// region, the calls that another host has restored since were a note for all
-// calls. Its units are no part of what the region held.
+// TestNoteThatItsBudgetDoesNotCover: calls of another host were in the log of a
+// statement about a region only as a note for all calls. When that host
+// restored them, the note of the region was shortened, although the statement
+// had not counted the other note.
 func TestNoteThatItsBudgetDoesNotCover(t *testing.T) {
 	region := quota.NewCoverage(quota.Coverage{Regions: []string{"EU"}})
 	of := func(h quota.WindowUse) quota.WindowUse { h.Budget, h.Coverage = "eu", region; return h }
