@@ -119,3 +119,26 @@ func TestRaiseIsTheNewestEntry(t *testing.T) {
 		}
 	}
 }
+
+// TestGapOutlastsItsCopy: what was said of a used copy, just before the
+// ledger's clock stepped back and the copy got another epoch, was taken for
+// what the right log held. What was said long after that is of the right log,
+// which is back.
+func TestGapOutlastsItsCopy(t *testing.T) {
+	since := noon.Add(-5 * time.Hour)
+	gap := quota.Gap{Epoch: 3, From: since, To: noon.Add(-2 * time.Hour), Until: noon.Add(-time.Hour)}
+	for after, used := range map[time.Duration]quota.Units{
+		time.Minute:      5 + 10, // of the copy
+		10 * time.Minute: 5 + 20 + 10,
+	} {
+		o := restorer()
+		o.Epoch = 4
+		r := lost(heard(9, 3, time.Hour-after, used))
+		r.Entries = []quota.Entry{call(1, 1, 5*time.Hour, 5), call(1, 2, 4*time.Hour, 20)}
+		r.Lives, r.Gaps = []quota.Life{{Client: 1, Epoch: 3, Since: since}}, []quota.Gap{gap}
+		o.Restore(r)
+		if units(o) != 5+20+10 {
+			t.Errorf("%s after the end of the copy: %d units; want 35", after, units(o))
+		}
+	}
+}
