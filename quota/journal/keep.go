@@ -23,8 +23,13 @@ const maxKeep = 64
 func (f *files) keepPath() string { return filepath.Join(f.dir, f.hash+".keep") }
 
 // retention returns how long records are kept that windows with a horizon need.
-// The allowance needs them for its own window.
-func retention(horizon time.Duration) time.Duration { return quota.Retention(max(horizon, window)) }
+// What was heard of a window is of use for as long as the ledger keeps entries,
+// and counts calls that are older by a window. The allowance needs them for its
+// own window.
+func retention(horizon time.Duration) time.Duration {
+	horizon = max(horizon, window)
+	return horizon + quota.Retention(horizon)
+}
 
 // farthest returns the longest horizon of any process of the host. It looks for
 // those of others once an hour.

@@ -119,20 +119,20 @@ func TestWindowsOutOfUseKeepTheJournal(t *testing.T) {
 	if err != nil || len(found) != 1 || !strings.HasPrefix(string(read(t, found[0])), ofAMonth.Window.Horizon().String()+" 2026-11-02T12:") {
 		t.Fatalf("files %v, %v; want one of a month", found, err)
 	}
-	for day := 1; day <= 40; day++ {
+	for day := 1; day <= 80; day++ {
 		k.Add(24 * time.Hour)
 		_, err := calls(short, 1)
 		must(t, err)
-		if day == 34 && k.files() != 35 {
+		if day == 66 && k.files() != 67 {
 			t.Errorf("%d files after %d days; want one of each", k.files(), day)
 		}
 	}
-	if k.files() > 4 {
-		t.Errorf("%d files after 40 days; want those of the last 52 h", k.files())
+	if k.files() > 5 {
+		t.Errorf("%d files after 80 days; want those of the last 76 h", k.files())
 	}
 	write(t, found[0], []byte("a month"))
 	k.Add(24 * time.Hour)
-	if _, err := calls(short, 1); err != nil || !strings.HasPrefix(string(read(t, found[0])), "24h0m0s 2026-12-13T12:") {
+	if _, err := calls(short, 1); err != nil || !strings.HasPrefix(string(read(t, found[0])), "24h0m0s 2027-01-22T12:") {
 		t.Errorf("%q, %v; want a malformed file to be replaced", read(t, found[0]), err)
 	}
 }

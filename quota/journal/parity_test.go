@@ -214,12 +214,12 @@ func playLosses(t *testing.T, store losingStore) {
 				p.call()
 			case step < 14:
 				p.correct()
-			case step < 17:
+			case step < 16:
 				store.forget(p)
-			case step < 19:
+			case step < 18:
 				p.restart()
 			default:
-				p.clock.Add(time.Duration(rapid.IntRange(1, 400).Draw(rt, "minutes")) * time.Minute)
+				p.clock.Add(time.Duration(rapid.IntRange(1, 1500).Draw(rt, "minutes")) * time.Minute)
 			}
 		}
 	})

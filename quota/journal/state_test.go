@@ -68,7 +68,7 @@ func (g *gapped) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 }
 
 // TestGapIsForgotten: a log that is lost takes with it what it knew of gaps, so
-// each host that has restored it keeps them, for as long as a window.
+// each host that has restored it keeps them, as long as its grants.
 func TestGapIsForgotten(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.FixedZone("", 3600))
 	clock := func() time.Time { return now }
@@ -82,7 +82,7 @@ func TestGapIsForgotten(t *testing.T) {
 		if err := errors.Join(err, l.Close()); err != nil || answers[0].Err != nil {
 			t.Fatal(answers, err)
 		}
-		now = now.Add(8 * time.Hour)
+		now = now.Add(16 * time.Hour)
 	}
 	if len(inner.told) != 4 || len(inner.told[0]) != 0 || len(inner.told[3]) != 0 {
 		t.Fatalf("%v; want gaps in the second and third restoration", inner.told)

@@ -41,6 +41,24 @@ func (o *Restorer) addNotes(done *quota.RestoreResult) {
 	}
 }
 
+// takeGone takes from statements what they counted of entries that have left
+// the log since. Nothing else would show later whose they were.
+func (o *Restorer) takeGone(heard []quota.WindowUse) {
+	lives := o.said
+	lives.gaps = o.Gaps
+	for i := range o.gone {
+		e := &o.gone[i]
+		run := lives.runOf(e.ID)
+		for n := range heard {
+			h := &heard[n]
+			isCovered := isInWindow(h, e.At) && h.Coverage.Covers(e.Method, e.Caller)
+			if isCovered && lives.held(&run, e.At, h) {
+				h.Used = max(0, h.Used-amount(h, e))
+			}
+		}
+	}
+}
+
 // counting is what statements have counted.
 type counting struct {
 	o       *Restorer

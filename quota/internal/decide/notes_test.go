@@ -142,3 +142,19 @@ func TestGapOutlastsItsCopy(t *testing.T) {
 		}
 	}
 }
+
+// TestCallsThatHaveLeftTheLog: a statement counted calls that the log no longer
+// keeps. Those of its own client are taken from it, unless its log had not held
+// them, and the rest is noted.
+func TestCallsThatHaveLeftTheLog(t *testing.T) {
+	r := lost(heard(1, 2, 9*time.Hour, 100))
+	r.Entries = []quota.Entry{call(1, 1, 28*time.Hour, 60), call(1, 2, 34*time.Hour, 8), call(1, 3, 29*time.Hour, 5)}
+	r.Lives = []quota.Life{{Client: 1, Epoch: 2, Since: noon.Add(-40 * time.Hour)}, {Client: 1, Seq: 3, Epoch: 4, Since: noon.Add(-30 * time.Hour)}}
+	o := restorer()
+	for range 2 {
+		o.Restore(r)
+		if len(o.Entries) != 1 || units(o) != 40 {
+			t.Errorf("%+v; want a note of 40: of 100, 60 were of a call in the window", o.Entries)
+		}
+	}
+}

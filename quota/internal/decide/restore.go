@@ -26,6 +26,7 @@ type Restorer struct {
 	began    uint64         // Epoch before Restore
 	accepted time.Time      // what is not later and is missing is given up; see quota.Guard.AcceptLoss
 	taken    map[int64]bool // the stamps of Entries
+	gone     []quota.Entry  // the restored entries that have left the log
 	lost     bool           // the log has lost entries
 	said     presence       // what the restoration says of lives
 }
@@ -49,7 +50,7 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.RestoreResult {
 	o.nameOlder(r.Known.Epoch, r.Lives)
 	o.mergeGaps(r.Gaps)
 	present := o.renew(r, o.lost)
-	o.taken = map[int64]bool{}
+	o.taken, o.gone = map[int64]bool{}, nil
 	for i := range o.Entries {
 		o.taken[o.Entries[i].At.UnixMicro()] = true
 	}
@@ -63,6 +64,7 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.RestoreResult {
 			heard[i].At, heard[i].Since = at, heard[i].Since.Add(at.Sub(heard[i].At))
 		}
 	}
+	o.takeGone(heard)
 	o.mergeHeard(heard)
 	o.mergeLives(r.Lives, present)
 	o.addNotes(&done)
@@ -221,6 +223,7 @@ func (o *Restorer) next(s *sameID, e *quota.Entry, several func(quota.ID) bool) 
 	if e.At.Before(o.Oldest) {
 		isDropped := have == nil || !have.At.Equal(e.At) && several(e.ID)
 		if isDropped {
+			o.gone = append(o.gone, *e)
 			return nil, true
 		}
 	}
