@@ -49,6 +49,18 @@ func (o *observer) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 	return answers, err
 }
 
+func (o *observer) Settle(ctx context.Context, r quota.Receipt, units quota.Units) error {
+	err := o.Ledger.Settle(ctx, r, units)
+	o.p.w.mu.Lock()
+	defer o.p.w.mu.Unlock()
+	for _, s := range o.p.w.grants {
+		if err == nil && s.receipt.ID == r.ID {
+			s.charged = max(s.charged, units)
+		}
+	}
+	return err
+}
+
 func outcome(answers []quota.Answer, err error) string {
 	if err == nil {
 		err = answers[0].Err
@@ -75,7 +87,7 @@ func (w *world) grant(p *process, request *quota.Request, r quota.Receipt, begin
 	for len(w.grants) > 0 && time.Since(w.grants[0].decided) > 50*time.Hour {
 		w.grants = w.grants[1:]
 	}
-	s := &sending{host: p.host.number, process: p.number, method: request.Method, caller: request.Caller, price: request.Units, receipt: r, limits: p.limits}
+	s := &sending{host: p.host.number, process: p.number, method: request.Method, caller: request.Caller, price: request.Units, charged: request.Units, receipt: r, limits: p.limits}
 	w.grants = append(w.grants, s)
 	if r.Epoch == 0 {
 		s.allowance, s.decided = true, time.Now()

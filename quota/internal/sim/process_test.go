@@ -133,6 +133,9 @@ func callFrom(ctx context.Context) *call {
 
 func (p *process) call(rng *rand.Rand) error {
 	c := &call{p: p, rng: rng, method: "list", real: 1}
+	if p.w.costsRise() && rng.IntN(40) == 0 {
+		c.real = quota.Units(2 + rng.IntN(9))
+	}
 	if rng.IntN(6) == 0 {
 		c.method, c.real = "search", 100
 		if rng.IntN(3) == 0 {

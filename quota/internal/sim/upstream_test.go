@@ -27,6 +27,7 @@ type sending struct {
 	method    string
 	caller    quota.Caller
 	price     quota.Units
+	charged   quota.Units // the price, or more if it turned out to cost more
 	real      quota.Units // by the upstream's own table
 	limits    limits      // of its process
 	receipt   quota.Receipt
@@ -151,12 +152,13 @@ func (u *upstream) check(d *sending) {
 		if d.allowance {
 			limit = allowance
 		}
-		if over := sum - limit; over > 0 && !d.allowance && over <= u.forked(b, d) {
+		over := sum - limit - u.risen(b, d)
+		if over > 0 && !d.allowance && over <= u.forked(b, d) {
 			w.event("  of one history and another: %d over", over)
 			w.forked = true
 			continue
 		}
-		if sum > limit {
+		if over > 0 {
 			counted := w.server.counted()
 			for _, x := range within {
 				w.event("  in window: %v, decided %s known %s lost %s memory %b allowance %v, counted %d", x, w.clock(x.decided), w.clock(x.counts[i].since), w.clock(x.counts[i].lost), x.counts[i].memory, x.allowance, counted[x.receipt.ID])
@@ -191,19 +193,28 @@ func (u *upstream) limit(budget int, d *sending) quota.Units {
 // remember of both looks like one history, and what they heard in this window
 // counted calls of the other. See "What is not closed" in docs/faults.md.
 func (u *upstream) forked(b *quota.Budget, d *sending) (units quota.Units) {
-	length := 24 * time.Hour
-	if b.Window.Kind() == quota.KindSliding {
-		length = b.Window.Length()
-	}
 	for _, lives := range u.w.server.held {
 		for _, entries := range lives {
 			for id, e := range entries {
 				isShared := !slices.ContainsFunc(lives, func(other map[grantID]quota.Entry) bool { _, ok := other[id]; return !ok })
-				isRecent := d.decided.Sub(e.At) < 2*(length+u.w.wobble)
+				isRecent := d.decided.Sub(e.At) < 2*(lengthOf(b)+u.w.wobble)
 				if !isShared && isRecent && b.Coverage().Covers(e.Method, e.Caller) {
 					units += quota.Units(decide.Amount(b.Coverage(), int64(e.Units), int64(e.Calls)))
 				}
 			}
+		}
+	}
+	return units
+}
+
+// risen returns by how much the calls of a budget's window, and of the one
+// before, cost more than their price: it is learnt after they were granted, and
+// can be lost, or taken for a part of what others had spent. See "What a
+// restoration lacks" in docs/faults.md.
+func (u *upstream) risen(b *quota.Budget, d *sending) (units quota.Units) {
+	for _, x := range u.all {
+		if d.decided.Sub(x.decided) < 2*(lengthOf(b)+u.w.wobble) && b.Measure == quota.ByUnits {
+			units += max(0, amount(b, x)-x.price)
 		}
 	}
 	return units
@@ -220,6 +231,13 @@ func (u *upstream) sameWindow(b *quota.Budget, x, d *sending) bool {
 		length = 24*time.Hour - time.Minute
 	}
 	return x.decided.Sub(d.decided)+length > 2*u.w.wobble
+}
+
+func lengthOf(b *quota.Budget) time.Duration {
+	if b.Window.Kind() == quota.KindSliding {
+		return b.Window.Length()
+	}
+	return 24 * time.Hour
 }
 
 func covers(b *quota.Budget, s *sending) bool {

@@ -18,7 +18,8 @@
 // What the ledger cannot know is exact: what a host sent within its allowance,
 // until the next grant to that host; and what the ledger has forgotten, until
 // the next grant to the host that was granted it, or, for a budget, to one that
-// was told afterwards what that budget holds.
+// was told afterwards what that budget holds. By how much calls cost more than
+// their price is not exact: I1 allows all of it, and I3 has it restored.
 //
 // A world is determined by its seed. It runs in a bubble of testing/synctest,
 // in which goroutines wake at times that differ, so that they run in one order.
@@ -244,6 +245,9 @@ func (w *world) takesTurns() bool { return w.seed%17 == 3 }
 
 // turn is for how long a host of takesTurns is alone.
 const turn = 5 * time.Hour
+
+// costsRise reports whether calls turn out to cost more than their price.
+func (w *world) costsRise() bool { return w.seed%19 == 7 }
 
 // clocksStep reports whether the clocks of hosts are corrected now and then.
 func (w *world) clocksStep() bool { return w.seed%13 == 7 }
