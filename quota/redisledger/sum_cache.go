@@ -12,7 +12,7 @@ const (
 	// cacheTime is how long records are cached: as long as one report takes,
 	// which asks for many sums of a log.
 	cacheTime = 10 * time.Second
-	// maxCached is how many records are cached, in 16 bytes each; a page
+	// maxCached is how many records are cached, in 12 bytes each; a page
 	// more is.
 	maxCached = 1_500_000
 )
@@ -35,7 +35,7 @@ type sumCache struct {
 // span holds all records stamped at or after since and before until, in pages.
 type span struct {
 	since, until int64
-	pages        [][]sumRecord
+	pages        []sumPage
 }
 
 // begin prepares the cache for an account with a head. It drops the records of
@@ -92,15 +92,8 @@ func (c *sumCache) add(s span) {
 }
 
 // records yields the records of a span from one stamp to another, in parts.
-func (s *span) records(from, until int64, use func([]sumRecord)) {
+func (s *span) records(from, until int64, use func(sumPage)) {
 	for _, page := range s.pages {
-		page = page[place(page, from):]
-		use(page[:place(page, until)])
+		use(page.between(from, until))
 	}
-}
-
-// place returns the index of the first record at or after a stamp.
-func place(page []sumRecord, stamp int64) int {
-	i, _ := slices.BinarySearchFunc(page, stamp, func(r sumRecord, stamp int64) int { return cmp.Compare(r.stamp, stamp) })
-	return i
 }

@@ -1,14 +1,47 @@
 package redisledger
 
-import "slices"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 const maxLabel = 1<<16 - 1
 
-// sumRecord is a record of the log, as little of it as sums need.
+// sumPage is records of a log, oldest first, as little of them as sums need.
+type sumPage struct {
+	since   int64 // a stamp, of the first record
+	records []sumRecord
+}
+
+// sumRecord takes 12 bytes, since a million of them are cached.
 type sumRecord struct {
-	stamp int64
+	after uint32 // microseconds, after the first record of its page
 	group uint32 // its number in the sumTable
 	units uint32
+}
+
+// takes reports whether a page can have a stamp: not 72 minutes after its first.
+func (p *sumPage) takes(stamp int64) bool {
+	return len(p.records) == 0 || stamp-p.since <= math.MaxUint32
+}
+
+func (p *sumPage) add(stamp int64, group, units uint32) {
+	if len(p.records) == 0 {
+		p.since = stamp
+	}
+	p.records = append(p.records, sumRecord{uint32(stamp - p.since), group, units})
+}
+
+// between returns the records at or after a stamp and before another.
+func (p sumPage) between(from, until int64) sumPage {
+	place := func(stamp int64) int {
+		i, _ := slices.BinarySearchFunc(p.records, stamp-p.since, func(r sumRecord, after int64) int { return cmp.Compare(int64(r.after), after) })
+		return i
+	}
+	end := place(until)
+	p.records = p.records[min(place(from), end):end]
+	return p
 }
 
 // sumGroup is what the records of one sum share.

@@ -143,11 +143,11 @@ func (s *sumReader) page() (more, placed bool, err error) {
 		return false, false, page.err
 	}
 	if len(page.records) == 0 {
-		s.cacheRecords(nil, false)
+		s.cacheRecords(sumPage{}, false)
 		return page.first > 0, false, nil
 	}
 	more, placed = page.full(), true
-	records := make([]sumRecord, 0, len(page.records))
+	sums := sumPage{records: make([]sumRecord, 0, len(page.records))}
 	for i, packed := range page.records {
 		r, ok := readRecord(packed)
 		if !ok {
@@ -163,50 +163,55 @@ func (s *sumReader) page() (more, placed bool, err error) {
 			break
 		}
 		if r.stamp >= s.from && r.label != 0 {
-			records = append(records, s.grouped(&r))
+			if !sums.takes(r.stamp) {
+				s.add(sums)
+				s.cacheRecords(sums, true)
+				sums.records = sums.records[len(sums.records):]
+			}
+			sums.add(r.stamp, s.group(&r), uint32(r.units))
 			s.from = r.stamp + 1
 		}
 	}
-	s.add(records)
-	s.cacheRecords(records, more && placed)
+	s.add(sums)
+	s.cacheRecords(sums, more && placed)
 	return more, placed, nil
 }
 
-// grouped returns a record with its group's number.
-func (s *sumReader) grouped(r *record) sumRecord {
+// group returns the number of a record's group.
+func (s *sumReader) group(r *record) uint32 {
 	in := sumGroup{label: r.label, kind: int64(r.kind), calls: int64(r.calls)}
 	if r.stamp < s.labelled {
 		in.label = 0
 	}
-	return sumRecord{r.stamp, s.table.number(in), uint32(r.units)}
+	return s.table.number(in)
 }
 
 // add adds up records.
-func (s *sumReader) add(records []sumRecord) {
+func (s *sumReader) add(page sumPage) {
 	if more := len(s.table.groups) - len(s.totals); more > 0 {
 		s.totals = append(s.totals, make([]sumTotal, more)...)
 	}
-	for i := range records {
-		r := &records[i]
-		total := &s.totals[r.group]
+	for i := range page.records {
+		r := &page.records[i]
+		total, stamp := &s.totals[r.group], page.since+int64(r.after)
 		if total.entries == 0 {
-			total.first = r.stamp
+			total.first = stamp
 		}
 		total.entries++
 		total.units += int64(r.units)
-		total.last = r.stamp
+		total.last = stamp
 	}
 }
 
 // cacheRecords adds records to the span, and the span to the cache if it has no
 // more or the cache is full.
-func (s *sumReader) cacheRecords(records []sumRecord, more bool) {
+func (s *sumReader) cacheRecords(page sumPage, more bool) {
 	if s.cache == nil {
 		return
 	}
-	if settled := records[:place(records, s.settled)]; len(settled) > 0 {
+	if settled := page.between(page.since, s.settled); len(settled.records) > 0 {
 		s.span.pages = append(s.span.pages, settled)
-		s.cache.size += len(settled)
+		s.cache.size += len(settled.records)
 	}
 	full := s.cache.size > maxCached
 	if !more || full {
