@@ -24,6 +24,7 @@ type shared struct {
 	copies  int
 	budgets []quota.Budget
 	down    bool
+	isDeaf  bool
 	late    time.Duration // how far the hosts' clocks are behind
 	sent    quota.Units   // of all calls
 }
@@ -48,7 +49,11 @@ func (s *shared) process(host string, run func(*quota.Guard, *journal.Ledger)) {
 	if s.down {
 		f.fail(errDown)
 	}
-	l := journal.New(f, filepath.Join(s.root, host), &journal.Options{Budgets: s.budgets, Now: func() time.Time { return s.Now().Add(-s.late) },
+	var ledger quota.Ledger = f
+	if s.isDeaf {
+		ledger = deaf{f}
+	}
+	l := journal.New(ledger, filepath.Join(s.root, host), &journal.Options{Budgets: s.budgets, Now: func() time.Time { return s.Now().Add(-s.late) },
 		Allow: func(quota.Call) quota.Units { return 50 }})
 	defer l.Close()
 	guard, err := quota.NewGuard(l, s.budgets, nil)
@@ -123,6 +128,14 @@ func (s *shared) mustBeInUse(want quota.Units) {
 	})
 }
 
+// deaf is a ledger whose answers to restorations are lost.
+type deaf struct{ quota.Ledger }
+
+func (d deaf) Restore(ctx context.Context, r *quota.Restoration) (quota.RestoreResult, error) {
+	_, err := d.Ledger.Restore(ctx, r)
+	return quota.RestoreResult{}, errors.Join(quota.ErrInDoubt, err)
+}
+
 // halfDown is a ledger that takes calls alone.
 type halfDown struct{ quota.Ledger }
 
@@ -149,6 +162,28 @@ func TestRefusalHidesARestoration(t *testing.T) {
 		s.exhaust("ours")
 		s.mustBe(500)
 	}
+}
+
+// TestRepeatedRestorationHidesTheFirst: the answer to a restoration was lost,
+// and the repeated one made the newest earlier call the one that the host looks
+// for, which is in a copy from before both: 550 of 500.
+func TestRepeatedRestorationHidesTheFirst(t *testing.T) {
+	s := share(t)
+	s.spend("theirs", 10)
+	s.spend("ours", 440)
+	older := s.keep()
+	s.down = true
+	s.spend("theirs", 50)
+	s.down, s.isDeaf = false, true
+	if _, err := s.send("theirs", 1); !errors.Is(err, quota.ErrInDoubt) {
+		t.Fatalf("%v; want a lost answer", err)
+	}
+	s.isDeaf = false
+	s.exhaust("theirs")
+	older()
+	s.exhaust("theirs")
+	s.exhaust("ours")
+	s.mustBe(500)
 }
 
 // TestRaiseHidesTheNewestGrant: a restoration that only raised an old call made

@@ -21,7 +21,7 @@ type sumRecord struct {
 	units uint32
 }
 
-// takes reports whether a page can have a stamp: not 72 minutes after its first.
+// takes reports whether a page can have a stamp: it is within 71 minutes.
 func (p *sumPage) takes(stamp int64) bool {
 	return len(p.records) == 0 || stamp-p.since <= math.MaxUint32
 }

@@ -229,6 +229,30 @@ func (p presence) came(id quota.ID, at time.Time, epoch uint64) time.Time {
 	return latest(at, p.runOf(id).since[epoch])
 }
 
+// lastEntry is the entry that came to a log last, of those that it has seen.
+// Without a presence that is the newest.
+type lastEntry struct {
+	presence
+	id       quota.ID
+	at, came time.Time
+}
+
+// lastOf returns the entry with an id, if the log has one.
+func (o *Restorer) lastOf(id quota.ID) lastEntry {
+	last := lastEntry{presence: o.presence()}
+	if e := o.entry(id); e != nil {
+		last.see(e)
+	}
+	return last
+}
+
+func (l *lastEntry) see(e *quota.Entry) {
+	came := l.presence.came(e.ID, e.At, l.epoch)
+	if d := came.Compare(l.came); d > 0 || d == 0 && e.At.After(l.at) {
+		*l = lastEntry{l.presence, e.ID, e.At, came}
+	}
+}
+
 // lost reports whether a log had lost what came to it at a time before
 // a statement.
 func (p presence) lost(h *quota.WindowUse, came time.Time) bool {

@@ -35,8 +35,9 @@ type Restorer struct {
 // missing, and raises those that have fewer units. Then it adds notes for what
 // the statements say that the entries do not add up to; the notes of earlier
 // restorations are computed anew. RestoreResult.Known is the newest of the
-// restored entries that were missing, or else Restoration.Known, or else the
-// newest of all restored ones, or else the log's newest entry but for notes.
+// restored entries that were missing; or else the one that came to the log last
+// of Restoration.Known and of all restored ones, since the answer to an earlier
+// restoration may be lost; or else the log's newest entry but for notes.
 func (o *Restorer) Restore(r *quota.Restoration) quota.RestoreResult {
 	var done quota.RestoreResult
 	o.began = o.Epoch
@@ -54,10 +55,7 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.RestoreResult {
 	for i := range o.Entries {
 		o.taken[o.Entries[i].At.UnixMicro()] = true
 	}
-	stamped, isMissing := o.mergeEntries(r.Entries, &done)
-	if e := o.entry(r.Known.ID); e != nil && !isMissing {
-		done.Known.ID, done.Known.At = e.ID, e.At
-	}
+	stamped := o.mergeEntries(r, &done)
 	heard := slices.Clone(r.Heard)
 	for i := range heard {
 		if at, ok := stamped[heard[i].At.UnixMicro()]; ok {
@@ -250,18 +248,13 @@ func repeated(entries []quota.Entry) func(quota.ID) bool {
 	}
 }
 
-// mergeEntries returns the timestamps that the log has for the restored ones,
-// and whether one was missing. The entries of one id match those of the log in
-// their order; a client that only knows what they add up to restores it as one.
-func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.RestoreResult) (stamped map[int64]time.Time, isMissing bool) {
+// mergeEntries returns the timestamps that the log has for the restored ones.
+// The entries of one id match those of the log in their order; a client that
+// only knows what they add up to restores it as one.
+func (o *Restorer) mergeEntries(r *quota.Restoration, done *quota.RestoreResult) (stamped map[int64]time.Time) {
 	stamped = map[int64]time.Time{}
 	ids := make(map[shortID]*sameID, len(o.Entries))
-	var present, added quota.Entry // the newest that the log had, and that it lacked
-	keep := func(newest *quota.Entry, e *quota.Entry) {
-		if !e.At.Before(newest.At) {
-			*newest = *e
-		}
-	}
+	present, added := o.lastOf(r.Known.ID), lastEntry{} // of those that the log had, and that it lacked
 	of := func(id quota.ID) *sameID {
 		s := ids[short(id)]
 		if s == nil {
@@ -273,8 +266,8 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.RestoreResult
 	for i := range o.Entries {
 		of(o.Entries[i].ID).add(i, o.Entries[i].Units)
 	}
-	several := repeated(entries)
-	for _, e := range entries {
+	several := repeated(r.Entries)
+	for _, e := range r.Entries {
 		id, at := of(e.ID), e.At.UnixMicro()
 		have, skip := o.next(id, &e, several)
 		more := id.said - id.units
@@ -284,7 +277,7 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.RestoreResult
 		case have != nil:
 			stamped[at] = have.At
 			have.Method, have.Caller = e.Method, e.Caller // a log on Redis may have lost what its labels mean
-			keep(&present, have)
+			present.see(have)
 			if more > 0 && !o.givesUp(&e) {
 				o.Uncounted = append(o.Uncounted, quota.Entry{At: have.At, Method: e.Method, Caller: e.Caller, Units: more, Calls: max(have.Calls, e.Calls) - have.Calls})
 				have.Units = min(have.Units+more, quota.MaxUnits)
@@ -299,18 +292,18 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.RestoreResult
 			wasHeld := !o.insert(&e)
 			stamped[at] = e.At
 			if wasHeld {
-				keep(&present, &e)
+				present.see(&e)
 				continue
 			}
-			keep(&added, &e)
+			added.see(&e)
 			done.Entries, done.Units = done.Entries+1, done.Units+e.Units
 		}
 	}
-	done.Known.ID, done.Known.At = present.ID, present.At
-	if isMissing = added.ID != (quota.ID{}); isMissing {
-		done.Known.ID, done.Known.At = added.ID, added.At
+	done.Known.ID, done.Known.At = present.id, present.at
+	if added.id != (quota.ID{}) {
+		done.Known.ID, done.Known.At = added.id, added.at
 	}
-	return stamped, isMissing
+	return stamped
 }
 
 // insert adds an entry that the log does not have, and sets its timestamp
