@@ -47,10 +47,16 @@ type crowd struct {
 // startCrowd starts a crowd, which spends until it is stopped.
 func startCrowd(t *testing.T, url, prefix string, spenders int) *crowd {
 	t.Helper()
+	return startCrowdOn(t, redisledger.Open, url, prefix, spenders)
+}
+
+// startCrowdOn starts one whose ledgers are opened by open.
+func startCrowdOn(t *testing.T, open func(string, *redisledger.Options) (*redisledger.Ledger, error), url, prefix string, spenders int) *crowd {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &crowd{stop: cancel}
 	for range spenders {
-		l, err := redisledger.Open(url, &redisledger.Options{Prefix: prefix})
+		l, err := open(url, &redisledger.Options{Prefix: prefix})
 		if err != nil {
 			t.Fatal(err)
 		}
