@@ -26,7 +26,11 @@ func (w *world) breakThings(end time.Time) {
 		}
 		length := time.Duration(1 + rng.Int64N(int64([]time.Duration{3 * time.Second, 10 * time.Minute, 5 * time.Hour}[rng.IntN(3)])))
 		length = min(length, longest)
-		switch fault := rng.IntN(8); {
+		fault := rng.IntN(8)
+		if w.losesAnswers() && (fault == 1 || fault == 3) {
+			fault = 2
+		}
+		switch {
 		case fault == 0:
 			w.server.down = time.Now().Add(length)
 			w.outages++

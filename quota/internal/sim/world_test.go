@@ -249,6 +249,9 @@ const turn = 5 * time.Hour
 // costsRise reports whether calls turn out to cost more than their price.
 func (w *world) costsRise() bool { return w.seed%19 == 7 }
 
+// losesAnswers reports whether three faults in eight are of the network.
+func (w *world) losesAnswers() bool { return w.seed%23 == 8 }
+
 // clocksStep reports whether the clocks of hosts are corrected now and then.
 func (w *world) clocksStep() bool { return w.seed%13 == 7 }
 
