@@ -114,6 +114,7 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 			}
 			t.clean(resp.Header, table)
 			deleteOwn(resp.Trailer)
+			w.Header()["Content-Type"] = nil // net/http guesses none
 			s.answer(r, resp)
 			release()
 			return nil

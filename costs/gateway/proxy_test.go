@@ -194,6 +194,23 @@ func TestAnswersWithoutBody(t *testing.T) {
 	}
 }
 
+// TestContentTypeIsInvented: an answer without a Content-Type reaches the
+// client without one. net/http guessed one from the body, such as text/html.
+func TestContentTypeIsInvented(t *testing.T) {
+	s, _, _ := newProxy(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Content-Type"] = nil
+		if r.URL.Path == "/typed" {
+			w.Header().Set("Content-Type", "application/json")
+		}
+		fmt.Fprint(w, "<html>{}")
+	})
+	for path, want := range map[string]string{"/bare": "[]", "/typed": "[application/json]"} {
+		if a := s.do("GET", "/to/api.example.com"+path, ""); fmt.Sprint(a.Header["Content-Type"]) != want || a.text != "<html>{}" {
+			t.Errorf("%s: %v %q; want %s", path, a.Header, a.text, want)
+		}
+	}
+}
+
 // TestExpectContinue: a client that asks first sends its body only if the
 // upstream wants it, and not at all if the call is refused. The client is told
 // once to go on: the upstream's 100 Continue used to pass beside the gateway's.
