@@ -127,7 +127,7 @@ func (d *document) readProgram(n strictyaml.Node) (command []string) {
 	if n.Kind() == strictyaml.Text {
 		read(n)
 		if words := strings.Fields(command[0]); len(words) > 1 {
-			n.Mistake("command is a line, and no shell splits it: write a list, [%s]", strings.Join(words, ", "))
+			n.Mistake("command is a line, and no shell splits it: write a list, %s", strictyaml.FlowList(words))
 		}
 	} else {
 		n.Items(read)

@@ -70,6 +70,7 @@ func TestAlertProgramAlone(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"./page.sh -v": "command is a line, and no shell splits it: write a list, [./page.sh, -v]",
+		"./page.sh 5":  "command is a line, and no shell splits it: write a list, [./page.sh, \"5\"]",
 		"{a: b}":       "command is a map: write a list, [first, second]",
 	} {
 		_, err := costs.Parse("costs.yaml", []byte(beforeAlert+"alert: {command: "+text+"}\n"))

@@ -28,8 +28,10 @@ func readWindow(n strictyaml.Node, into *quota.Window) {
 		return
 	}
 	var w windowSpec
+	before := n.Mistakes()
 	n.Fields(windowFields(&w)...)
 	switch {
+	case w.kinds == 0 && n.Mistakes() > before: // such as daily in place of day
 	case w.kinds != 1:
 		n.Mistake("a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}")
 	case w.counter > 0 && w.timed:

@@ -60,7 +60,7 @@ func readArguments(n strictyaml.Node, values *command.Values) []string {
 	if n.Kind() == strictyaml.Text {
 		text, ok := n.Verbatim(maxArgument)
 		if words := strings.Fields(text); ok && len(words) > 1 {
-			n.Mistake("command is a line, and no shell splits it: write a list, command: %s", flowList(words))
+			n.Mistake("command is a line, and no shell splits it: write a list, command: %s", strictyaml.FlowList(words))
 			return nil
 		}
 		return []string{readArgument(n, true, values)}
@@ -104,16 +104,4 @@ func programName(arg string, values *command.Values) string {
 		name = arg
 	}
 	return path.Base(filepath.ToSlash(name))
-}
-
-// flowList writes words as a YAML list in one line.
-func flowList(words []string) string {
-	quoted := make([]string, len(words))
-	for i, word := range words {
-		quoted[i] = word
-		if strings.ContainsAny(word, "{}[],#&*!|>'\"%@`:") || strings.TrimLeft(word, "0123456789.-+") == "" {
-			quoted[i] = strconv.Quote(word)
-		}
-	}
-	return "[" + strings.Join(quoted, ", ") + "]"
 }

@@ -79,6 +79,8 @@ func TestParseReportsMistakesInPrograms(t *testing.T) {
 		`[command: ""]`:                             "3:18: command names no program: write command: [./fetch.sh]",
 		`[command: [" ", a]]`:                       "3:19: command names no program: write command: [./fetch.sh]",
 		"[command: ./f --market 5]":                 `3:18: command is a line, and no shell splits it: write a list, command: [./f, --market, "5"]`,
+		"[command: sh -c true]":                     `3:18: command is a line, and no shell splits it: write a list, command: [sh, -c, "true"]`,
+		`[command: "./f null *x ~ #"]`:              `3:18: command is a line, and no shell splits it: write a list, command: [./f, "null", "*x", "~", "#"]`,
 		`[command: "./f {region}"]`:                 `3:18: command is a line, and no shell splits it: write a list, command: [./f, "{region}"]`,
 		"[command: {a: 1}]":                         "3:18: command is a map: write a list, [first, second]",
 		"[command: [./f, {region}]]":                `3:24: an item of command is a map: write it in quotes, such as "{region}"`,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ const maxShown = 60
 func Parse(text string) (time.Duration, error) {
 	d, ok := parse(text)
 	if !ok {
-		return 0, fmt.Errorf("%q is %s%w; write a number and a unit, such as 30s, 10m, 24h or 7d", textfmt.Shorten(text, maxShown), signNote(text), ErrSyntax)
+		return 0, fmt.Errorf("%q is %s%w; write a number and a unit, such as 30s, 10m, 24h or 7d", textfmt.Shorten(text, maxShown), note(text, parse), ErrSyntax)
 	}
 	return d, nil
 }
@@ -34,25 +35,34 @@ func Parse(text string) (time.Duration, error) {
 // ParseSeconds is like Parse, but a number without a unit, such as 5 or 0.5,
 // counts seconds.
 func ParseSeconds(text string) (time.Duration, error) {
-	if number(text) {
-		text += "s"
-	}
-	d, ok := parse(text)
+	d, ok := parseSeconds(text)
 	if !ok {
-		return 0, fmt.Errorf("%q is %s%w; write seconds, such as 30, or a number and a unit, such as 30s, 10m, 24h or 7d", textfmt.Shorten(text, maxShown), signNote(text), ErrSyntax)
+		return 0, fmt.Errorf("%q is %s%w; write seconds, such as 30, or a number and a unit, such as 30s, 10m, 24h or 7d", textfmt.Shorten(text, maxShown), note(text, parseSeconds), ErrSyntax)
 	}
 	return d, nil
 }
 
-// signNote says of a text that would be a duration without its minus that it is
-// negative, and is empty for others.
-func signNote(text string) string {
+// note says of a text that would be a duration without its minus, or with
+// smaller numbers, that it is negative or too long. It is empty for others.
+func note(text string, parse func(string) (time.Duration, bool)) string {
 	positive, isNegative := strings.CutPrefix(text, "-")
-	_, ok := parse(positive)
-	if isNegative && (ok || number(positive)) {
+	if _, ok := parseSeconds(positive); isNegative && ok {
 		return "negative, and "
 	}
+	if _, ok := parse(digits.ReplaceAllString(text, "1")); ok {
+		return "too long, and "
+	}
 	return ""
+}
+
+// digits matches each run of digits.
+var digits = regexp.MustCompile(`[0-9]+`)
+
+func parseSeconds(text string) (time.Duration, bool) {
+	if number(text) {
+		text += "s"
+	}
+	return parse(text)
 }
 
 func parse(text string) (time.Duration, bool) {

@@ -66,6 +66,20 @@ func TestNegativeDurationIsNamed(t *testing.T) {
 	}
 }
 
+// TestTooLongDurationIsNamed: the error of a duration that is too long says so,
+// and quotes what was written.
+func TestTooLongDurationIsNamed(t *testing.T) {
+	for text, want := range map[string]string{"99999999999": `"99999999999" is too long, and not a duration; `, "106752d": `"106752d" is too long, and not a duration; `,
+		"106751d24h": `"106751d24h" is too long, and not a duration; `, "1d5": `"1d5" is not a duration; `, "5.": `"5." is not a duration; `} {
+		if _, err := duration.ParseSeconds(text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v; want %s", text, err, want)
+		}
+	}
+	if _, err := duration.Parse("5"); err == nil || !strings.HasPrefix(err.Error(), `"5" is not a duration; `) {
+		t.Errorf("a number without a unit: %v", err)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"1d12h", "0.5d", "5", "1h", "106751d23h47m16s", "1d1d"} {
 		f.Add(seed)

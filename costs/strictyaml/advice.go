@@ -1,6 +1,11 @@
 package strictyaml
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
 
 // Advice says what to write instead of an unknown name: the known one that was
 // probably meant, or else a list of those that are known.
@@ -36,4 +41,18 @@ func Meant(name string, known []string) string {
 		}
 	}
 	return meant
+}
+
+// FlowList returns words as a YAML list in one line, which is read as these
+// texts: 5, true and {region} are in quotes.
+func FlowList(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		var list []any
+		err := yaml.Unmarshal([]byte("["+word+"]"), &list)
+		if quoted[i] = word; err != nil || len(list) != 1 || list[0] != word {
+			quoted[i] = strconv.Quote(word)
+		}
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
 }
