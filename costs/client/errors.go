@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -124,8 +125,12 @@ func (c *Client) isAllowanceUsed() bool {
 }
 
 // NameLedger adds the name of its ledger to an error that does not have it:
-// that of Redis names a server, and no database.
+// that of Redis names a server, and no database. An error of a file is about
+// that file, such as a full disk to which an answer is written.
 func NameLedger(err error, name string) error {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return err
+	}
 	where := strings.TrimPrefix(name, "sqlite:")
 	if _, server, ok := strings.Cut(name, "://"); ok {
 		where = strings.TrimSuffix(server, "/0")
