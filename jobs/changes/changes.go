@@ -79,7 +79,11 @@ func (d *Description) addUpstream(u *costs.Upstream, in string) {
 	d.set(subject, "domains", strings.Join(u.Domains, " "))
 	d.set(subject, "unguarded", strings.Join(u.Unguarded, " "))
 	d.set(subject, "feedback", u.Feedback)
-	d.set(subject, "unlisted", u.Unlisted)
+	if u.Unlisted > 0 {
+		d.set(subject, "unlisted", u.Unlisted)
+	} else {
+		d.set(subject, "unlisted", "refuse")
+	}
 	d.set(subject, "reset_margin", u.ResetMargin)
 	if u.Credential != nil {
 		d.set(subject, "credential", human.Name(u.Credential.String()))

@@ -30,6 +30,7 @@ func TestReloadCallsAChangeNothing(t *testing.T) {
 	for _, c := range []struct{ more, zone, says string }{
 		{"", "UTC", ""},
 		{"history: 48h\n", "UTC", "upstream u: history none -> 48h0m0s"},
+		{"unlisted: 5\n", "UTC", "upstream u: unlisted refuse -> 5"},
 		{"domains: [other.example]\n", "UTC", "upstream u: domains test.example -> other.example"},
 		{"unguarded: [free.test.example]\n", "UTC", "upstream u: unguarded none -> free.test.example"},
 		{"batches: {m: {most: 25}}\n", "UTC", "batches of m: added, calls m: 25 calls each"},
