@@ -45,7 +45,7 @@ func (f *listenFlags) check(cmd *cobra.Command) error {
 		}
 	}
 	for i, host := range f.Hosts {
-		if host == "" || strings.ContainsAny(host, "/:@ ") {
+		if host == "" || strings.ContainsAny(host, "/:@* ") {
 			return &cmdline.Error{Err: fmt.Errorf("--host %q: write a name without a port, such as ration.internal", host)}
 		}
 		f.Hosts[i] = strings.ToLower(host)
