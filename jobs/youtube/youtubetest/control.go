@@ -2,6 +2,7 @@ package youtubetest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -112,9 +113,37 @@ type faultJSON struct {
 	Status   int         `json:"status"`
 	Reason   string      `json:"reason"`
 	Body     string      `json:"body"`
-	Header   http.Header `json:"header"`
+	Header   faultHeader `json:"header"`
 	Delivery string      `json:"delivery"` // dropped, cut_short, stalled or halved
 	Free     bool        `json:"free"`
+}
+
+// faultHeader is a header. In JSON a value may be a string, or a list of
+// strings.
+type faultHeader http.Header
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (h *faultHeader) UnmarshalJSON(data []byte) error {
+	var values map[string]any
+	if err := json.Unmarshal(data, &values); err != nil {
+		return errors.New("header is not an object")
+	}
+	header := http.Header{}
+	for name, value := range values {
+		list, ok := value.([]any)
+		if !ok {
+			list = []any{value}
+		}
+		for _, one := range list {
+			text, ok := one.(string)
+			if !ok {
+				return fmt.Errorf("header %q: write a string, or a list of strings", name)
+			}
+			header.Add(name, text)
+		}
+	}
+	*h = faultHeader(header)
+	return nil
 }
 
 func parseFaults(body []byte) (faults []Fault, err error) {
@@ -136,7 +165,11 @@ func parseFaults(body []byte) (faults []Fault, err error) {
 func decodeStrict(body []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
-	return decoder.Decode(into)
+	err := decoder.Decode(into)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%s has the wrong type, %s", cmp.Or(wrong.Field, "the body"), wrong.Value)
+	}
+	return err
 }
 
 func (j *faultJSON) fault() (f Fault, err error) {
@@ -155,7 +188,7 @@ func (j *faultJSON) fault() (f Fault, err error) {
 		return f, errors.New("skip and every are 0 or more")
 	}
 	f = Fault{Method: j.Method, Region: j.Region, Skip: j.Skip, Every: j.Every, Times: j.Times, Status: j.Status, Reason: j.Reason, Body: j.Body,
-		Header: j.Header, Delivery: delivery, Free: j.Free}
+		Header: http.Header(j.Header), Delivery: delivery, Free: j.Free}
 	if j.Delay != "" {
 		if f.Delay, err = time.ParseDuration(j.Delay); err != nil {
 			return f, fmt.Errorf("delay %q: write a duration, such as 2s", j.Delay)

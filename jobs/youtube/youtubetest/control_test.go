@@ -70,6 +70,10 @@ func TestOtherLanguagesCannotAskTheMeter(t *testing.T) {
 		{"GET", chart, "", 403},
 		{"DELETE", "/fake/faults", "", 204},
 		{"GET", chart, "", 200},
+		{"POST", "/fake/faults", `{"status":429,"header":{"retry-after":"3"},"free":true}`, 204},
+		{"GET", chart, "", 429},
+		{"POST", "/fake/faults", `{"status":429,"header":{"Retry-After":["3"]},"free":true}`, 204},
+		{"GET", chart, "", 429},
 		{"POST", "/fake/spend", `{"default":100}`, 204},
 		{"POST", "/fake/limits", `{"default":107}`, 204},
 		{"GET", chart, "", 200}, // the faults were charged too
@@ -89,8 +93,8 @@ func TestOtherLanguagesCannotAskTheMeter(t *testing.T) {
 		t.Errorf("%s (%v); want all that was used", text, err)
 	}
 	_, text = c.do("GET", "/fake/arrivals", "")
-	if lines := strings.Split(strings.TrimSpace(text), "\n"); len(lines) != 8 || !strings.Contains(lines[1], `"fault":true`) || !strings.Contains(lines[1], `"status":503`) {
-		t.Errorf("%s; want the eight calls", text)
+	if lines := strings.Split(strings.TrimSpace(text), "\n"); len(lines) != 10 || !strings.Contains(lines[1], `"fault":true`) || !strings.Contains(lines[1], `"status":503`) {
+		t.Errorf("%s; want the ten calls", text)
 	}
 }
 
@@ -100,9 +104,10 @@ func TestControlTakesAnything(t *testing.T) {
 	for _, bad := range [][2]string{
 		{"/fake/faults", `{"statsu":503}`}, {"/fake/faults", `{"status":99}`}, {"/fake/faults", `{"delivery":"late"}`}, {"/fake/faults", `{"delay":"2"}`},
 		{"/fake/faults", `[{"every":-1}]`}, {"/fake/faults", `{`}, {"/fake/limits", `{"search_list":1}`}, {"/fake/limits", `{"default":-1}`}, {"/fake/spend", `[]`},
+		{"/fake/faults", `{"status":"503"}`}, {"/fake/faults", `{"header":{"Retry-After":3}}`},
 	} {
-		if status, body := c.do("POST", bad[0], bad[1]); status != 400 {
-			t.Errorf("%s: %d %s; want 400", bad, status, body)
+		if status, body := c.do("POST", bad[0], bad[1]); status != 400 || strings.Contains(body, "Go ") {
+			t.Errorf("%s: %d %s; want 400, and no words of Go", bad, status, body)
 		}
 	}
 	resp, err := http.Post(c.url+"/fake/limits", "text/plain", strings.NewReader(`{"default":0}`))
