@@ -97,8 +97,10 @@ func calendarFields(w *windowSpec) []strictyaml.Field {
 // readResets reads when the upstream's own day or month ends.
 func (d *document) readResets(n strictyaml.Node) {
 	var w windowSpec
+	before := n.Mistakes()
 	n.Fields(calendarFields(&w)...)
 	switch {
+	case w.kinds == 0 && n.Mistakes() > before: // such as daily in place of day
 	case n.Kind() == strictyaml.Map && w.kinds == 0:
 		n.Mistake(`missing key "day": write day: America/Los_Angeles`)
 	case w.kinds > 1:
