@@ -18,6 +18,7 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/cooldown"
 	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -129,7 +130,10 @@ func (e *end) UnmarshalJSON(text []byte) error {
 		e.isReset = true
 		return nil
 	}
-	return json.Unmarshal(text, &e.at)
+	if err := json.Unmarshal(text, &e.at); err != nil {
+		return fmt.Errorf("%s is not a time: write one such as 2026-11-20T09:00:00Z, or reset", textfmt.Shorten(string(text), 60))
+	}
+	return nil
 }
 
 // scope returns the account and the budget that are meant. The account may be

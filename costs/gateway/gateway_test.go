@@ -215,6 +215,11 @@ func TestSpendReportSettle(t *testing.T) {
 	if cooled := s.do("POST", "/v1/spend", `{"method": "items.list"}`); cooled.StatusCode != 429 || cooled.Header.Get("Retry-After") != "7200" {
 		t.Errorf("%s %s; want the cooldown", cooled.Status, cooled.text)
 	}
+	for _, until := range []string{`"tomorrow"`, `5`, `"2026-11-20"`} {
+		if a := s.do("POST", "/v1/cooldowns", `{"budget":"day","until":`+until+`}`, "Content-Type", "application/json"); a.StatusCode != 400 || !strings.Contains(a.text, " is not a time: write one such as 2026-11-20T09:00:00Z, or reset; ") {
+			t.Errorf("until %s: %s %s", until, a.Status, a.text)
+		}
+	}
 	for _, body := range []string{`{"account":"my-project"}`, `{"budget":"day"}`, `{"budget":"day","for":0}`, `{"budget":"day","for":"1h","until":"reset"}`, `{"budget":"day","for":"1h","until":"2100-01-01T00:00:00Z"}`} {
 		if a := s.do("POST", "/v1/cooldowns", body, "Content-Type", "application/json"); a.StatusCode != 422 || !strings.Contains(a.text, "one of for and until") {
 			t.Errorf("%s: %s %s; want how to say how long", body, a.Status, a.text)
