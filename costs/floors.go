@@ -39,13 +39,16 @@ func (d *document) finishBudgets() {
 	}
 }
 
-// checkComplete reports keys of a budget that the preset leaves to the user.
+// checkComplete reports keys of a budget that the preset leaves to the user. A
+// window that comes with the variant of the limit is not reported beside it.
 func (d *document) checkComplete(b *quota.Budget, at *budgetAt) {
 	for _, key := range []string{"limit", "window"} {
 		ask := d.findAsk("budgets." + b.Name + "." + key)
 		if _, ok := at.keys[key]; !ok && ask != "" {
 			at.entry.Mistake("preset %s does not know the %s of budget %q: write %s", d.Preset.Name, key, b.Name, ask)
-			return
+			if slices.Contains(d.Preset.windows, b.Name) {
+				return
+			}
 		}
 	}
 }

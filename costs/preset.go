@@ -25,7 +25,8 @@ type Preset struct {
 	Required     []RequiredLine `json:"asks"`     // lines that the user must add
 	Unknown      []string       `json:"unknown"`  // facts that the sources do not state
 
-	text string
+	text    string
+	windows []string // names of the budgets whose windows are the variants'
 }
 
 // Variant is a named change to a preset, such as a plan of the upstream.
@@ -169,8 +170,11 @@ func (p *Preset) fields(variants map[string]strictyaml.Node) []strictyaml.Field 
 			n.Entries(func(key, value strictyaml.Node) {
 				v := Variant{Name: key.Text(maxText)}
 				value.Entries(func(key, value strictyaml.Node) {
-					if key.Text(maxText) == "about" {
+					switch key.Text(maxText) {
+					case "about":
 						v.About = value.Text(anything)
+					case "budgets":
+						value.Items(p.addWindow)
 					}
 				})
 				p.Variants = append(p.Variants, v)
@@ -178,6 +182,17 @@ func (p *Preset) fields(variants map[string]strictyaml.Node) []strictyaml.Field 
 			})
 			slices.SortFunc(p.Variants, func(a, b Variant) int { return strings.Compare(a.Name, b.Name) })
 		}},
+	}
+}
+
+// addWindow notes the window of a budget in a variant.
+func (p *Preset) addWindow(budget strictyaml.Node) {
+	if budget.Has("window") {
+		budget.Entries(func(key, value strictyaml.Node) {
+			if key.Text(maxText) == "name" {
+				p.windows = append(p.windows, value.Text(maxText))
+			}
+		})
 	}
 }
 

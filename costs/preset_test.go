@@ -269,6 +269,9 @@ func TestParseReportsAllMistakesWithPresets(t *testing.T) {
 			`3:9: preset salesforce does not know the limit of budget "salesforce": write budgets: [{name: salesforce, limit: 115000}]: 100,000 and 1,000 for each licence, 5,000 with Unlimited`,
 		"preset: {name: hubspot, variant: free}": `3:9: preset hubspot does not know the resets: write resets: {day: Europe/Berlin}, the time zone of the HubSpot account` + "\n" +
 			`3:9: preset hubspot does not know the window of budget "hubspot-day": write budgets: [{name: hubspot-day, window: {day: Europe/Berlin}}], with the time zone of the HubSpot account`,
+		"preset: hubspot\nresets: {day: UTC}": `3:9: preset hubspot does not know the limit of budget "hubspot-10s": write preset: {name: hubspot, variant: professional}, or the account's other tier: free, enterprise` + "\n" +
+			`3:9: preset hubspot does not know the limit of budget "hubspot-day": write preset: {name: hubspot, variant: professional}, or the account's other tier: free, enterprise` + "\n" +
+			`3:9: preset hubspot does not know the window of budget "hubspot-day": write budgets: [{name: hubspot-day, window: {day: Europe/Berlin}}], with the time zone of the HubSpot account`,
 		"preset: shopify-graphql\nhosts: [a]": `3:9: preset shopify-graphql does not know the limit of budget "shopify": write preset: {name: shopify-graphql, variant: standard}, or the shop's other plan: advanced, plus, enterprise`,
 		"preset: github-rest\nbudgets: [{name: github-hours, limit: 100}, {name: github-hour}, {name: github-hour, limit: 1}]": `4:11: missing key "window": preset github-rest has no budget "github-hours" to take it from: write github-hour, or its window` + "\n" +
 			`4:66: repeated budget "github-hour" in one account: write another name`,
