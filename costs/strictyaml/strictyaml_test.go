@@ -116,6 +116,7 @@ func TestMistakesHaveAPlaceAndAdvice(t *testing.T) {
 		{"count: 1\nname: 12\n", "2:7: name is 12: write it in quotes if a text is meant"},
 		{"count: 1\nname: true\n", "2:7: name is true: write it in quotes if a text is meant"},
 		{"count: 1\nname: \" x\"\n", `2:7: name is " x": write it without the spaces around it`},
+		{"count: 1\nname: a\u200b\n", `2:7: name is "a\u200b": write it without control characters`},
 		{"count: 1\nname: \"a\\u202eb\"\n", `2:7: name is "a\u202eb": write it without control characters`},
 		{"count: 1\nname: abcdefghijk\n", "2:7: name has 11 bytes: write at most 10"},
 		{"count: 1\ncolor: Gren\n", `2:8: unknown color "Gren": write green`},
