@@ -154,5 +154,7 @@ else:
             return response
 
         def build_response(self, request, response):
-            _own_cookies(response._original_response.msg)  # from which requests reads them
+            original = getattr(response, "_original_response", None)
+            if original:  # requests reads cookies from it
+                _own_cookies(original.msg)
             return super().build_response(request.upstream, response)
