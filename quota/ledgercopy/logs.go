@@ -172,10 +172,15 @@ func (a *account) restore(ctx context.Context, key string, entries []quota.Entry
 	if a.opened && a.report.State == Moved { // it keeps what it needs
 		history = 0
 	}
-	r := &quota.Restoration{Account: a.name, Key: key, Entries: entries,
-		History: min(max(history, time.Hour), quota.MaxHistory).Truncate(time.Microsecond)}
-	if _, err := a.To.Restore(ctx, r); err != nil {
-		return a.to(err)
+	history = min(max(history, time.Hour), quota.MaxHistory).Truncate(time.Microsecond)
+	rest, accepted := splitAccepted(entries)
+	for _, part := range [][]quota.Entry{rest, accepted} {
+		if len(part) == 0 {
+			continue
+		}
+		if _, err := a.To.Restore(ctx, &quota.Restoration{Account: a.name, Key: key, Entries: part, History: history}); err != nil {
+			return a.to(err)
+		}
 	}
 	if a.opened { // the new ledger may have dropped some since
 		return nil
@@ -189,6 +194,23 @@ func (a *account) restore(ctx context.Context, key string, entries []quota.Entry
 			a.ToName, got.entries, got.units, got.calls, sum.entries, sum.units, sum.calls)
 	}
 	return nil
+}
+
+// splitAccepted returns the notes of accepted losses apart. A log that has one
+// takes no older entries, so these notes are restored last.
+func splitAccepted(entries []quota.Entry) (rest, accepted []quota.Entry) {
+	accepts := func(e quota.Entry) bool { return e.AcceptsLoss() }
+	if !slices.ContainsFunc(entries, accepts) {
+		return entries, nil
+	}
+	for _, e := range entries {
+		if accepts(e) {
+			accepted = append(accepted, e)
+		} else {
+			rest = append(rest, e)
+		}
+	}
+	return rest, accepted
 }
 
 // CopyReserved copies the entries of an account that a Guard keeps for itself,

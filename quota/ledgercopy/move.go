@@ -115,6 +115,7 @@ func (a *account) checkState(ctx context.Context) error {
 		return a.to(err)
 	case used == "": // a copy that was made is lost: it is made again
 		a.opened = false
+		return a.checkAccepted(ctx)
 	case a.report.State == Ready:
 		begun, err := a.hasLeft(ctx)
 		if begun { // another process has begun the same copy meanwhile
@@ -129,6 +130,34 @@ func (a *account) checkState(ctx context.Context) error {
 func (a *account) hasLeft(ctx context.Context) (bool, error) {
 	p, err := a.find(ctx)
 	return err == nil && a.ours(p.left, false), err
+}
+
+// checkAccepted returns an error if a loss of the new ledger was accepted, so
+// that it takes no older entries.
+func (a *account) checkAccepted(ctx context.Context) error {
+	to, err := acceptedAt(ctx, a.To, a.name)
+	if err != nil || to.IsZero() {
+		return a.to(err)
+	}
+	from, err := acceptedAt(ctx, a.From, a.name)
+	if err != nil || !to.After(from) {
+		return a.from(err)
+	}
+	return a.failed("%s has an accepted loss (ration ledger accept --loss), and takes no older entries; name another ledger", a.ToName)
+}
+
+// acceptedAt returns when the latest loss of an account was accepted, or the
+// zero time.
+func acceptedAt(ctx context.Context, l quota.Ledger, name string) (at time.Time, err error) {
+	for sum, err := range l.Sums(ctx, quota.Query{Account: name}) {
+		if err != nil {
+			return at, err
+		}
+		if e := (quota.Entry{Kind: sum.Kind, Method: sum.Method}); e.AcceptsLoss() {
+			at = sum.Last
+		}
+	}
+	return at, nil
 }
 
 // isUsed returns the error for a new ledger that is not empty.
