@@ -2,12 +2,14 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
 )
 
 // MissingError says that the ledger of an account lacks a grant of this host,
@@ -34,11 +36,35 @@ func (c *Client) Missing(ctx context.Context) (all []*MissingError, err error) {
 		if err != nil {
 			return all, err
 		}
-		if !granted.IsZero() {
+		if granted.IsZero() {
+			continue
+		}
+		onlyCounts, err := c.onlyCounts(ctx, account)
+		if err != nil {
+			return all, err
+		}
+		if !onlyCounts {
 			all = append(all, &MissingError{account, granted.UTC()})
 		}
 	}
 	return all, nil
+}
+
+// onlyCounts reports whether the log of an account has counts of counter
+// windows, and no entries: it keeps none before the first call that another
+// window covers.
+func (c *Client) onlyCounts(ctx context.Context, account string) (bool, error) {
+	if c.guard == nil { // there is no ledger
+		return false, nil
+	}
+	for _, err := range c.journal.Entries(ctx, quota.Query{Account: account}) {
+		if errors.Is(err, quota.ErrLedgerLost) {
+			err = nil
+		}
+		return false, err
+	}
+	balances, err := c.guard.AccountBalances(ctx, account)
+	return slices.ContainsFunc(balances, func(b quota.Balance) bool { return b.Budget.Window.Estimate() && b.Used > 0 }), err
 }
 
 // CheckMissing returns a *ConfigError if the ledger of one of the accounts has
