@@ -183,8 +183,8 @@ type Ledger interface {
 	// it is.
 	//
 	// A note of Guard.AcceptLoss, in the log or in the restoration, ends what
-	// is older (Entry.AcceptsLoss): no such entry is added or raised, and no
-	// such statement counts.
+	// is older (Entry.AcceptsLoss): no such entry is added, nor raised after
+	// another loss, and no such statement counts.
 	Restore(ctx context.Context, r *Restoration) (RestoreResult, error)
 
 	// Close releases the resources of the ledger. Calls in flight may fail.

@@ -296,7 +296,7 @@ func acceptedLoss(w *world) {
 }
 
 // acceptedNotes: notes of earlier restorations go with the loss, and the
-// entries that these restored stay as they are.
+// entries that these restored stay. What one turns out to cost more is added.
 func acceptedNotes(w *world) {
 	day := charge("day", 100, quota.Sliding(24*time.Hour))
 	a, b := newHost(w), newHost(w)
@@ -311,7 +311,7 @@ func acceptedNotes(w *world) {
 	a.entries[0].Units = 25
 	a.restore()
 	b.restore()
-	w.used(20, day)
+	w.used(25, day)
 }
 
 // restoredNarrowBudgets: a note about a narrow budget counts for the wider one

@@ -46,3 +46,21 @@ func TestRestorationIsRepeated(t *testing.T) {
 		o.Now = o.Now.Add(time.Second)
 	}
 }
+
+// TestRaiseAfterAnAcceptedLoss: what a call cost more in an outage was given up
+// if the call was older than an accepted loss, although the log had it.
+func TestRaiseAfterAnAcceptedLoss(t *testing.T) {
+	accepted := quota.Entry{ID: quota.ID{Client: 9, Seq: 1}, At: noon.Add(-time.Hour), Kind: quota.EntryNote, Method: "ledger.accept-loss"}
+	for _, test := range []struct {
+		isLost bool
+		want   quota.Units
+	}{{false, 101}, {true, 1}} {
+		o := restorer(call(1, 1, 2*time.Hour, 1), accepted)
+		raised := &quota.Restoration{Lost: test.isLost, Entries: []quota.Entry{call(1, 1, 2*time.Hour, 101), call(1, 2, 3*time.Hour, 7)}}
+		for range 2 {
+			if o.Restore(raised); units(o) != test.want {
+				t.Errorf("lost %v: %d units; want %d", test.isLost, units(o), test.want)
+			}
+		}
+	}
+}

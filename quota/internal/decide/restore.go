@@ -278,7 +278,7 @@ func (o *Restorer) mergeEntries(r *quota.Restoration, done *quota.RestoreResult)
 			stamped[at] = have.At
 			have.Method, have.Caller = e.Method, e.Caller // a log on Redis may have lost what its labels mean
 			present.see(have)
-			if more > 0 && !o.givesUp(&e) {
+			if isGivenUp := o.lost && o.givesUp(&e); more > 0 && !isGivenUp {
 				o.Uncounted = append(o.Uncounted, quota.Entry{At: have.At, Method: e.Method, Caller: e.Caller, Units: more, Calls: max(have.Calls, e.Calls) - have.Calls})
 				have.Units = min(have.Units+more, quota.MaxUnits)
 				have.Calls = max(have.Calls, e.Calls)
