@@ -149,7 +149,7 @@ func (l *Ledger) wasCreated() bool {
 }
 
 func (l *Ledger) lostFile() error {
-	return fmt.Errorf("sqlite ledger %s: %w: %w; the next call makes a new one and restores what this host's journal knows; without a journal, put the file back, or remove %s beside it to begin anew",
+	return fmt.Errorf("sqlite ledger %s: %w: %w; if this host's journal knows calls on it, the next call makes a new one and restores them; else put the file back, or remove %s beside it to begin anew",
 		l.path, quota.ErrLedgerLost, errMissing, filepath.Base(l.lockPath()))
 }
 
