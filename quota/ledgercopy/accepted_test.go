@@ -33,12 +33,13 @@ func TestAcceptedLossIsCopied(t *testing.T) {
 }
 
 // TestCopyToAnAcceptedLoss: a ledger whose loss was accepted takes no older
-// entries, so an account is not closed to be copied to it.
+// entries, so an account is not closed to be copied to it, even if a later loss
+// of the old ledger was accepted.
 func TestCopyToAnAcceptedLoss(t *testing.T) {
 	h := memoryHouse(t)
 	h.spend(h.old, "", "list", 40)
 	h.At(1)
-	if err := h.new.AcceptLoss(t.Context(), account); err != nil {
+	if err := errors.Join(h.new.AcceptLoss(t.Context(), account), h.old.AcceptLoss(t.Context(), account)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := h.Move(t.Context(), account)

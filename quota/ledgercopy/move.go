@@ -133,31 +133,36 @@ func (a *account) hasLeft(ctx context.Context) (bool, error) {
 }
 
 // checkAccepted returns an error if a loss of the new ledger was accepted, so
-// that it takes no older entries.
+// that it takes no older entries. A note that was copied there is none.
 func (a *account) checkAccepted(ctx context.Context) error {
-	to, err := acceptedAt(ctx, a.To, a.name)
-	if err != nil || to.IsZero() {
+	to, err := acceptedLosses(ctx, a.To, a.name)
+	if err != nil || len(to) == 0 {
 		return a.to(err)
 	}
-	from, err := acceptedAt(ctx, a.From, a.name)
-	if err != nil || !to.After(from) {
+	from, err := acceptedLosses(ctx, a.From, a.name)
+	if err != nil {
 		return a.from(err)
 	}
-	return a.failed("%s has an accepted loss (ration ledger accept --loss), and takes no older entries; name another ledger", a.ToName)
-}
-
-// acceptedAt returns when the latest loss of an account was accepted, or the
-// zero time.
-func acceptedAt(ctx context.Context, l quota.Ledger, name string) (at time.Time, err error) {
-	for sum, err := range l.Sums(ctx, quota.Query{Account: name}) {
-		if err != nil {
-			return at, err
-		}
-		if e := (quota.Entry{Kind: sum.Kind, Method: sum.Method}); e.AcceptsLoss() {
-			at = sum.Last
+	for _, note := range to {
+		if !slices.Contains(from, note) {
+			return a.failed("%s has an accepted loss (ration ledger accept --loss), and takes no older entries; name another ledger", a.ToName)
 		}
 	}
-	return at, nil
+	return nil
+}
+
+// acceptedLosses returns the notes of the losses of an account that were
+// accepted.
+func acceptedLosses(ctx context.Context, l quota.Ledger, name string) (notes []quota.ID, err error) {
+	for e, err := range l.Entries(ctx, quota.Query{Account: name}) {
+		if err != nil {
+			return nil, err
+		}
+		if e.AcceptsLoss() {
+			notes = append(notes, e.ID)
+		}
+	}
+	return notes, nil
 }
 
 // isUsed returns the error for a new ledger that is not empty.
