@@ -51,11 +51,14 @@ func (c *Client) Missing(ctx context.Context) (all []*MissingError, err error) {
 }
 
 // onlyCounts reports whether the log of an account has counts of counter
-// windows, and no entries: it keeps none before the first call that another
-// window covers.
+// windows, and has had no entries: it keeps none before the first call that
+// another window covers.
 func (c *Client) onlyCounts(ctx context.Context, account string) (bool, error) {
 	if c.guard == nil { // there is no ledger
 		return false, nil
+	}
+	if needsLog, err := c.journal.HeardOfEntries(account); needsLog || err != nil {
+		return false, err
 	}
 	for _, err := range c.journal.Entries(ctx, quota.Query{Account: account}) {
 		if errors.Is(err, quota.ErrLedgerLost) {

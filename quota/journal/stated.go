@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
@@ -82,6 +83,31 @@ func (s *state) hasNamesakes(name string) bool {
 		}
 	}
 	return false
+}
+
+// HeardOfEntries reports whether the log of this host's newest grant has kept
+// entries: a window that is not an estimate held units that it still sees.
+func (l *Ledger) HeardOfEntries(account string) (heard bool, err error) {
+	a := l.account(account)
+	known, err := l.newestGrant(a)
+	if err != nil {
+		return false, err
+	}
+	err = a.withState(func(s *state) error {
+		now := l.now().UnixMicro() - s.skew
+		for budget, charge := range l.budgets[account] {
+			if charge.Window.Estimate() {
+				continue
+			}
+			since := decide.Since(&charge.Window, now)
+			for of, h := range s.hearings(l.names[account][budget]) {
+				isSeen := h.used > 0 && h.at >= since
+				heard = heard || isSeen && of.epoch == known.Epoch
+			}
+		}
+		return nil
+	})
+	return heard, err
 }
 
 func (l *Ledger) addBudget(b *quota.Budget, coverage *quota.Coverage) {
