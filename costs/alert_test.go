@@ -69,9 +69,10 @@ func TestAlertProgramAlone(t *testing.T) {
 		t.Errorf("the command is %q", got)
 	}
 	for text, want := range map[string]string{
-		"./page.sh -v": "command is a line, and no shell splits it: write a list, [./page.sh, -v]",
-		"./page.sh 5":  "command is a line, and no shell splits it: write a list, [./page.sh, \"5\"]",
-		"{a: b}":       "command is a map: write a list, [first, second]",
+		"./page.sh -v":  "command is a line, and no shell splits it: write a list, [./page.sh, -v]",
+		"./page.sh 5":   "command is a line, and no shell splits it: write a list, [./page.sh, \"5\"]",
+		"./p --at=1:30": "command is a line, and no shell splits it: write a list, [./p, \"--at=1:30\"]",
+		"{a: b}":        "command is a map: write a list, [first, second]",
 	} {
 		_, err := costs.Parse("costs.yaml", []byte(beforeAlert+"alert: {command: "+text+"}\n"))
 		if err == nil || err.Error() != "costs.yaml:5:18: "+want {

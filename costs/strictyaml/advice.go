@@ -44,13 +44,14 @@ func Meant(name string, known []string) string {
 }
 
 // FlowList returns words as a YAML list in one line, which is read as these
-// texts: 5, true and {region} are in quotes.
+// texts: 5, true, 10:30 and {region} are in quotes.
 func FlowList(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
-		var list []any
-		err := yaml.Unmarshal([]byte("["+word+"]"), &list)
-		if quoted[i] = word; err != nil || len(list) != 1 || list[0] != word {
+		quoted[i] = word
+		var value any
+		err := yaml.Unmarshal([]byte(word), &value)
+		if err != nil || value != word || strings.ContainsAny(word, "{}[],#&*!|>'\"%@`:") {
 			quoted[i] = strconv.Quote(word)
 		}
 	}
