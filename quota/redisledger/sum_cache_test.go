@@ -211,3 +211,16 @@ func TestCachedRecordsThatAServerHasLost(t *testing.T) {
 		t.Errorf("%d entries; want the 100 that the server still has", n)
 	}
 }
+
+// TestSumsOfHours: the records of one page of the log may be hours apart, more
+// than a cached record can be after the first of its page.
+func TestSumsOfHours(t *testing.T) {
+	g := newPastGame(t, redistest.Start(t), 1)
+	for _, apart := range []time.Duration{0, (1<<32 - 1), 1 << 32, 1<<32 + 1, 1, 5_000_000_000, 1<<33 + 7} {
+		g.clock.Add(apart * time.Microsecond)
+		g.spend(2)
+	}
+	for range 60 {
+		g.check()
+	}
+}
