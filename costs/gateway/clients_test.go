@@ -271,6 +271,7 @@ if hasattr(ration, "Adapter"):
     session = requests.Session()
     session.mount("https://www.googleapis.com/", ration.Adapter())
     answer = session.get("`+url+`login")
+    assert "/to/" not in answer.headers["Set-Cookie"]
     print(session.get("`+url+`me").text)
     print("; ".join(sorted((c.domain + c.path for c in answer.cookies))))
 else:

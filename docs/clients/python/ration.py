@@ -157,4 +157,7 @@ else:
             original = getattr(response, "_original_response", None)
             if original:  # requests reads cookies from it
                 _own_cookies(original.msg)
+                response.headers.discard("Set-Cookie")
+                for cookie in original.msg.get_all("Set-Cookie", []):
+                    response.headers.add("Set-Cookie", cookie)
             return super().build_response(request.upstream, response)
