@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"iter"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -105,4 +106,32 @@ func TestSettledToNothingIsKept(t *testing.T) {
 			t.Errorf("refunded: %v; want no cost of a call that was not sent", err)
 		}
 	}
+}
+
+// unread is a ledger whose answers to queries of entries are lost.
+type unread struct{ quota.Ledger }
+
+func (unread) Entries(context.Context, quota.Query) iter.Seq2[quota.Entry, error] {
+	return func(yield func(quota.Entry, error) bool) { yield(quota.Entry{}, quota.ErrInDoubt) }
+}
+
+// TestRaiseWhoseEntryIsNotFound: the ledger did not say by which timestamp it
+// has a call of the first outage, so what the call turned out to cost was
+// settled by another one, without an effect or an error: 580 of 500.
+func TestRaiseWhoseEntryIsNotFound(t *testing.T) {
+	s := share(t)
+	s.down, s.late = true, 3*time.Millisecond // as behind a network
+	s.process("ours", func(guard *quota.Guard, l *journal.Ledger) {
+		grant, err := guard.Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: 20})
+		must(t, err)
+		s.down = false
+		s.spend("ours", 1)
+		l.Ledger = unread{l.Ledger}
+		if err := grant.Settle(t.Context(), 100); !errors.Is(err, quota.ErrInDoubt) || !strings.HasSuffix(err.Error(), "; the journal of this host keeps what the call cost") {
+			t.Errorf("settled: %v; want an answer in doubt", err)
+		}
+	})
+	s.exhaust("ours")
+	s.mustBe(400)
+	s.mustBeInUse(500)
 }

@@ -38,7 +38,10 @@ func (l *Ledger) settle(ctx context.Context, receipt quota.Receipt, units, calls
 	if inJournal && l.lacks(a, receipt.ID) { // else it has been restored meanwhile
 		return nil
 	}
-	err := forward(l.asRestored(ctx, a, receipt))
+	receipt, err := l.asRestored(ctx, a, receipt)
+	if err == nil {
+		err = forward(receipt)
+	}
 	isKept := mayLack(err) && receipt.Key == "" && a.grant(receipt.ID) != nil
 	if isKept && units > 0 { // what it cost more comes with what is restored
 		isKept = a.owe() == nil
@@ -51,25 +54,24 @@ func (l *Ledger) settle(ctx context.Context, receipt quota.Receipt, units, calls
 
 // asRestored returns a receipt with the timestamp that the ledger has for it. A
 // host that had never heard the ledger's time when it granted a call within the
-// allowance has restored it with another one. After an error, what follows
-// fails, too.
-func (l *Ledger) asRestored(ctx context.Context, a *account, receipt quota.Receipt) quota.Receipt {
+// allowance has restored it with another one.
+func (l *Ledger) asRestored(ctx context.Context, a *account, receipt quota.Receipt) (quota.Receipt, error) {
 	if receipt.Epoch != 0 {
-		return receipt // of the ledger; nothing of the journal is read for it
+		return receipt, nil // of the ledger; nothing of the journal is read for it
 	}
 	if g := a.grant(receipt.ID); g == nil || g.skew != 0 {
-		return receipt
+		return receipt, nil
 	}
 	for e, err := range l.Ledger.Entries(ctx, quota.Query{Account: receipt.Account, Key: receipt.Key, Since: receipt.At}) {
-		isSame := e.ID.Client == receipt.ID.Client && uint32(e.ID.Seq) == uint32(receipt.ID.Seq)
-		if err != nil || isSame {
-			if isSame {
-				receipt.At = e.At
-			}
+		if err != nil {
+			return receipt, err
+		}
+		if e.ID.Client == receipt.ID.Client && uint32(e.ID.Seq) == uint32(receipt.ID.Seq) {
+			receipt.At = e.At
 			break
 		}
 	}
-	return receipt
+	return receipt, nil
 }
 
 // mayLack reports whether the ledger may not have what was to be written when
