@@ -111,7 +111,7 @@ func (l *Ledger) noteRepeated(ctx context.Context, a *account, batch *quota.Batc
 }
 
 // newestEntry returns the newest entry of a log that no restoration removes, or
-// zero. After an error the next refusal asks again.
+// zero. After an error a later refusal asks again.
 func (l *Ledger) newestEntry(ctx context.Context, account string) quota.Entry {
 	for e, err := range l.Ledger.Entries(ctx, quota.Query{Account: account, Newest: true}) {
 		if err != nil {

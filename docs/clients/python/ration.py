@@ -160,4 +160,4 @@ else:
                 response.headers.discard("Set-Cookie")
                 for cookie in original.msg.get_all("Set-Cookie", []):
                     response.headers.add("Set-Cookie", cookie)
-            return super().build_response(request.upstream, response)
+            return super().build_response(getattr(request, "upstream", request), response)
