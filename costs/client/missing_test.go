@@ -34,6 +34,13 @@ func newCounts(t *testing.T) (table *costs.Table, file string, open func() *clie
 	}
 }
 
+func spendOne(t *testing.T, g *quota.Guard, method string) {
+	t.Helper()
+	if _, err := g.Spend(t.Context(), quota.Call{Account: "a", Method: method, Units: 1}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestUncountedCallsAreNotMissing: until the first call that an exact window
 // covers, a log with counter windows keeps no entries, and has forgotten none.
 func TestUncountedCallsAreNotMissing(t *testing.T) {
@@ -41,9 +48,7 @@ func TestUncountedCallsAreNotMissing(t *testing.T) {
 	_, _, open := newCounts(t)
 	c := open()
 	for _, method := range []string{"videos.list", "search.list"} {
-		if _, err := c.Guard().Spend(t.Context(), quota.Call{Account: "a", Method: method, Units: 1}); err != nil {
-			t.Fatal(err)
-		}
+		spendOne(t, c.Guard(), method)
 		if missing, err := c.Missing(t.Context()); err != nil || len(missing) > 0 {
 			t.Errorf("after %s: %v, %v; want nothing missing", method, missing, err)
 		}
@@ -56,11 +61,8 @@ func TestCountsHideALoss(t *testing.T) {
 	t.Parallel()
 	table, file, open := newCounts(t)
 	c := open()
-	for _, method := range []string{"search.list", "videos.list"} {
-		if _, err := c.Guard().Spend(t.Context(), quota.Call{Account: "a", Method: method, Units: 1}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	spendOne(t, c.Guard(), "search.list")
+	spendOne(t, c.Guard(), "videos.list")
 	if err := errors.Join(c.Close(), os.RemoveAll(filepath.Dir(file)), os.Mkdir(filepath.Dir(file), 0o700)); err != nil {
 		t.Fatal(err)
 	}
@@ -73,9 +75,7 @@ func TestCountsHideALoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := guard.Spend(t.Context(), quota.Call{Account: "a", Method: "videos.list", Units: 1}); err != nil {
-		t.Fatal(err)
-	}
+	spendOne(t, guard, "videos.list")
 	if missing, err := open().Missing(t.Context()); err != nil || len(missing) != 1 {
 		t.Errorf("%v, %v; want the account", missing, err)
 	}

@@ -230,16 +230,16 @@ func (p presence) came(id quota.ID, at time.Time, epoch uint64) time.Time {
 }
 
 // lastEntry is the entry that came to a log last, of those that it has seen.
-// Without a presence that is the newest.
+// Without lives that is the newest.
 type lastEntry struct {
-	presence
+	lives    presence
 	id       quota.ID
 	at, came time.Time
 }
 
 // lastOf returns the entry with an id, if the log has one.
 func (o *Restorer) lastOf(id quota.ID) lastEntry {
-	last := lastEntry{presence: o.presence()}
+	last := lastEntry{lives: o.presence()}
 	if e := o.entry(id); e != nil {
 		last.see(e)
 	}
@@ -247,9 +247,9 @@ func (o *Restorer) lastOf(id quota.ID) lastEntry {
 }
 
 func (l *lastEntry) see(e *quota.Entry) {
-	came := l.presence.came(e.ID, e.At, l.epoch)
+	came := l.lives.came(e.ID, e.At, l.lives.epoch)
 	if d := came.Compare(l.came); d > 0 || d == 0 && e.At.After(l.at) {
-		*l = lastEntry{l.presence, e.ID, e.At, came}
+		*l = lastEntry{l.lives, e.ID, e.At, came}
 	}
 }
 
