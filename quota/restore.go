@@ -94,6 +94,11 @@ type RestoreResult struct {
 	Units   Units     // the units of these
 	Noted   Units     // the units of the notes about other clients' calls
 
+	// GivenUp are the restored entries that the log lacks for good, since the
+	// loss of them was accepted. An id without a Seq is a client of Heard that
+	// stated something older.
+	GivenUp []ID
+
 	Gaps []Gap // of this log and those before it; give them to the next Restoration
 
 	Forgotten *ForgottenError // if the log did not hold Restoration.Known

@@ -163,3 +163,48 @@ func TestAcceptedLossIsRestoredFirst(t *testing.T) {
 	}
 	nothingNoted(t, h, 0)
 }
+
+// TestGivenUpCallsHideOthers: after another loss, a host took the calls that it
+// had given up for a part of what it had heard since, and noted as much less of
+// others: 100 - 60 units.
+func TestGivenUpCallsHideOthers(t *testing.T) {
+	for name, lose := range map[string]func(*shared){
+		"emptied": func(s *shared) {
+			s.spend("ours", 60)
+			s.lose()
+		},
+		"older copy": func(s *shared) {
+			s.spend("ours", 20)
+			putBack := s.keep()
+			s.spend("ours", 40)
+			putBack()
+		},
+		"calls of an outage": func(s *shared) {
+			s.spend("ours", 20)
+			s.down = true
+			s.spend("ours", 40)
+			s.down = false
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, pause := range []time.Duration{time.Hour, 18 * time.Hour} { // the given-up calls are in their window, or not
+				s := share(t)
+				lose(s)
+				s.Add(time.Hour)
+				s.process("operator", func(g *quota.Guard, _ *journal.Ledger) { must(t, g.AcceptLoss(t.Context(), account)) })
+				s.Add(4 * time.Hour)
+				s.spend("theirs", 100)
+				s.Add(5 * time.Hour)
+				s.spend("ours", 1)
+				s.Add(pause)
+				s.lose()
+				s.spend("ours", 1)
+				want := quota.Units(1 + 100 + 1)
+				if pause == time.Hour {
+					want += 60 // the note of the accepted loss is lost, too
+				}
+				s.mustBeInUse(want)
+			}
+		})
+	}
+}

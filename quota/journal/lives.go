@@ -20,8 +20,25 @@ type stay struct {
 // stayIndex has the stays of this host, oldest first, and the number of the one
 // of each grant.
 type stayIndex struct {
-	all []stay
-	of  map[quota.ID]int
+	all     []stay
+	of      map[quota.ID]int
+	givenUp map[quota.ID][]uint64 // of the state
+}
+
+// livesOf returns since when each life of the log held a grant, or with the
+// client of the host alone, what the host had heard first.
+func (s stayIndex) livesOf(id quota.ID) map[uint64]int64 {
+	if len(s.all) == 0 {
+		return nil
+	}
+	held := s.all[s.of[id]].lives
+	for _, epoch := range s.givenUp[id] {
+		if _, ok := held[epoch]; ok {
+			held = maps.Clone(held)
+			delete(held, epoch)
+		}
+	}
+	return held
 }
 
 func (s *state) stays() stayIndex {
@@ -63,16 +80,15 @@ func (s *state) stays() stayIndex {
 		}
 		all[i].lives = maps.Clone(lives)
 	}
-	return stayIndex{all, of}
+	return stayIndex{all, of, s.givenUp}
 }
 
 // held reports whether a life of the log had counted a grant at a time.
 func (s stayIndex) held(id quota.ID, epoch uint64, at int64) bool {
-	n, isKept := s.of[id]
-	if !isKept {
+	if _, isKept := s.of[id]; !isKept {
 		return false
 	}
-	since, isLater := s.all[n].lives[epoch]
+	since, isLater := s.livesOf(id)[epoch]
 	return isLater && since <= at
 }
 
@@ -89,29 +105,35 @@ func (s stayIndex) lives(client uint64) (lives []quota.Life) {
 			lives = append(lives, quota.Life{Client: id.Client, Seq: id.Seq, Epoch: epoch, Since: decide.Time(at)})
 		}
 	}
-	var first map[uint64]int64
-	if len(s.all) > 0 {
-		first = s.all[0].lives
-	}
-	add(quota.ID{Client: client}, first)
+	own := quota.ID{Client: client}
+	add(own, s.livesOf(own))
 	ids := slices.SortedFunc(maps.Keys(s.of), func(a, b quota.ID) int {
 		return cmp.Or(cmp.Compare(a.Client, b.Client), cmp.Compare(a.Seq, b.Seq))
 	})
 	for i, id := range ids {
-		held := s.all[s.of[id]].lives
+		held := s.livesOf(id)
 		switch isFirst := i == 0 || ids[i-1].Client != id.Client; {
 		case isFirst:
 			add(quota.ID{Client: id.Client}, held)
-		case !maps.Equal(held, s.all[s.of[ids[i-1]]].lives):
+		case !maps.Equal(held, s.livesOf(ids[i-1])):
 			add(id, held)
 		}
 	}
 	return lives
 }
 
-// newGaps returns the records of the gaps that this host did not know.
-func newGaps(known, all []quota.Gap) (records []record) {
-	for _, gap := range all {
+// learnt returns the records of what a restoration says of the log that this
+// host did not know: gaps, and what is given up.
+func (a *account) learnt(known []quota.Gap, result *quota.RestoreResult) (records []record) {
+	_ = a.withState(func(s *state) error { // after an error, nothing can be written either
+		for _, id := range result.GivenUp {
+			if !slices.Contains(s.givenUp[id], result.Known.Epoch) {
+				records = append(records, record{kind: givenUp, id: id, epoch: result.Known.Epoch})
+			}
+		}
+		return nil
+	})
+	for _, gap := range result.Gaps {
 		if !slices.ContainsFunc(known, func(have quota.Gap) bool { return decide.SameGap(have, gap) }) {
 			records = append(records, record{kind: lacked, at: gap.To.UnixMicro(), skew: gap.From.UnixMicro(), epoch: gap.Epoch, units: quota.Units(decide.StampOrZero(gap.Until))})
 		}

@@ -23,6 +23,7 @@ const (
 	lacked   kind = 'l' // a quota.Gap
 	cooled   kind = 'c' // a cooldown; its method is the budget and its job the reason
 	warmed   kind = 'w' // a cooldown was cleared
+	givenUp  kind = 'u' // a restoration left out a grant, in the life of the log that the epoch names
 	stamped  kind = 't' // the log was restamped at this time; what its file says earlier of later times is of this one
 )
 
@@ -103,7 +104,7 @@ var errNewer = fmt.Errorf("%w: the journal of this host was written by a newer v
 // isKnown reports whether this version knows what a record of the kind says.
 func (k kind) isKnown() bool {
 	switch k {
-	case granted, noted, amended, refused, owed, doubted, settled, restored, lacked, cooled, warmed, stamped:
+	case granted, noted, amended, refused, owed, doubted, settled, restored, lacked, cooled, warmed, givenUp, stamped:
 		return true
 	}
 	return false

@@ -247,7 +247,7 @@ func (l *Ledger) restoreOnce(ctx context.Context, a *account, lost bool, skew in
 	a.mu.Lock()
 	a.newest.update(&done)
 	a.mu.Unlock()
-	err = a.files.append(true, append(newGaps(r.Gaps, report.Gaps), done)...)
+	err = a.files.append(true, append(a.learnt(r.Gaps, &report.RestoreResult), done)...)
 	if err == nil {
 		misses, err = a.misses(&rest, report.Known.Epoch)
 	}

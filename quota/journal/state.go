@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -16,15 +17,16 @@ type state struct {
 	read      map[int64]int64 // how far the file of each hour was read
 	keep      time.Duration   // how long prune keeps records
 	grants    map[quota.ID]*grant
-	doubts    map[quota.ID]record // calls that may have been granted
-	early     map[quota.ID]record // settled records of calls that are in the file of a later hour: the host's clock was ahead
-	heard     map[subject]hearing // what the newest grants and refusals said
-	cooldowns map[string]cooldown // by budget; "" is the account's
-	gaps      []quota.Gap         // what restorations have returned
-	visits    []visit             // the first refusals in lives of the log
-	present   uint64              // the life of the newest answer; 0 within the allowance
-	granted   map[uint64]int      // how many grants of the ledger were read, by epoch
-	life      uint64              // the epoch of the last restoration; 0 for none
+	doubts    map[quota.ID]record   // calls that may have been granted
+	early     map[quota.ID]record   // settled records of calls that are in the file of a later hour: the host's clock was ahead
+	heard     map[subject]hearing   // what the newest grants and refusals said
+	cooldowns map[string]cooldown   // by budget; "" is the account's
+	givenUp   map[quota.ID][]uint64 // grants: in which lives of the log the loss of them was accepted
+	gaps      []quota.Gap           // what restorations have returned
+	visits    []visit               // the first refusals in lives of the log
+	present   uint64                // the life of the newest answer; 0 within the allowance
+	granted   map[uint64]int        // how many grants of the ledger were read, by epoch
+	life      uint64                // the epoch of the last restoration; 0 for none
 
 	restorations int
 	raised       int   // how many records have raised what a call costs
@@ -35,11 +37,10 @@ type state struct {
 // grant is a call that this host was granted.
 type grant struct {
 	record
-	owed bool  // the ledger does not have it
-	down bool  // it was granted within the allowance
-	back int64 // the newest timestamp of the log when it was restored there
-
-	repeated bool // an earlier request had the same id, and was granted it
+	owed     bool  // the ledger does not have it
+	down     bool  // it was granted within the allowance
+	back     int64 // the newest timestamp of the log when it was restored there
+	repeated bool  // an earlier request had the same id, and was granted it
 }
 
 // isUnheard reports whether a hearing does not count a call: it was granted
@@ -123,7 +124,7 @@ type cooldown struct {
 func (c *cooldown) isMove() bool { return c.until >= quota.MoveUntil*1e6 }
 
 func newState() *state {
-	return &state{read: map[int64]int64{}, grants: map[quota.ID]*grant{}, doubts: map[quota.ID]record{}, early: map[quota.ID]record{}, heard: map[subject]hearing{}, cooldowns: map[string]cooldown{}, granted: map[uint64]int{}}
+	return &state{read: map[int64]int64{}, grants: map[quota.ID]*grant{}, doubts: map[quota.ID]record{}, early: map[quota.ID]record{}, heard: map[subject]hearing{}, cooldowns: map[string]cooldown{}, givenUp: map[quota.ID][]uint64{}, granted: map[uint64]int{}}
 }
 
 // catchUp reads what was appended to the files since the last time.
@@ -187,6 +188,8 @@ func (s *state) apply(r *record) {
 			c.owed = false
 			s.cooldowns[budget] = c
 		}
+	case givenUp:
+		s.givenUp[r.id] = append(s.givenUp[r.id], r.epoch)
 	case lacked:
 		s.gaps = append(s.gaps, r.gap())
 	case cooled:
@@ -298,6 +301,7 @@ func (s *state) prune(now int64) {
 			delete(s.grants, id)
 		}
 	}
+	maps.DeleteFunc(s.givenUp, func(id quota.ID, _ []uint64) bool { return id.Seq != 0 && s.grants[id] == nil })
 	for id, r := range s.doubts {
 		if r.at < oldest {
 			delete(s.doubts, id)

@@ -63,7 +63,7 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.RestoreResult {
 		}
 	}
 	o.takeGone(heard)
-	o.mergeHeard(heard)
+	o.mergeHeard(heard, &done)
 	o.mergeLives(r.Lives, present)
 	o.addNotes(&done)
 	byTime(o.Entries)
@@ -273,7 +273,9 @@ func (o *Restorer) mergeEntries(r *quota.Restoration, done *quota.RestoreResult)
 		more := id.said - id.units
 		isCounted := e.Kind == quota.EntryAddition && more <= 0
 		switch {
-		case skip, have == nil && (isCounted || o.givesUp(&e)):
+		case skip, have == nil && isCounted:
+		case have == nil && o.givesUp(&e):
+			done.GivenUp = append(done.GivenUp, e.ID)
 		case have != nil:
 			stamped[at] = have.At
 			have.Method, have.Caller = e.Method, e.Caller // a log on Redis may have lost what its labels mean
@@ -334,7 +336,7 @@ func (o *Restorer) isOurs(e *quota.Entry) bool {
 
 // mergeHeard keeps the latest statement of each client about each budget and
 // life of the log, those first whose notes later ones may count.
-func (o *Restorer) mergeHeard(more []quota.WindowUse) {
+func (o *Restorer) mergeHeard(more []quota.WindowUse, done *quota.RestoreResult) {
 	type subject struct {
 		client, epoch uint64
 		budget        string
@@ -345,8 +347,12 @@ func (o *Restorer) mergeHeard(more []quota.WindowUse) {
 	}
 	var merged []statement
 	places := map[subject]int{}
-	for _, h := range slices.Concat(o.Heard, more) {
-		if h.At.Before(o.Oldest) || !h.At.After(o.accepted) {
+	for i, h := range slices.Concat(o.Heard, more) {
+		isGivenUp := !h.At.After(o.accepted)
+		if id := (quota.ID{Client: h.Client}); isGivenUp && i >= len(o.Heard) && !slices.Contains(done.GivenUp, id) {
+			done.GivenUp = append(done.GivenUp, id)
+		}
+		if isGivenUp || h.At.Before(o.Oldest) {
 			continue
 		}
 		of := subject{h.Client, h.Epoch, h.Budget}
