@@ -1,8 +1,10 @@
 package journal_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -207,4 +209,27 @@ func TestGivenUpCallsHideOthers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// mute is a ledger that lists nothing.
+type mute struct{ quota.Ledger }
+
+func (mute) Entries(context.Context, quota.Query) iter.Seq2[quota.Entry, error] {
+	return func(yield func(quota.Entry, error) bool) { yield(quota.Entry{}, errDown) }
+}
+
+// TestRefusalNamesTheNewestEntry: the question for the newest entry after a
+// refusal failed, so that a host did not notice an older copy that lacked what
+// others had spent before: 999 of 500.
+func TestRefusalNamesTheNewestEntry(t *testing.T) {
+	s := share(t)
+	s.spend("ours", 1)
+	older := s.keep()
+	s.spend("theirs", 499)
+	s.isMute = true
+	s.exhaust("ours")
+	s.isMute = false
+	older()
+	s.exhaust("ours")
+	s.mustBe(500)
 }

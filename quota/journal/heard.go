@@ -16,17 +16,15 @@ const refusalEvery = time.Second
 // noteRefusals writes how much the budgets held that refused requests of a
 // batch, and the log's newest entry. A host that others have left nothing must
 // know it when the ledger is down, or has forgotten that.
-func (l *Ledger) noteRefusals(ctx context.Context, a *account, batch *quota.Batch, answers []quota.Answer) {
+func (l *Ledger) noteRefusals(a *account, batch *quota.Batch, answers []quota.Answer) {
 	if batch.Key != "" {
 		return
 	}
 	var records []record
+	var last quota.Receipt               // the log's newest entry
 	newest := batch.Known.At.UnixMicro() // of the entries that the ledger is known to have counted
 	for i := range answers {
-		if answers[i].Err == nil {
-			newest = max(newest, answers[i].Receipt.At.UnixMicro())
-			continue
-		}
+		newest = max(newest, answers[i].Receipt.At.UnixMicro())
 		r, ok := errors.AsType[*quota.RefusedError](answers[i].Err)
 		if !ok || r.Used == 0 || r.Ahead != 0 {
 			continue
@@ -42,23 +40,23 @@ func (l *Ledger) noteRefusals(ctx context.Context, a *account, batch *quota.Batc
 		now := r.RetryAt.Add(-r.RetryAfter).UnixMicro() // an entry with this timestamp may have followed
 		h := hearing{at: max(now-1, newest), used: r.Used}
 		if a.isNews(r.Budget, said{h, a.files.settles.Load()}) {
+			last = answers[i].Receipt
 			records = append(records, record{kind: refused, at: h.at, epoch: answers[i].Receipt.Epoch, units: limit, heard: []use{{l.heardName(a.name, r.Budget), h.used}}})
 		}
 	}
 	if len(records) == 0 {
 		return
 	}
-	l.appendHeard(ctx, a, records)
+	l.appendHeard(a, records, last)
 }
 
 // appendHeard writes what was heard without a grant. The last record says what
 // the log's newest entry is, if that came to the log after what the host knows.
-func (l *Ledger) appendHeard(ctx context.Context, a *account, records []record) {
+func (l *Ledger) appendHeard(a *account, records []record, newest quota.Receipt) {
 	last := &records[len(records)-1]
-	e := l.newestEntry(ctx, a.name)
 	known, err := a.readNewest()
-	if err == nil && e.ID != (quota.ID{}) && known.cameBefore(e.At.UnixMicro()) {
-		last.id, last.skew = e.ID, e.At.UnixMicro()-last.at
+	if err == nil && newest.ID != (quota.ID{}) && known.cameBefore(newest.At.UnixMicro()) {
+		last.id, last.skew = newest.ID, newest.At.UnixMicro()-last.at
 	}
 	err = a.files.append(false, records...)
 	a.mu.Lock()
@@ -105,23 +103,26 @@ func (l *Ledger) noteRepeated(ctx context.Context, a *account, batch *quota.Batc
 			at := max(s.At.UnixMicro()-1, newest.At.UnixMicro()) // an entry with the timestamp At may have followed
 			records[i] = record{kind: refused, at: at, epoch: newest.Epoch, units: unheard[i].Limit + unheard[i].Beside, heard: []use{{l.heardName(a.name, unheard[i].Budget), s.Used}}}
 		}
-		l.appendHeard(ctx, a, records)
-		return nil
+		last, err := l.newestEntry(ctx, a.name)
+		if err == nil {
+			l.appendHeard(a, records, last)
+		}
+		return err
 	})
 }
 
 // newestEntry returns the newest entry of a log that no restoration removes, or
-// zero. After an error a later refusal asks again.
-func (l *Ledger) newestEntry(ctx context.Context, account string) quota.Entry {
+// zero.
+func (l *Ledger) newestEntry(ctx context.Context, account string) (newest quota.Receipt, err error) {
 	for e, err := range l.Ledger.Entries(ctx, quota.Query{Account: account, Newest: true}) {
 		if err != nil {
-			break
+			return newest, err
 		}
 		if e.Kind != quota.EntryNote {
-			return e
+			return quota.Receipt{ID: e.ID, At: e.At}, nil
 		}
 	}
-	return quota.Entry{}
+	return newest, nil
 }
 
 // holds reports whether the log of an account has an entry.

@@ -305,7 +305,7 @@ func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 			}
 		}
 		l.noteCooldowns(a, batch, answers)
-		l.noteRefusals(ctx, a, &own, answers)
+		l.noteRefusals(a, &own, answers)
 		l.noteRepeated(ctx, a, batch, answers)
 		return answers, nil
 	}

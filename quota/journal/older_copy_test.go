@@ -25,6 +25,7 @@ type shared struct {
 	budgets []quota.Budget
 	down    bool
 	isDeaf  bool
+	isMute  bool
 	late    time.Duration // how far the hosts' clocks are behind
 	sent    quota.Units   // of all calls
 }
@@ -52,6 +53,9 @@ func (s *shared) process(host string, run func(*quota.Guard, *journal.Ledger)) {
 	var ledger quota.Ledger = f
 	if s.isDeaf {
 		ledger = deaf{f}
+	}
+	if s.isMute {
+		ledger = mute{f}
 	}
 	l := journal.New(ledger, filepath.Join(s.root, host), &journal.Options{Budgets: s.budgets, Now: func() time.Time { return s.Now().Add(-s.late) },
 		Allow: func(quota.Call) quota.Units { return 50 }})

@@ -128,6 +128,23 @@ func (g *log) trim(now int64) {
 // stamps have not been trimmed yet.
 func (g *log) oldest() int64 { return g.all.newest.stamp - decide.Retain(g.horizon) + 1 }
 
+// newestEntry returns the newest entry but for notes up to an instant, with the
+// log's epoch.
+func (g *log) newestEntry(until int64) quota.Receipt {
+	newest, oldest := quota.Receipt{Epoch: g.epoch}, until-decide.Retain(g.horizon)+1
+	for place := g.entries.tail - 1; place >= g.entries.head; place-- {
+		stamp, e := g.all.records.at(place).stamp, g.entries.at(place)
+		if stamp < oldest {
+			break
+		}
+		if stamp <= until && e.kind != quota.EntryNote {
+			newest.ID, newest.At = e.id, decide.Time(stamp)
+			break
+		}
+	}
+	return newest
+}
+
 // find returns the place of a receipt's entry, if the log has it.
 func (g *log) find(receipt quota.Receipt) (place int, found bool) {
 	stamp := receipt.At.UnixMicro()

@@ -5,6 +5,7 @@ package memledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -78,7 +79,7 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	if err := batch.CheckKnown(g.epoch, decide.Time(g.newest)); err != nil {
 		return nil, err
 	}
-	before, err := g.grantsOf(batch)
+	known, err := g.grantsOf(batch)
 	if err != nil {
 		return nil, err
 	}
@@ -88,15 +89,19 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 		l.seq += uint64(len(batch.Requests))
 	}
 	answers := carve(&l.answers, len(batch.Requests))
+	before := g.all.newest.stamp
 	g.Now = now
 	g.recordHistory(batch.History)
 	for i := range batch.Requests {
 		id := quota.ID{Client: client, Seq: seq + uint64(i)}
-		stamp, granted := before[id.Seq]
+		stamp, granted := known[id.Seq]
 		r := &batch.Requests[i]
 		if !granted {
 			if err := g.judgeAt(now).Admit(g, r); err != nil {
 				answers[i] = quota.Answer{Receipt: quota.Receipt{Epoch: g.epoch}, Err: err}
+				if errors.Is(err, quota.ErrRefused) {
+					answers[i].Receipt = g.newestEntry(before)
+				}
 				continue
 			}
 			stamp = g.record(r, now, id)

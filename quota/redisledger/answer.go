@@ -31,14 +31,22 @@ func (p *spendBatch) read(a *packed, answers []quota.Answer) bool {
 		answers[place].Err = err
 	}
 	places, ahead := p.sent, int64(0)
+	last := quota.Receipt{Epoch: epochOf(p.head)}
 	for len(places) > 0 {
 		code, n := a.number(1), a.number(4)
-		isRun := n >= 1 && n <= int64(len(places)) && code <= runAhead
+		isRun := n >= 1 && n <= int64(len(places)) && code <= runLast
 		if a.bad || !isRun {
 			return false
 		}
 		if code == runAhead {
 			ahead = a.number(7)
+			continue
+		}
+		if code == runLast {
+			last.At, last.ID = decide.Time(a.number(7)), quota.ID{Client: uint64(a.number(6)), Seq: uint64(a.number(4))}
+			if last.ID.Client == 0 { // of a log without entries
+				last.At = time.Time{}
+			}
 			continue
 		}
 		run := places[:n]
@@ -59,7 +67,7 @@ func (p *spendBatch) read(a *packed, answers []quota.Answer) bool {
 			}
 			refusal.Ahead = time.Duration(ahead) * time.Microsecond
 			for _, place := range run {
-				answers[place] = quota.Answer{Receipt: quota.Receipt{Epoch: epochOf(p.head)}, Err: new(refusal)}
+				answers[place] = quota.Answer{Receipt: last, Err: new(refusal)}
 			}
 		}
 		ahead = 0

@@ -16,9 +16,10 @@ import (
 func TestLuaHasOtherConstants(t *testing.T) {
 	micros := func(d time.Duration) int64 { return d.Microseconds() }
 	for file, constants := range map[string]map[string]int64{
-		"layout": {"SLACK": micros(quota.MaxStepBack), "LEAD": micros(quota.MaxClockLead), "REMEMBERED": decide.ClientMemory / 1000},
-		"limits": {"HOLD": micros(quota.LimitHold), "RECORD": micros(quota.LimitRecord), "MOST": decide.MaxAskedLimits},
-		"learn":  {"MOST": redisledger.MostItems, "OTHER": redisledger.OtherLabel, "HISTORY": micros(quota.MaxHistory)},
+		"layout":   {"SLACK": micros(quota.MaxStepBack), "LEAD": micros(quota.MaxClockLead), "REMEMBERED": decide.ClientMemory / 1000},
+		"limits":   {"HOLD": micros(quota.LimitHold), "RECORD": micros(quota.LimitRecord), "MOST": decide.MaxAskedLimits},
+		"refusals": {"NOTE": int64(quota.EntryNote)},
+		"learn":    {"MOST": redisledger.MostItems, "OTHER": redisledger.OtherLabel, "HISTORY": micros(quota.MaxHistory)},
 	} {
 		text, err := os.ReadFile("lua/" + file + ".lua")
 		if err != nil {

@@ -125,7 +125,11 @@ func (g *game) send(resent bool) []quota.Answer {
 	}
 	for i := range answers[0] {
 		mem, red := answers[0][i].Receipt, answers[1][i].Receipt
-		if g.unnamed { // the ledgers' ids differ
+		isRefused := answers[0][i].Err != nil
+		if isRefused && mem.At.IsZero() { // memory drops idle logs
+			red = mem
+		}
+		if g.unnamed || isRefused { // the ledgers' ids differ, perhaps of the newest entry
 			mem.ID, red.ID = quota.ID{}, quota.ID{}
 		}
 		g.same(fmt.Sprintf("request %d: %+v", i, g.last.Requests[i]), mem, red)

@@ -34,6 +34,7 @@ const (
 	runKept  // refused, with floors
 	runKnown // granted before
 	runAhead // precedes an answer from a log whose newest timestamp is far ahead
+	runLast  // precedes a refusal: the log's newest entry but for notes
 )
 
 // mode is how the store recognizes a batch, see resent.lua.

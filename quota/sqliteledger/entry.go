@@ -24,7 +24,7 @@ func (t *tx) add(g *log, e *entry) int64 {
 		t.insertLog(g)
 	}
 	stamp := max(t.wall, g.newest+1)
-	g.newest = stamp
+	g.newest, g.refused = stamp, nil
 	counted := g.addToCounters(stamp, e)
 	if !g.keepsEntries() {
 		g.changed = g.changed || !counted // the row of a counter has the stamp too

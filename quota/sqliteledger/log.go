@@ -26,7 +26,7 @@ type log struct {
 	counters  []*counter
 	cooldowns map[string]*quota.Cooldown
 	clients   map[uint64]*lastBatch // nil for a client that has none
-	refusing  bool                  // all of the last batch was refused
+	refused   *quota.Receipt        // of the last refusal; nil if there was none since the newest entry
 	sumsDue   bool                  // a block of sums must be added
 }
 

@@ -97,6 +97,9 @@ DELETE FROM records WHERE list = ?1 AND stamp IN (SELECT stamp FROM records WHER
 -- entry
 SELECT e.units, e.calls, e.client, e.seq, e.kind, t.method, t.lane, t.job, t.region
 FROM entries e CROSS JOIN labels t ON t.label = e.label WHERE e.log = ?1 AND e.stamp = ?2
+-- entry-newest
+SELECT stamp, client, seq FROM entries
+WHERE log = ?1 AND kind <> ?2 AND stamp > (SELECT MAX(stamp) FROM entries WHERE log = ?1) - ?3 ORDER BY stamp DESC LIMIT 1
 -- entry-newer
 SELECT COUNT(*) FROM (SELECT 1 FROM entries WHERE log = ?1 AND stamp > ?2 LIMIT ?3)
 -- entry-settle

@@ -56,7 +56,7 @@ func (t *tx) restamp(g *log) int64 {
 	}
 	g.history.use.Since, g.history.changed = min(g.history.use.Since, t.now), true
 	g.newest, g.changed = min(g.newest, max(t.now, g.all.newest.stamp)), true
-	g.refusing = false
+	g.refused = nil
 	if g.name.key != "" {
 		t.exec("idle-later", g.id, t.now+g.idleAfter())
 	}

@@ -139,7 +139,7 @@ func (t *tx) rebuild(g *log, entries, uncounted []quota.Entry) {
 	g.all.dropCache()
 	t.refill(g, uncounted)
 	g.newest = max(g.newest, g.all.newest.stamp)
-	g.changed, g.refusing = true, false
+	g.changed, g.refused = true, nil
 }
 
 // refill computes the lists and counters of a log from its entries, of which

@@ -109,12 +109,12 @@ func (t *tx) decide(g *log, batch *quota.Batch, last *lastBatch, answers []quota
 		if t.err != nil {
 			return
 		}
-		answers[i] = quota.Answer{Receipt: quota.Receipt{Epoch: g.epoch}}
 		id := quota.ID{Client: batch.Client, Seq: batch.Seq + uint64(i)}
 		stamp, repeated := last.stamp(uint64(i))
 		if !repeated {
 			r := &batch.Requests[i]
-			if answers[i].Err = t.admit(log, judge, batch, r); answers[i].Err != nil {
+			if err := t.admit(log, judge, batch, r); err != nil {
+				answers[i] = t.refusal(g, err)
 				continue
 			}
 			stamp = t.add(g, &entry{units: int64(r.Units), calls: int64(r.Count()), kind: r.Kind, id: id, method: r.Method, caller: r.Caller})
@@ -131,9 +131,29 @@ func (t *tx) decide(g *log, batch *quota.Batch, last *lastBatch, answers []quota
 		t.rotate(g)
 		t.trim(g)
 		t.addSums(g)
+		g.refused = nil // it may be from before an entry of this batch
 	}
-	g.refusing = !granted
 	t.save(g)
+}
+
+// refusal returns the answer with an error.
+func (t *tx) refusal(g *log, err error) quota.Answer {
+	if !errors.Is(err, quota.ErrRefused) {
+		return quota.Answer{Receipt: quota.Receipt{Epoch: g.epoch}, Err: err}
+	}
+	if g.refused == nil {
+		g.refused = t.newestEntry(g)
+	}
+	return quota.Answer{Receipt: *g.refused, Err: err}
+}
+
+// newestEntry returns a log's newest entry but for notes, with its epoch.
+func (t *tx) newestEntry(g *log) *quota.Receipt {
+	newest := &quota.Receipt{Epoch: g.epoch}
+	if row := t.queryRow("entry-newest", g.id, int64(quota.EntryNote), decide.Retain(g.horizon)); row != nil {
+		newest.At, newest.ID = decide.Time(integer(row[0])), quota.ID{Client: uint64(integer(row[1])), Seq: uint64(integer(row[2]))}
+	}
+	return newest
 }
 
 // admit decides a request. While the clock is in doubt, it must fit by
@@ -156,7 +176,7 @@ func (t *tx) admit(log *txLog, judge *decide.Judge, batch *quota.Batch, r *quota
 // errNotCached means that a question cannot be answered from the cache.
 var errNotCached = errors.New("not in memory")
 
-// refuseFromCache refuses a batch if its log has refused the last one, the file
+// refuseFromCache refuses a batch if its log has refused another, the file
 // has not changed since, and the cache refuses all of the batch. It needs no
 // lock, because it writes nothing and every refund changes the file.
 func (l *Ledger) refuseFromCache(ctx context.Context, batch *quota.Batch, answers []quota.Answer) bool {
@@ -167,7 +187,7 @@ func (l *Ledger) refuseFromCache(ctx context.Context, batch *quota.Batch, answer
 	}
 	defer func() { <-l.turn }()
 	g := l.logs[logName{batch.Account, batch.Key}]
-	if g == nil || !g.refusing || l.conn == nil {
+	if g == nil || g.refused == nil || l.conn == nil {
 		return false
 	}
 	last, cached := g.clients[batch.Client]
@@ -186,7 +206,7 @@ func (l *Ledger) refuseFromCache(ctx context.Context, batch *quota.Batch, answer
 	}
 	log, judge := &txLog{t, g}, t.judge(g.name)
 	for i := range batch.Requests {
-		answers[i] = quota.Answer{Receipt: quota.Receipt{Epoch: g.epoch}, Err: judge.Admit(log, &batch.Requests[i])}
+		answers[i] = t.refusal(g, judge.Admit(log, &batch.Requests[i]))
 		if answers[i].Err == nil || t.err != nil {
 			clear(answers)
 			return false

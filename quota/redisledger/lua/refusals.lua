@@ -1,6 +1,8 @@
 -- Module refusals: why requests of a run are refused, and until when. See spend.lua for b, the run.
 -- It loads lists only to search: most refusals name a first record that the client knows.
 
+local NOTE = 3 -- a quota.EntryKind
+
 -- holds returns what a sliding or calendar window holds.
 local function holds(c) return (c.list.total - c.before) % 2^48 end
 
@@ -89,4 +91,16 @@ local function refuse(b, times, floored)
   return table.concat(said)
 end
 
-return {search_again = search_again, refuse = refuse}
+-- last packs a log's newest entry but for notes, or returns an empty string. It does not see what
+-- is due to be trimmed.
+local function last(log)
+  local record, back = log.last, 1
+  while record and string.byte(record, 34) == NOTE do
+    back = back + 1
+    record = redis.call('LINDEX', log.key, -back)
+  end
+  if not record or back > 1 and struct.unpack('>I7', record) <= log.was - lists().retention(log.horizon) then return '' end
+  return struct.pack('>BI4', 7, 1) .. string.sub(record, 1, 7) .. string.sub(record, 20, 29)
+end
+
+return {search_again = search_again, refuse = refuse, last = last}

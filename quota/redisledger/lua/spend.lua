@@ -28,7 +28,8 @@
 --   4, for a request with floors: budget 2, used 7, kept 7, retry at 7, whether it is a cooldown 1,
 --     reason 2 + n, number of budgets whose floors end 2, and ends (floors.lua) of each
 --   5, the stamp 7: it was granted before
--- each perhaps after a 6, how far the log's newest stamp is ahead 7; and for each window that was
+-- each perhaps after a 6, how far the log's newest stamp is ahead 7, and the first refusal after a
+-- 7, the stamp 7, client 6 and seq 4 of the newest entry before the batch but for notes; and for each window that was
 -- searched for: budget 2, first 7, before 6, counts 4 and place 4, see open in windows.lua.
 
 local FRESH, RESENT, AGAIN = 0, 2, 3
@@ -107,7 +108,7 @@ end
 
 -- Decide run by run.
 
-local answer, granted, begun = {}, named and {}, false -- begun: the first grant has packed now
+local answer, granted, begun, last = {}, named and {}, false, nil -- begun: the first grant has packed now
 for run = 1, nruns do
   local label, units, place, times, nfeeds, nmine
   label, units, place, times, nfeeds, nmine, where = struct.unpack('>I2I4I4I2BI2', packed, where)
@@ -142,6 +143,10 @@ for run = 1, nruns do
         local b = {charges = charges, names = names, now = now, far = far, cooled = cooled, mine = mine, many = nmine, units = units}
         if fit == 0 and refusals().search_again(b) and not floored then fit = fitting(charges, mine, nmine, units, now, times, run) end
         refused = (fit == 0 or cooled) and refusals().refuse(b, times, floored)
+        if refused and not last then
+          last = refusals().last(log)
+          answer[#answer + 1] = last
+        end
       end
       if not refused then times = floored and 1 or fit end
     end
