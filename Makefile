@@ -77,12 +77,13 @@ BESIDE = -p 3 -parallel 4
 # command line's tests start dozens.
 test: deps
 	$(GO) test $(TOOLS) -vet=off -c -o /dev/null ./quota/internal/sim
+	export TMPDIR=$(IN_MEMORY); \
 	(cd quota/internal/sim && RATION_SIM_DURATION=$(SIM_IN_TEST) $(GO) test $(TOOLS) -vet=off -count=1) & simulator=$$!; code=0; \
 	alone="$(ALONE)"; \
 	RATION_REQUIRE_REDIS=1 $(GO) test $(TOOLS) -vet=off -parallel 4 -timeout 20m -run '$(DRAWN)|$(SEQUENTIAL)' ./cmd/ration $$($(GO) list $(DRAWING) | grep -vxF "$$alone") || code=1; \
 	$(GO) test $(TOOLS) -vet=off $$alone || code=1; \
 	wait $$simulator && exit $$code
-	alone="$(ALONE)"; RAPID_CHECKS=10 GORACE=atexit_sleep_ms=20 RATION_REQUIRE_REDIS=1 $(GO) test $(TOOLS) -vet=off $(RACE) $(BESIDE) -timeout 20m -skip '$(SEQUENTIAL)' $(LONGEST) $$($(GO) list -race ./... | grep -vxF "$$alone")
+	alone="$(ALONE)"; TMPDIR=$(IN_MEMORY) RAPID_CHECKS=10 GORACE=atexit_sleep_ms=20 RATION_REQUIRE_REDIS=1 $(GO) test $(TOOLS) -vet=off $(RACE) $(BESIDE) -timeout 20m -skip '$(SEQUENTIAL)' $(LONGEST) $$($(GO) list -race ./... | grep -vxF "$$alone")
 
 # IN_MEMORY is the folder of a file system in memory, if there is one with room where
 # programs may run, or else that of all temporary files. Ledgers and journals sync their
