@@ -5,55 +5,51 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
 // printTotals prints what was added up, who spent most first.
-func (r *logReport) printTotals(ctx context.Context, all []usage.Total) error {
-	if len(all) == 0 {
+func (r *logReport) printTotals(ctx context.Context, all *usage.Totals) error {
+	if all.Len() == 0 {
 		if err := r.printNone(ctx); err != nil || !r.flags.csv {
 			return err
 		}
 	}
-	shown := r.flags.Largest(all)
 	switch {
 	case r.json:
 		encoder := json.NewEncoder(r.stdout)
-		for _, s := range shown {
+		for s := range all.Largest(r.flags.Top) {
 			if err := encoder.Encode(s); err != nil {
 				return err
 			}
 		}
 		return nil
 	case r.flags.csv:
-		return r.totalsCSV(shown)
+		return r.totalsCSV(all)
 	}
-	several := slices.ContainsFunc(all, func(s usage.Total) bool { return s.Account != all[0].Account })
 	headings := []string{r.flags.By, "units", "calls", "share", "first", "last"}
+	several := all.Accounts() > 1
 	if several {
 		headings = append(headings, "account")
 	}
 	t := r.table(headings...)
-	for _, s := range shown {
+	left, rest := all.Len(), all.Units()
+	for s := range all.Largest(r.flags.Top) {
 		row := []any{human.Name(s.Name), s.Units, s.Calls, percent(s.Share), r.clock(s.First), r.clock(s.Last)}
 		if several {
 			row = append(row, human.Name(s.Account))
 		}
 		t.Row(row...)
+		left--
+		rest -= s.Units
 	}
 	t.Print()
-	var rest quota.Units
-	for _, s := range all[len(shown):] {
-		rest += s.Units
-	}
-	if left := len(all) - len(shown); left > 0 {
+	if left > 0 {
 		r.remark("log", "%s spent %s; --top 0 shows all", human.Count(left, "other"), human.Count(rest, "unit"))
 	}
 	return nil
@@ -61,10 +57,10 @@ func (r *logReport) printTotals(ctx context.Context, all []usage.Total) error {
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + " %" }
 
-func (r *logReport) totalsCSV(all []usage.Total) error {
+func (r *logReport) totalsCSV(all *usage.Totals) error {
 	w := csv.NewWriter(r.stdout)
 	_ = w.Write([]string{"by", "name", "account", "units", "calls", "share", "first", "last"}) // Error says it at the end
-	for _, s := range all {
+	for s := range all.Largest(r.flags.Top) {
 		_ = w.Write([]string{s.By, terminal.Cell(s.Name), terminal.Cell(s.Account), fmt.Sprint(s.Units), fmt.Sprint(s.Calls),
 			strconv.FormatFloat(s.Share, 'f', 4, 64), s.First.Format(time.RFC3339Nano), s.Last.Format(time.RFC3339Nano)})
 	}

@@ -36,7 +36,7 @@ func (q *Query) ByHistory(source *usage.LogReader) bool {
 // Selection is what a Query selects: totals or periods if it adds up,
 // else lines.
 type Selection struct {
-	Totals  []usage.Total
+	Totals  *usage.Totals
 	Periods []usage.Period
 	Lines   iter.Seq2[usage.Line, error]
 	More    bool // there are older entries
@@ -73,14 +73,6 @@ func (q *Query) Select(ctx context.Context, s *setup.Setup, c *client.Client, so
 		}
 	}
 	return found, err
-}
-
-// Largest returns the totals that q.Top leaves.
-func (q *Query) Largest(all []usage.Total) []usage.Total {
-	if q.Top > 0 && len(all) > q.Top {
-		return all[:q.Top]
-	}
-	return all
 }
 
 // Days brings the history up to date and returns the days that source selects.
@@ -125,9 +117,11 @@ func (q *Query) Documents(found *Selection) iter.Seq2[any, error] {
 				return
 			}
 		}
-		for _, total := range q.Largest(found.Totals) {
-			if !yield(total, nil) {
-				return
+		if found.Totals != nil {
+			for total := range found.Totals.Largest(q.Top) {
+				if !yield(total, nil) {
+					return
+				}
 			}
 		}
 		if found.Lines == nil {

@@ -1,7 +1,6 @@
 package usage
 
 import (
-	"cmp"
 	"context"
 	"iter"
 	"maps"
@@ -216,91 +215,6 @@ func (s *LogReader) sums(ctx context.Context, account string, since, until time.
 			}
 		}
 	}
-}
-
-// Total adds up the entries of an account that have the same name in a
-// dimension.
-type Total struct {
-	By      string      `json:"by"`
-	Name    string      `json:"name"`
-	Account string      `json:"account"`
-	Units   quota.Units `json:"units"`
-	Calls   quota.Units `json:"calls"`
-	Share   float64     `json:"share"` // of all selected units of the account, 0 to 1
-	First   time.Time   `json:"first"`
-	Last    time.Time   `json:"last"`
-}
-
-// Totals adds up the selected entries by one of the Dimensions, largest units
-// first. Memory holds a Total for each name, whatever the length of the logs.
-func (s *LogReader) Totals(ctx context.Context, by string) ([]Total, error) {
-	t := totals{by: by}
-	for _, account := range s.Accounts {
-		for sum, err := range s.sums(ctx, account, s.Since, s.Until, by == "run") {
-			if err != nil {
-				return nil, err
-			}
-			t.add(account, &sum)
-		}
-	}
-	return t.ranked(), nil
-}
-
-// TotalsOf adds up lines by one of the Dimensions, as Totals does.
-func TotalsOf(lines []Line, by string) []Total {
-	t := totals{by: by}
-	for i := range lines {
-		p := partOf(&lines[i].Entry)
-		t.add(lines[i].Account, &p)
-	}
-	return t.ranked()
-}
-
-// totals collects sums into a Total for each account and name.
-type totals struct {
-	by    string
-	index map[[2]string]int // into all, by account and name
-	all   []Total
-}
-
-func (t *totals) add(account string, s *part) {
-	key := [2]string{account, nameIn(t.by, s)}
-	i, known := t.index[key]
-	if !known {
-		if t.index == nil {
-			t.index = map[[2]string]int{}
-		}
-		i = len(t.all)
-		t.index[key] = i
-		t.all = append(t.all, Total{By: t.by, Name: key[1], Account: account, First: s.First.UTC(), Last: s.Last.UTC()})
-	}
-	total := &t.all[i]
-	total.Units += s.Units
-	total.Calls += s.Calls
-	if s.First.Before(total.First) {
-		total.First = s.First.UTC()
-	}
-	if s.Last.After(total.Last) {
-		total.Last = s.Last.UTC()
-	}
-}
-
-// ranked sets the shares and returns the totals, largest units first. A share
-// is of its own account, because another account may count other units.
-func (t *totals) ranked() []Total {
-	whole := map[string]quota.Units{}
-	for _, total := range t.all {
-		whole[total.Account] += total.Units
-	}
-	for i := range t.all {
-		if units := whole[t.all[i].Account]; units > 0 {
-			t.all[i].Share = float64(t.all[i].Units) / float64(units)
-		}
-	}
-	slices.SortFunc(t.all, func(x, y Total) int {
-		return cmp.Or(cmp.Compare(y.Units, x.Units), cmp.Compare(y.Calls, x.Calls), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Account, y.Account))
-	})
-	return t.all
 }
 
 // maxNames is the most names that Names returns for a dimension.

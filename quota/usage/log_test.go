@@ -58,12 +58,12 @@ func TestSumsOfRunsAreInMemory(t *testing.T) {
 	}
 	ledger := &countedReads{Ledger: s.ledger}
 	source := &usage.LogReader{Ledger: ledger, Accounts: []string{"p"}}
-	all, err := source.Totals(t.Context(), "run")
+	all, err := totals(t.Context(), source, "run")
 	if err != nil || len(all) != 1 || all[0].Units != 6 {
 		t.Fatalf("%v, %v; want a run of 6 units", all, err)
 	}
 	source.Filter = usage.Filter{Run: all[0].Name, Region: "IN"}
-	of, err := source.Totals(t.Context(), "job")
+	of, err := totals(t.Context(), source, "job")
 	if err != nil || len(of) != 1 || of[0].Units != 3 {
 		t.Errorf("%v, %v; want 3 units of the run", of, err)
 	}
@@ -143,9 +143,9 @@ func TestJobCalledReconcileHasTheCorrections(t *testing.T) {
 	}
 	for job, want := range map[string]map[string]quota.Units{"": want, "reconcile": want, usage.Corrections: {usage.Corrections: 40}} {
 		source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p"}, Filter: usage.Filter{Job: job}}
-		totals, err := source.Totals(t.Context(), "job")
+		all, err := totals(t.Context(), source, "job")
 		by := map[string]quota.Units{}
-		for _, total := range totals {
+		for _, total := range all {
 			by[total.Name] = total.Units
 		}
 		if err != nil || !maps.Equal(by, want) {

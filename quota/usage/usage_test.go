@@ -230,7 +230,7 @@ func TestTotals(t *testing.T) {
 	line := func(minute int, account, region string, units, calls quota.Units) usage.Line {
 		return usage.Line{Account: account, Entry: quota.Entry{At: noon.Add(time.Duration(minute) * time.Minute), Caller: quota.Caller{Region: region}, Units: units, Calls: calls}}
 	}
-	got := usage.TotalsOf([]usage.Line{line(0, "p", "GB", 1, 1), line(1, "p", "IN", 100, 1), line(2, "q", "GB", 7, 1), line(3, "p", "GB", 49, 1), line(4, "p", "GB", 50, 0), line(5, "p", "", 0, 1)}, "region")
+	got := slices.Collect(usage.TotalsOf([]usage.Line{line(0, "p", "GB", 1, 1), line(1, "p", "IN", 100, 1), line(2, "q", "GB", 7, 1), line(3, "p", "GB", 49, 1), line(4, "p", "GB", 50, 0), line(5, "p", "", 0, 1)}, "region").Largest(0))
 	want := []usage.Total{
 		{"region", "GB", "p", 100, 2, 0.5, noon, noon.Add(4 * time.Minute)},
 		{"region", "IN", "p", 100, 1, 0.5, noon.Add(time.Minute), noon.Add(time.Minute)},
