@@ -119,6 +119,42 @@ func (f *File) checkBrackets(tokens token.Tokens) {
 	}
 }
 
+// reportQuote reports the text that follows a quoted text in the line in which
+// that ends, or a quoted text that was not closed in its line, and so by the
+// quote of another one. It reports whether there is one of these.
+func (f *File) reportQuote(tk *token.Token) bool {
+	if tk == nil || tk.Prev == nil {
+		return false
+	}
+	if kind := tk.Prev.Type; kind != token.SingleQuoteType && kind != token.DoubleQuoteType {
+		return false
+	}
+	quoted := strings.TrimSpace(tk.Prev.Origin)
+	begin := tk.Prev.Position.Line
+	end := begin + strings.Count(quoted, "\n")
+	next := tk.Next
+	isLast := next == nil || next.Type == token.CommentType || next.Position.Line > end
+	switch text := printable(tk.Value); {
+	case opensText(quoted, tk):
+		f.reportAt(tk.Prev, "a quote that is not closed in its line: add its %s", quoted[:1])
+	case tk.Position.Line > end || !isLast: // or an entry of a map or list
+		return false
+	case begin == end:
+		f.reportAt(tk, "%s after the closing quote: remove it, or move it into the quotes", text)
+	default:
+		f.reportAt(tk, "%s after the quote that closes the text of line %d: remove it, or close the text in line %d", text, begin, begin)
+	}
+	return true
+}
+
+// opensText reports whether the last quote of a text of several lines looks
+// like the first one of another text, which next continues.
+func opensText(quoted string, next *token.Token) bool {
+	before := quoted[:len(quoted)-1]
+	isFirst := strings.TrimRight(before, " [{:,\r\n") != before && strings.TrimLeft(next.Origin, " \r\n") == next.Origin
+	return isFirst && strings.Contains(quoted, "\n")
+}
+
 // isAdjacent reports whether b follows a plain a without a space between.
 func isAdjacent(a, b *token.Token) bool {
 	return a.Position.Line == b.Position.Line && b.Position.Column == a.Position.Column+len([]rune(a.Value))

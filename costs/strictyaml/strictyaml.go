@@ -144,24 +144,11 @@ func (f *File) reportSyntax(err error) {
 		return
 	}
 	tk := at.GetToken()
-	if open := openQuote(tk); open != nil {
-		f.reportAt(open, "a quote that is not closed in its line: add its %s", strings.TrimSpace(open.Origin)[:1])
+	if f.reportQuote(tk) {
 		return
 	}
 	message, _, _ := strings.Cut(at.GetMessage(), ". ")
 	f.reportAt(tk, "%s: correct the line or its indentation", printable(message))
-}
-
-// openQuote returns the quoted text before tk if that ends in a later line than
-// it begins: it has probably been closed by the quote of another text.
-func openQuote(tk *token.Token) *token.Token {
-	if tk == nil || tk.Prev == nil || !strings.Contains(strings.TrimSpace(tk.Prev.Origin), "\n") {
-		return nil
-	}
-	if kind := tk.Prev.Type; kind != token.SingleQuoteType && kind != token.DoubleQuoteType {
-		return nil
-	}
-	return tk.Prev
 }
 
 func (f *File) checkBytes(data []byte) bool {
