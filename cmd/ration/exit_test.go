@@ -52,7 +52,7 @@ func TestLostOutputIsDone(t *testing.T) {
 	if exit, stderr := run("spend videos.list"); exit != exitDone { // it prints nothing
 		t.Fatal(exit, stderr)
 	}
-	for _, command := range []string{"costs", "costs --json", "costs presets", "status", "doctor", "cooldown list", "ledger info", "log --csv", "metrics", "why", "version", "--help", "help log"} {
+	for _, command := range []string{"costs", "costs --json", "costs presets", "status", "doctor", "cooldown list", "ledger info", "log --csv", "metrics", "metrics --out " + folder, "metrics --out " + filepath.Join(folder, "none", "x"), "why", "version", "--help", "help log"} {
 		exit, stderr := run(command)
 		if exit != exitFailed || strings.Count(stderr, "write ") != 1 || strings.Contains(stderr, "ledger") {
 			t.Errorf("%s: exit %d, stderr %q; want %d and that its output was not written, whatever the ledger", command, exit, stderr, exitFailed)

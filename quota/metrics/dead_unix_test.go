@@ -4,6 +4,10 @@ package metrics_test
 
 import (
 	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -59,6 +63,11 @@ func TestDeadLedgerFailsTheScrape(t *testing.T) {
 				})
 			}
 			wg.Wait()
+			file := filepath.Join(t.TempDir(), "none", "x.prom")
+			err = c.Write(io.Discard, file)
+			if failed, ok := errors.AsType[*fs.PathError](err); !ok || failed.Path != file || !strings.Contains(err.Error(), "\nbalances of c: ") {
+				t.Errorf("%v; want that there is no %s, and why there are no balances", err, file)
+			}
 		})
 	}
 }
