@@ -126,10 +126,11 @@ func (c *Client) isAllowanceUsed() bool {
 
 // NameLedger adds the name of its ledger to an error that does not have it:
 // that of Redis names a server, and no database. An error of a file is about
-// that file, such as a full disk to which an answer is written.
+// that file, such as a full disk to which an answer is written; of errors that
+// are joined to it, each is named on its own.
 func NameLedger(err error, name string) error {
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return err
+		return nameJoined(err, name)
 	}
 	where := strings.TrimPrefix(name, "sqlite:")
 	if _, server, ok := strings.Cut(name, "://"); ok {
@@ -139,4 +140,22 @@ func NameLedger(err error, name string) error {
 		return err
 	}
 	return fmt.Errorf("%w (ledger %s)", err, name)
+}
+
+// nameJoined is NameLedger for each error of errors.Join. It returns other
+// errors as they are.
+func nameJoined(err error, name string) error {
+	several, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	parts := several.Unwrap()
+	if err.Error() != errors.Join(parts...).Error() {
+		return err
+	}
+	named := make([]error, len(parts))
+	for i, part := range parts {
+		named[i] = NameLedger(part, name)
+	}
+	return errors.Join(named...)
 }
