@@ -195,13 +195,9 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 	if err != nil {
 		return err
 	}
-	name := human.Scope(account, budget)
-	if set == nil {
-		return fmt.Errorf("%s: the cooldown is over already; give a longer one", name)
-	}
 	if a.json {
 		return a.writeJSON(set)
 	}
-	fmt.Fprintf(a.stdout, "%s is in cooldown %s\n", name, cooldown.Text(set.Until, at, set.Reason))
+	fmt.Fprintf(a.stdout, "%s is in cooldown %s\n", human.Scope(account, budget), cooldown.Text(set.Until, at, set.Reason))
 	return nil
 }

@@ -109,15 +109,38 @@ func (e *UntilError) Error() string {
 	return fmt.Sprintf("%s is over; it is %s", e.Until.Format(time.RFC3339), human.Time(e.Now))
 }
 
+// GoneError is returned by Set if no cooldown is in force when it has set one.
+type GoneError struct {
+	Account, Budget string
+	Lifted          bool // by another process, before the end
+}
+
+// Error says which cooldown is gone, and why.
+func (e *GoneError) Error() string {
+	why := "is over already; give a longer one"
+	if e.Lifted {
+		why = "was set, and another process has lifted it since: set it again if it must hold"
+	}
+	return fmt.Sprintf("%s: the cooldown %s", human.Scope(e.Account, e.Budget), why)
+}
+
 // Set sets a cooldown. If neither its For nor its Until is set, it lasts until
 // the upstream's next reset, as table defines it. Set returns the time on the
 // ledger's clock and the cooldown that is in force then: that of the budget,
-// else that of its account, or nil if it is over already.
+// else that of its account. If neither is, it returns a *GoneError.
 func Set(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown quota.Cooldown) (at time.Time, set *Report, err error) {
-	if cooldown.For == 0 {
-		if err := resolveUntil(ctx, guard, table, &cooldown); err != nil {
-			return at, nil, err
-		}
+	at, _, err = guard.Now(ctx, cooldown.Account)
+	if err == nil && cooldown.For == 0 {
+		err = resolveUntil(table, at, &cooldown)
+	} else if cooldown.For > 0 {
+		err = nil // Cool says it too, and the journal keeps the cooldown
+	}
+	if err != nil {
+		return at, nil, err
+	}
+	end := cooldown.Until
+	if cooldown.For > 0 {
+		end = at.Add(cooldown.For)
 	}
 	if err := guard.Cool(ctx, cooldown); err != nil {
 		return at, nil, err
@@ -129,19 +152,18 @@ func Set(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown q
 		return at, nil, err
 	}
 	at, held, err := guard.Cooldowns(ctx, cooldown.Account)
-	if c := cmp.Or(find(held, cooldown.Budget), find(held, "")); c != nil {
-		set = new(newReport(c, at))
+	if err != nil {
+		return at, nil, err
 	}
-	return at, set, err
+	if c := cmp.Or(find(held, cooldown.Budget), find(held, "")); c != nil {
+		return at, new(newReport(c, at)), nil
+	}
+	return at, nil, &GoneError{Account: cooldown.Account, Budget: cooldown.Budget, Lifted: at.Before(end)}
 }
 
 // resolveUntil sets the end of a cooldown that lasts until the next reset, and
 // checks that the end is in the future.
-func resolveUntil(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown *quota.Cooldown) error {
-	at, _, err := guard.Now(ctx, cooldown.Account)
-	if err != nil {
-		return err
-	}
+func resolveUntil(table *costs.Table, at time.Time, cooldown *quota.Cooldown) error {
 	if cooldown.Until.IsZero() {
 		cooldown.Until = table.NextReset(cooldown.Account, at)
 	}

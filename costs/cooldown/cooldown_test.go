@@ -1,6 +1,7 @@
 package cooldown_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -108,6 +109,57 @@ func TestSetReportsTheCooldownOfTheAccount(t *testing.T) {
 	set, err := s.set(t, quota.Cooldown{Account: "p", Budget: "few", For: time.Minute})
 	if err != nil || set.Budget != nil || set.Reason != "maintenance" || set.In != 3600 {
 		t.Errorf("%+v, %v; want the account's, for an hour", set, err)
+	}
+}
+
+// race is a ledger in which something happens as soon as a cooldown is set.
+type race struct {
+	quota.Ledger
+	happens func()
+}
+
+func (r *race) SetCooldown(ctx context.Context, c quota.Cooldown) error {
+	err := r.Ledger.SetCooldown(ctx, c)
+	r.happens()
+	return err
+}
+
+// TestLiftedCooldownIsOverAlready: one that another process has lifted since it
+// was set was said to be too short.
+func TestLiftedCooldownIsOverAlready(t *testing.T) {
+	s := newStand(t)
+	ledger := &race{Ledger: s.guard.Ledger()}
+	guard, err := quota.NewGuard(ledger, s.table.Budgets(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := s.guard
+	s.guard = guard
+	lift := func() {
+		if err := other.Uncool(t.Context(), "p", "few"); err != nil {
+			t.Error(err)
+		}
+	}
+	expire := func() { s.now = s.now.Add(time.Minute) }
+	const lifted = "few: the cooldown was set, and another process has lifted it since: set it again if it must hold"
+	const over = "few: the cooldown is over already; give a longer one"
+	for _, c := range []struct {
+		happens func()
+		wanted  quota.Cooldown
+		want    string
+	}{
+		{lift, quota.Cooldown{For: time.Minute}, lifted},
+		{lift, quota.Cooldown{Until: noon.Add(time.Minute)}, lifted},
+		{lift, quota.Cooldown{}, lifted},
+		{expire, quota.Cooldown{For: time.Minute}, over},
+		{expire, quota.Cooldown{Until: noon.Add(2 * time.Minute)}, over},
+	} {
+		ledger.happens = c.happens
+		c.wanted.Account, c.wanted.Budget = "p", "few"
+		set, err := s.set(t, c.wanted)
+		if gone, ok := errors.AsType[*cooldown.GoneError](err); !ok || gone.Error() != c.want || set != nil {
+			t.Errorf("%+v: %+v, %v; want %s", c.wanted, set, err, c.want)
+		}
 	}
 }
 

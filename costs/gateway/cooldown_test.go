@@ -1,6 +1,8 @@
 package gateway_test
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // TestScriptsWalkIntoTheirOwnRefusal: of five programs that wait on a cooldown
@@ -68,6 +73,32 @@ func TestCooldownWithoutAReason(t *testing.T) {
 			t.Errorf("%s: %v; want the reason %q", body, set, reason)
 		}
 		s.do("DELETE", "/v1/cooldowns?budget=day", "")
+	}
+}
+
+// lifting is a ledger of which another process lifts each cooldown at once.
+type lifting struct{ quota.Ledger }
+
+func (l lifting) SetCooldown(ctx context.Context, c quota.Cooldown) error {
+	return cmp.Or(l.Ledger.SetCooldown(ctx, c), l.ClearCooldown(ctx, c.Account, c.Budget))
+}
+
+// TestLiftedCooldownIsNull: the answer is what holds, not what was asked.
+func TestLiftedCooldownIsNull(t *testing.T) {
+	parsed, err := costs.Parse("costs.yaml", []byte(anyTable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	c, err := client.New(parsed, &client.Options{Opened: lifting{memledger.Open(nil)}, State: folder, Journal: folder + "/journal"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s := newServer(t, &gateway.Options{}, c)
+	a := s.do("POST", "/v1/cooldowns", `{"budget": "day", "for": "1h"}`)
+	if set, ok := a.json["cooldown"]; a.StatusCode != http.StatusOK || !ok || set != nil {
+		t.Errorf("%s %s; want null", a.Status, a.text)
 	}
 }
 

@@ -198,6 +198,9 @@ func (g *Gateway) setCooldown(w http.ResponseWriter, r *http.Request, c *connect
 	if past, isPast := errors.AsType[*cooldown.UntilError](err); isPast {
 		return nil, newProblem(http.StatusUnprocessableEntity, "bad-call", "%v", past)
 	}
+	if _, isGone := errors.AsType[*cooldown.GoneError](err); isGone {
+		err = nil // the answer has none
+	}
 	return map[string]any{"at": at, "cooldown": set}, err
 }
 
