@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -106,6 +107,15 @@ func withoutPort(host string) string {
 		return host
 	}
 	return host[:colon]
+}
+
+// isPort reports whether text is empty, or a colon and the number of a port
+// without zeros in front.
+func isPort(text string) bool {
+	number, found := strings.CutPrefix(text, ":")
+	port, err := strconv.ParseUint(number, 10, 16)
+	isNumber := err == nil && port > 0 && number[0] != '0'
+	return !found || isNumber
 }
 
 // newPriceError returns the error for a request without a certain price.

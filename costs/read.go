@@ -3,6 +3,7 @@ package costs
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -203,13 +204,18 @@ func (d *document) readHost(n strictyaml.Node) {
 		return
 	}
 	host, ok := canonicalHost("", text)
+	address, _ := netip.ParseAddr(text)
 	switch {
+	case address.Is6():
+		n.Mistake("an IPv6 address goes in brackets: write \"[%s]\"", address)
 	case strings.Contains(text, "/"):
 		n.Mistake("a host is not a URL: write the part between // and the next /")
 	case strings.Contains(text, "*"):
 		n.Mistake("a host has no wildcard: write each host by its name")
 	case !ok || host == "" || strings.Trim(withoutPort(host), ".:") == "":
 		n.Mistake("not a host: write letters, digits, dots and hyphens, such as www.googleapis.com")
+	case !isPort(host[len(withoutPort(host)):]):
+		n.Mistake("%s has no port from 1 to 65535: correct the port, or leave it out", host)
 	default:
 		d.Hosts = append(d.Hosts, host)
 		d.hostsAt = append(d.hostsAt, d.placeFor(n))
