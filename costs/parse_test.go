@@ -64,6 +64,8 @@ func TestParseReportsAllMistakesInADocument(t *testing.T) {
 		{"[youtube.googleapis.com]", `["https://youtube.googleapis.com", "*.googleapis.com", a b, a.b, A.b.]`, "6:9: a host is not a URL: write the part between // and the next /\n" +
 			"6:43: a host has no wildcard: write each host by its name\n6:63: not a host: write letters, digits, dots and hyphens, such as www.googleapis.com\n" +
 			"6:73: repeated host a.b: write it once, since a request finds its upstream by host"},
+		{"hosts: [", "host: [", `6:1: unknown key "host": write hosts`},
+		{"api: y", "apii: y", `5:1: unknown key "apii": write api`},
 		{"[youtube.googleapis.com]", `["h:0", "h:65536", "h:080", "h:x", "[::1]:0", "2001:db8::1", "h:65535", "[::1]:8080", "[2001:db8::1]", "i:"]`,
 			"6:9: h:0 has no port from 1 to 65535: correct the port, or leave it out\n" +
 				"6:16: h:65536 has no port from 1 to 65535: correct the port, or leave it out\n" +

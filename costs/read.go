@@ -62,7 +62,7 @@ func parse(name, dir string, data []byte) (*Table, error) {
 	for _, node := range file.Documents() {
 		d := newDocument(node)
 		d.dir, d.preset = dir, node.Has("preset")
-		node.Fields(d.fields()...)
+		d.hasUnknown = !node.Fields(d.fields()...)
 		d.checkWhole(node)
 		documents = append(documents, d)
 	}
@@ -99,6 +99,7 @@ type document struct {
 	marginAt     strictyaml.Node
 	hostsAt      []strictyaml.Node // one for each host
 	hostsMisread bool              // they are there, and reported
+	hasUnknown   bool              // there is an unknown key, which may be a typo of one that is missing
 	unlistedAt   strictyaml.Node   // of the file's own
 	costsAt      map[string]strictyaml.Node
 	budgets      []budgetAt // one for each budget
@@ -289,8 +290,9 @@ func (d *document) checkWhole(node strictyaml.Node) {
 	d.checkAsks()
 	routed := d.API != "" || len(d.site.patterns) > 0
 	hasRouteLine := d.apiAt != (strictyaml.Node{}) || d.routesAt != (strictyaml.Node{}) // if malformed, reported elsewhere
-	hostsTold := d.hostsMisread || d.findAsk("hosts") != ""
+	hostsTold := d.hasUnknown || d.hostsMisread || d.findAsk("hosts") != ""
 	switch {
+	case d.hasUnknown:
 	case len(d.Hosts) > 0 && !routed && !hasRouteLine:
 		node.Mistake("hosts without an api: write api: %s, from which the routes come, or routes: {\"GET /v1/{path...}\": read}", apiNames()[0])
 	case len(d.Hosts) == 0 && hostsTold:

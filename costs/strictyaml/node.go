@@ -95,8 +95,8 @@ func (n Node) Mistakes() int {
 // Fields reads a map with known keys. It calls Read of each field whose key is
 // present, in the order of fields, and reports unknown, repeated and missing
 // keys. It reports no missing key if there is an unknown one, which may be a
-// typo of it.
-func (n Node) Fields(fields ...Field) {
+// typo of it. It returns whether all keys are known.
+func (n Node) Fields(fields ...Field) bool {
 	known := make([]string, len(fields))
 	for i := range fields {
 		known[i] = fields[i].Key
@@ -111,7 +111,7 @@ func (n Node) Fields(fields ...Field) {
 		}
 	})
 	if !ok {
-		return
+		return true
 	}
 	for _, field := range fields {
 		if value, ok := values[field.Key]; ok {
@@ -120,6 +120,7 @@ func (n Node) Fields(fields ...Field) {
 			n.Mistake("missing key %q: write %s", field.Key, field.Missing)
 		}
 	}
+	return !unknown
 }
 
 // Entries reads a map with arbitrary keys. It calls each for every entry in the
