@@ -155,6 +155,73 @@ func opensText(quoted string, next *token.Token) bool {
 	return isFirst && strings.Contains(quoted, "\n")
 }
 
+// openedKey matches a key whose colon is followed by a bracket or quote.
+var openedKey = regexp.MustCompile(`^([^\s:{}\[\]"']+):[{\["']`)
+
+// checkSpaces reports the first line that begins like costs:{ or -name:, which
+// YAML reads as plain text up to the next colon with a space behind it.
+func (f *File) checkSpaces(tokens token.Tokens) {
+	for i, tk := range tokens {
+		isFirst := i == 0 || tokens[i-1].Position.Line < tk.Position.Line
+		if tk.Type != token.StringType || !isFirst {
+			continue
+		}
+		isKey := i+1 < len(tokens) && tokens[i+1].Type == token.MappingValueType
+		entry, hasDash := strings.CutPrefix(tk.Value, "-")
+		if match := openedKey.FindString(tk.Value); match != "" {
+			f.reportAt(tk, "a colon without a space behind it: write %s %s", printable(match[:len(match)-1]), match[len(match)-1:])
+			return
+		} else if isKey && hasDash && !strings.HasPrefix(entry, " ") {
+			f.reportAt(tk, "a dash without a space behind it: write - %s", printable(entry))
+			return
+		}
+	}
+}
+
+// reportColon reports a text where a key must be, or a key where none may be.
+// It reports whether there is one.
+func (f *File) reportColon(tk *token.Token) bool {
+	if tk == nil || tk.Type != token.StringType {
+		return false
+	}
+	lines := strings.Split(strings.TrimSpace(tk.Origin), "\n")
+	isKey := tk.Next != nil && tk.Next.Type == token.MappingValueType
+	if tk.Prev == nil || tk.Prev.Position.Line < tk.Position.Line {
+		isKey = isKey && len(lines) == 1 && tk.Next.Position.Line == tk.Position.Line
+		return !isKey && f.reportNoKey(tk, lines[0])
+	}
+	switch {
+	case !isKey:
+		return false
+	case len(lines) == 1:
+		f.reportAt(tk, "a second colon with a space behind it: write one key a line; text that has one goes in quotes")
+	default:
+		last := strings.TrimSpace(lines[len(lines)-1])
+		line, column := positionOf(tk.Next)
+		f.report(line, max(1, column-len([]rune(last))), "%s continues the value of the line above: correct its indentation, or that value", printable(last))
+	}
+	return true
+}
+
+// reportNoKey reports a line that begins with neither a key nor an entry of a
+// list. It reports whether the cause is known.
+func (f *File) reportNoKey(tk *token.Token, line string) bool {
+	if tk.Prev != nil && (tk.Prev.Type == token.SingleQuoteType || tk.Prev.Type == token.DoubleQuoteType) {
+		return false // it may continue that
+	}
+	line = strings.TrimSpace(line)
+	key, value, hasColon := strings.Cut(line, ":")
+	switch entry, hasDash := strings.CutPrefix(line, "-"); {
+	case hasDash:
+		f.reportAt(tk, "a dash without a space behind it: write - %s", printable(entry))
+	case hasColon && value != "":
+		f.reportAt(tk, "a colon without a space behind it: write %s: %s", printable(key), printable(value))
+	default:
+		f.reportAt(tk, "%s has no colon: write a key, a colon and a space before a value", printable(key))
+	}
+	return true
+}
+
 // isAdjacent reports whether b follows a plain a without a space between.
 func isAdjacent(a, b *token.Token) bool {
 	return a.Position.Line == b.Position.Line && b.Position.Column == a.Position.Column+len([]rune(a.Value))

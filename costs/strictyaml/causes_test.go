@@ -29,7 +29,19 @@ func TestOneCauseIsReportedOnce(t *testing.T) {
 		"{name: \"x\n  y\" z, count: 1}\n":      "2:6: ',' or '}' must be specified: correct the line or its indentation",
 		"name: \"x\" y\n":                       "1:11: y after the closing quote: remove it, or move it into the quotes",
 		"name: \"x\" y # a\n":                   "1:11: y after the closing quote: remove it, or move it into the quotes",
-		"name: \"x\" y: z\n":                    "1:11: value is not allowed in this context: correct the line or its indentation",
+		"name: \"x\" y: z\n":                    "1:11: a second colon with a space behind it: write one key a line; text that has one goes in quotes",
+		"count: 1\nname:x\ncolor: red\n":        "2:1: a colon without a space behind it: write name: x",
+		"costs:\n  a:1\n  b: 2\ncount: 1\n":     "2:3: a colon without a space behind it: write a: 1",
+		"costs:{a: 1, b: 2}\ncount: 1\n":        "1:1: a colon without a space behind it: write costs: {",
+		"count: 1\nitems:[a]\n":                 "2:1: a colon without a space behind it: write items: [",
+		"count: 1\nname:\"x\" # a\n":            "2:1: a colon without a space behind it: write name: \"",
+		"count: 1\nname x\n":                    "2:1: name x has no colon: write a key, a colon and a space before a value",
+		"name\ncount: 1\n":                      "1:1: name has no colon: write a key, a colon and a space before a value",
+		"count: 1\nitems:\n  - a\n  -b\n":       "4:3: a dash without a space behind it: write - b",
+		"items:\n  -name: day\n   count: 1\n":   "2:3: a dash without a space behind it: write - name",
+		"count: 1\nname: a: b\n":                "2:7: a second colon with a space behind it: write one key a line; text that has one goes in quotes",
+		"name: x\n  count: 1\n":                 "2:3: count continues the value of the line above: correct its indentation, or that value",
+		"  count: 1\nname: x\n":                 "2:1: value is not allowed in this context: correct the line or its indentation",
 		"name: \"x\"\n  y\n":                    "2:3: value is not allowed in this context: correct the line or its indentation",
 		"cuont: 1\n":                            `1:1: unknown key "cuont": write count`,
 		"{name all, color: red}":                `1:2: unknown key "name all": write one of count, name, color, every, wait, zone, items, costs`,
@@ -39,7 +51,7 @@ func TestOneCauseIsReportedOnce(t *testing.T) {
 			t.Errorf("%q:\ngot  %v\nwant f.yaml:%s", text, err, want)
 		}
 	}
-	for _, text := range []string{"{count: 1,name: x}", "{count: 1,\n name: x}", "{count: 1, items: [1a,2b]}", "{count: 1, costs: {a: 1,b: 2,}}", "{count: 1, name: \"9,500\"}"} {
+	for _, text := range []string{"{count: 1,name: x}", "{count: 1,\n name: x}", "{count: 1, items: [1a,2b]}", "{count: 1, costs: {a: 1,b: 2,}}", "{count: 1, name: \"9,500\"}", "count: 1\nname:\n  a:b\n", "count: 1\nitems:\n  - a:b\n  - c:[d\n", "{count:1,\n name:x}"} {
 		if _, err := read(text); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -62,6 +62,7 @@ func Parse(name string, data []byte) *File {
 	}
 	documents, scalars := f.checkTokens(tokens)
 	f.checkCommas(tokens)
+	f.checkSpaces(tokens)
 	if len(f.mistakes) == 0 {
 		f.checkBrackets(tokens)
 	}
@@ -144,7 +145,7 @@ func (f *File) reportSyntax(err error) {
 		return
 	}
 	tk := at.GetToken()
-	if f.reportQuote(tk) {
+	if f.reportQuote(tk) || f.reportColon(tk) {
 		return
 	}
 	message, _, _ := strings.Cut(at.GetMessage(), ". ")
