@@ -99,7 +99,7 @@ type reader struct {
 
 func (r *reader) document(n strictyaml.Node) {
 	var regions strictyaml.Node
-	n.Fields(
+	isKnown := n.Fields( // if not, it may be the schedule or fetch of regions
 		strictyaml.Field{Key: "version", Missing: "version: 1", Read: func(n strictyaml.Node) { n.Int(1, 1) }},
 		strictyaml.Field{Key: "timezone", Read: func(n strictyaml.Node) {
 			if zone := n.Zone(); zone != nil {
@@ -127,10 +127,10 @@ func (r *reader) document(n strictyaml.Node) {
 		entries++
 		r.readRegion(key, value, shared)
 	})
-	if len(r.unscheduled) > 0 {
+	if isKnown && len(r.unscheduled) > 0 {
 		n.Mistake("no schedule for %s: write schedule: \"0 */6 * * *\", here or in each region", firstOf(r.unscheduled))
 	}
-	if len(r.idle) > 0 {
+	if isKnown && len(r.idle) > 0 {
 		n.Mistake("nothing to fetch for %s: write fetch: [{trending: {pages: 4}}], here or in each region", firstOf(r.idle))
 	}
 	if entries == 0 {
@@ -145,16 +145,16 @@ func (r *reader) readRegion(key, value strictyaml.Node, shared Schedule) {
 		return
 	}
 	fetch := r.fetch
-	value.Fields(
+	isKnown := value.Fields(
 		strictyaml.Field{Key: "schedule", Read: func(n strictyaml.Node) { region.Schedule = r.readSchedule(n) }},
 		strictyaml.Field{Key: "fetch", Read: func(n strictyaml.Node) { fetch = n }},
 	)
-	if own := value.Has("schedule"); !own && r.schedule == (strictyaml.Node{}) {
+	if own := value.Has("schedule"); isKnown && !own && r.schedule == (strictyaml.Node{}) {
 		r.unscheduled = append(r.unscheduled, region.Name)
 	}
-	if fetch == (strictyaml.Node{}) {
+	if hasFetch := fetch != (strictyaml.Node{}); isKnown && !hasFetch {
 		r.idle = append(r.idle, region.Name)
-	} else {
+	} else if hasFetch {
 		region.Steps = r.readSteps(fetch, region.Name)
 	}
 	r.checkName(key, &region)

@@ -61,6 +61,8 @@ func TestParseReportsEveryMistake(t *testing.T) {
 		"another file":    {"version: 2\nregons: {US: {}}\n", []string{"1:10: version is 2: write 1", `2:1: unknown key "regons": write regions`}},
 		"no schedule":     {"version: 1\nfetch: [categories]\nregions: {US: {}}\n", []string{"1:1: no schedule for US: write"}},
 		"nothing to do":   {"version: 1\nschedule: '@daily'\nregions: {US: {}}\n", []string{"1:1: nothing to fetch for US: write"}},
+		"schedule typo":   {"version: 1\nshedule: '@daily'\nfetch: [categories]\nregions: {US: {}}\n", []string{`2:1: unknown key "shedule": write schedule`}},
+		"fetch typo":      {"version: 1\nschedule: '@daily'\nregions: {US: {ftech: [categories]}}\n", []string{`3:16: unknown key "ftech": write fetch`}},
 		"bad cron":        {"version: 1\nschedule: 61 * * * *\nfetch: [categories]\nregions: {US: {}}\n", []string{`2:11: schedule "61 * * * *" is not a cron line`}},
 		"too often":       {"version: 1\nschedule: '@every 1s'\nfetch: [categories]\nregions: {US: {}}\n", []string{"has more than one tick a minute"}},
 		"empty fetch":     {"version: 1\nschedule: '@daily'\nfetch: []\nregions: {US: {}}\n", []string{"3:8: fetch is empty"}},
@@ -79,6 +81,9 @@ func TestParseReportsEveryMistake(t *testing.T) {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%q is missing from:\n%v", want, err)
 				}
+			}
+			if mistakes := strings.Count(err.Error(), "\n") + 1; mistakes != len(c.want) {
+				t.Errorf("%d mistakes; want %d:\n%v", mistakes, len(c.want), err)
 			}
 		})
 	}
