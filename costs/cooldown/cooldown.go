@@ -127,13 +127,18 @@ func (e *GoneError) Error() string {
 // Set sets a cooldown. If neither its For nor its Until is set, it lasts until
 // the upstream's next reset, as table defines it. Set returns the time on the
 // ledger's clock and the cooldown that is in force then: that of the budget,
-// else that of its account. If neither is, it returns a *GoneError.
+// else that of its account. If neither is, it returns a *GoneError; for an
+// account that moves to another ledger, a *MoveError.
 func Set(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown quota.Cooldown) (at time.Time, set *Report, err error) {
-	at, _, err = guard.Now(ctx, cooldown.Account)
+	at, held, err := guard.Cooldowns(ctx, cooldown.Account)
+	switch {
+	case err == nil:
+		err = checkMove(held)
+	case cooldown.For > 0:
+		err = nil // Cool says it too, and the journal keeps the cooldown
+	}
 	if err == nil && cooldown.For == 0 {
 		err = resolveUntil(table, at, &cooldown)
-	} else if cooldown.For > 0 {
-		err = nil // Cool says it too, and the journal keeps the cooldown
 	}
 	if err != nil {
 		return at, nil, err
@@ -151,7 +156,7 @@ func Set(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown q
 		}
 		return at, nil, err
 	}
-	at, held, err := guard.Cooldowns(ctx, cooldown.Account)
+	at, held, err = guard.Cooldowns(ctx, cooldown.Account)
 	if err != nil {
 		return at, nil, err
 	}

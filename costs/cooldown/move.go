@@ -10,9 +10,9 @@ import (
 	"github.com/ration-dev/ration/quota/ledgercopy"
 )
 
-// MoveError is returned by Clear for the cooldown that closes an
-// account which moves from one ledger to another. Reopen lifts it. It
-// is a quota.ErrLedgerConfig.
+// MoveError is returned by Set, and by Clear for a whole account, if the
+// account moves from one ledger to another: a cooldown closes it, which Reopen
+// lifts. It is a quota.ErrLedgerConfig.
 type MoveError struct{ quota.Move }
 
 // Error says what lifting it would do.

@@ -45,3 +45,28 @@ func TestClearOpensAnAccountThatMoved(t *testing.T) {
 		}
 	}
 }
+
+// TestClosedAccountIsInCooldown: the cooldown that closes an account which has
+// moved was shown as one that clear lifts, and as what set had set.
+func TestClosedAccountIsInCooldown(t *testing.T) {
+	s := newStand(t)
+	move := quota.Move{Account: "p", Ledger: "redis://there:6379/0", ID: "0123456789ab"}
+	if err := s.guard.Ledger().SetCooldown(t.Context(), move.Cooldown()); err != nil {
+		t.Fatal(err)
+	}
+	for _, budget := range []string{"", "few"} {
+		set, err := s.set(t, quota.Cooldown{Account: "p", Budget: budget, For: time.Minute})
+		if got, ok := errors.AsType[*cooldown.MoveError](err); !ok || got.Move != move || set != nil {
+			t.Errorf("set %q: %+v, %v; want a MoveError", budget, set, err)
+		}
+	}
+	at, out, err := cooldown.Clear(t.Context(), s.guard, "p", "few")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	cooldown.WriteStill(&text, out.Still, at)
+	if want := "closed: account p has moved from here to redis://there:6379/0: "; !strings.HasPrefix(text.String(), want) || !strings.Contains(text.String(), "--reopen") {
+		t.Errorf("%q; want %q", text.String(), want)
+	}
+}

@@ -10,9 +10,14 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// WriteStill says which cooldowns hold all the same, and how to lift each.
+// WriteStill says which cooldowns hold all the same, and how to lift each. One
+// that closes an account which moves is not lifted as others are.
 func WriteStill(out io.Writer, still []Report, at time.Time) {
 	for _, c := range still {
+		if move, moves := c.move(); moves {
+			fmt.Fprintf(out, "closed: %v\n", &MoveError{move})
+			continue
+		}
 		name, command := human.Scope(c.Account, ""), "--account "+c.Account
 		if c.Budget != nil {
 			name, command = human.Name(*c.Budget), *c.Budget
@@ -29,8 +34,14 @@ func Text(until, at time.Time, reason string) string {
 // Ends returns when a cooldown ends and in how long, for a table: dashes for
 // one that closes an account which has moved, since only a command opens that.
 func (r *Report) Ends(at time.Time) (until, in string) {
-	if _, moved := (&quota.Cooldown{Account: r.Account, Until: r.Until, Reason: r.Reason}).Move(); moved {
+	if _, moves := r.move(); moves {
 		return "-", "-"
 	}
 	return human.Time(r.Until), human.Duration(r.Until.Sub(at))
+}
+
+// move returns the Move whose cooldown the report is of, and whether it is of
+// one.
+func (r *Report) move() (quota.Move, bool) {
+	return (&quota.Cooldown{Account: r.Account, Until: r.Until, Reason: r.Reason}).Move()
 }

@@ -102,6 +102,25 @@ func TestLiftedCooldownIsNull(t *testing.T) {
 	}
 }
 
+// TestMoveIsWhatTheUpstreamSays: where an account has moved from, a report said
+// that the upstream stops calls until 2200, and so did a new cooldown.
+func TestMoveIsWhatTheUpstreamSays(t *testing.T) {
+	c := newMemoryClient(t, anyTable, "")
+	s := newServer(t, &gateway.Options{}, c)
+	granted := s.do("POST", "/v1/spend", `{"method": "read"}`)
+	move := quota.Move{Account: "my-project", Ledger: "redis://there:6379/0", ID: "0123456789ab"}
+	if err := c.Ledger().SetCooldown(t.Context(), move.Cooldown()); err != nil {
+		t.Fatal(err)
+	}
+	a := s.do("POST", fmt.Sprintf("/v1/grants/%s/report", granted.json["grant"]), `{"status": 429, "headers": {"Retry-After": "30"}}`)
+	if set, _ := a.json["cooldown"].(map[string]any); set["for_s"] != 30.0 || set["until"] != nil {
+		t.Errorf("%s %s; want 30 seconds, and no end", a.Status, a.text)
+	}
+	if a := s.do("POST", "/v1/cooldowns", `{"budget": "day", "for": "1m"}`); a.StatusCode != http.StatusConflict || a.json["type"] != "urn:ration:moved" {
+		t.Errorf("%s %s; want 409", a.Status, a.text)
+	}
+}
+
 // TestCooldownOfAnUnknownBudget: the answer names the budgets and accounts that
 // there are.
 func TestCooldownOfAnUnknownBudget(t *testing.T) {

@@ -198,6 +198,9 @@ func (g *Gateway) setCooldown(w http.ResponseWriter, r *http.Request, c *connect
 	if past, isPast := errors.AsType[*cooldown.UntilError](err); isPast {
 		return nil, newProblem(http.StatusUnprocessableEntity, "bad-call", "%v", past)
 	}
+	if move, moves := errors.AsType[*cooldown.MoveError](err); moves {
+		return nil, newProblem(http.StatusConflict, "moved", "%v", move)
+	}
 	if _, isGone := errors.AsType[*cooldown.GoneError](err); isGone {
 		err = nil // the answer has none
 	}

@@ -80,7 +80,8 @@ func (e *BoundaryError) Error() string {
 }
 
 // Account brings the budgets of an account to their readings. It returns a
-// *RejectedError, a *BoundaryError, quota.ErrCorrecting or the ledger's error.
+// *RejectedError, a *BoundaryError, quota.ErrCorrecting or the ledger's error,
+// and for an account that has moved to another ledger a *quota.MovedError.
 //
 // Without force, Account rejects a reading that is lower than the ledger's
 // usage, because consoles lag behind, even if other budgets are raised at the
@@ -98,6 +99,11 @@ func Account(ctx context.Context, guard *quota.Guard, account string, readings [
 		at := slices.IndexFunc(balances, func(b quota.Balance) bool { return b.Budget.Account == account && b.Budget.Name == r.Budget })
 		if at < 0 {
 			return nil, rejected("account %s has no budget %q", account, r.Budget)
+		}
+		if move, moves := balances[at].Cooldown.Move(); moves && move.Arriving {
+			return nil, fmt.Errorf("%w: account %q is being copied here; reconcile it when ration ledger copy has ended", quota.ErrLedgerBusy, account)
+		} else if moves {
+			return nil, &quota.MovedError{Account: account, Ledger: move.Ledger}
 		}
 		b := &balances[at].Budget
 		if r.Used > b.Limit && !force {

@@ -107,6 +107,24 @@ func eachLedger(t *testing.T, at time.Time, test func(t *testing.T, l quota.Ledg
 	}
 }
 
+// TestReconcileCorrectsALedgerThatWasLeft: a correction where an account has
+// moved from counts nowhere, and one where it arrives counts twice.
+func TestReconcileCorrectsALedgerThatWasLeft(t *testing.T) {
+	for _, arriving := range []bool{false, true} {
+		ledger := memledger.Open(nil)
+		s := newStand(t, ledger, []quota.Budget{{Name: "all"}})
+		move := quota.Move{Account: "p", Ledger: "redis://there:6379/0", Arriving: arriving, ID: "0123456789ab"}
+		if err := ledger.SetCooldown(t.Context(), move.Cooldown()); err != nil {
+			t.Fatal(err)
+		}
+		err := s.reconcile(true, map[string]quota.Units{"all": 40})
+		if arriving != errors.Is(err, quota.ErrLedgerBusy) || arriving == errors.Is(err, quota.ErrLedgerConfig) {
+			t.Errorf("arriving %t: %v", arriving, err)
+		}
+		s.holds(map[string]quota.Units{"all": 0})
+	}
+}
+
 // TestReconcileInTheOrderOfStatusCountsTwice: a console shows 844 units, 800 of
 // them searches. Given one after the other in the order of status, they once
 // became 1,644. In any order, together or apart, each corrected budget then
