@@ -322,7 +322,7 @@ func TestEndpointsArePricedAsTheUpstreamsOwn(t *testing.T) {
 	if _, err := table.Quote("GET", "http://127.0.0.1:8080/other"); !errors.Is(err, costs.ErrNoRoute) {
 		t.Errorf("another path of an endpoint: %v", err)
 	}
-	for _, c := range [][2]string{{"", "127.0.0.1:8080"}, {"", "http://example.com"}, {"", "https://127.0.0.1/prefix"}, {"", "https://u:p@127.0.0.1"}, {"", "ftp://127.0.0.1"}, {"other", "http://127.0.0.1:1"}, {"", "http://[::1"}, {"", "https://a~b.example"}} {
+	for _, c := range [][2]string{{"", "127.0.0.1:8080"}, {"", "http://example.com"}, {"", "https://127.0.0.1/prefix"}, {"", "https://u:p@127.0.0.1"}, {"", "ftp://127.0.0.1"}, {"other", "http://127.0.0.1:1"}, {"", "http://[::1"}, {"", "https://a~b.example"}, {"", "http://127.0.0.1:0"}, {"", "http://127.0.0.1:65536"}} {
 		if _, err := table.WithEndpoint(c[0], c[1]); err == nil {
 			t.Errorf("%v is an endpoint", c)
 		}

@@ -335,6 +335,9 @@ func (t *Table) WithEndpoint(upstream, endpoint string) (*Table, error) {
 	if !ok {
 		return nil, errors.New("costs: endpoint: malformed host; write letters, digits, dots and hyphens")
 	}
+	if !isPort(host[len(withoutPort(host)):]) {
+		return nil, fmt.Errorf("costs: endpoint: %s has no port from 1 to 65535; write the one at which the server listens", host)
+	}
 	var chosen, routed []*site
 	for i := range t.upstreams {
 		u := &t.upstreams[i]

@@ -271,7 +271,7 @@ func TestListenRepeatsItsAddress(t *testing.T) {
 	address, folder := strings.TrimPrefix(base, "http://"), t.TempDir()+"/a b"
 	for address, want := range map[string]string{
 		"foo":                   "listen on foo: write HOST:PORT or unix:PATH",
-		"127.0.0.1:99999":       "listen on 127.0.0.1:99999: write HOST:PORT or unix:PATH",
+		"127.0.0.1:99999":       `listen on 127.0.0.1:99999: "99999" is not a port; write a number up to 65535`,
 		"unix:":                 "listen on unix: needs a path, as in unix:/run/ration/gateway.sock",
 		"unix:" + folder + "/s": fmt.Sprintf("listen on unix:%[1]s/s: no folder %[1]s; make it with mkdir -p %[2]s", folder, textfmt.ShellQuote(folder)),
 		address:                 fmt.Sprintf("listen on %s: bind: %v; give another address with --listen", address, syscall.EADDRINUSE),

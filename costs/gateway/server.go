@@ -79,11 +79,11 @@ func CheckAddress(address string) error {
 		return nil
 	}
 	_, port, err := net.SplitHostPort(address)
-	if err == nil {
-		_, err = net.LookupPort("tcp", port)
-	}
 	if err != nil {
 		return fmt.Errorf("%s: write HOST:PORT or unix:PATH", human.Name(address))
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return fmt.Errorf("%s: %q is not a port; write a number up to 65535", human.Name(address), port)
 	}
 	return nil
 }
