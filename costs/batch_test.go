@@ -182,7 +182,7 @@ func TestParseReportsAllMistakesInBatches(t *testing.T) {
 		{budgets, "batches: {serach.list: {most: 2}}\n" + budgets, `12:11: unknown method of youtube/v3 "serach.list": write search.list`},
 		{budgets, "batches: {search.list: {list: x}}\n" + budgets, `12:24: missing key "most": write most: 25, the calls that one request may hold`},
 		{budgets, "batches: {search.list: {most: 0}}\n" + budgets, `12:31: most is 0: write an integer from 1 to 10000`},
-		{budgets, "batches: {search.list: 25}\n" + budgets, `12:24: search.list is 25: write a map, key: value`},
+		{budgets, "batches: {search.list: 25}\n" + budgets, `12:24: search.list is 25: write a map, {most: …}`},
 	})
 	_, err := costs.Parse("costs.yaml", []byte(strings.Replace(valid, "    limit: 500", "    count: calls\n    limit: 500", 1)+"batches: {search.list: {most: 2}}\n"))
 	const want = `costs.yaml:14:5: budget "search" counts calls, and a request of search.list, which batches has, holds several: write count: units, or except: [search.list]`

@@ -48,7 +48,7 @@ func TestCredentialsThatCannotBeMeant(t *testing.T) {
 		`{file: a, header: Authorization, prefix: "Bär "}`:   `8:54: a header has other characters: write letters, digits and spaces, such as "Bearer "`,
 		"{file: a, query: a&b}":                              "8:30: not the name of a query parameter: write letters, digits, hyphens and underscores, such as key",
 		"{file: a, header: Authorization, secret: hunter22}": `8:46: unknown key "secret": write one of file, header, prefix, query`,
-		"keys/a": `8:13: credential is "keys/a": write a map, key: value`,
+		"keys/a": `8:13: credential is "keys/a": write a map, {file: …}`,
 	} {
 		_, err := costs.Parse("costs.yaml", []byte(withCredential+text+"\n"))
 		if err == nil || err.Error() != "costs.yaml:"+want {

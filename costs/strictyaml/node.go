@@ -103,7 +103,7 @@ func (n Node) Fields(fields ...Field) bool {
 	}
 	values := make(map[string]Node, len(fields))
 	unknown := false
-	ok := n.readPairs(func(key, value Node) {
+	ok := n.readPairs(formOf(fields), func(key, value Node) {
 		if name := key.OneOf("key", known); name != "" {
 			values[name] = value
 		} else {
@@ -123,9 +123,26 @@ func (n Node) Fields(fields ...Field) bool {
 	return !unknown
 }
 
+// formOf returns a map of the required fields, or of the first field.
+func formOf(fields []Field) string {
+	if len(fields) == 0 {
+		return "{}"
+	}
+	var keys []string
+	for _, field := range fields {
+		if field.Missing != "" {
+			keys = append(keys, field.Key+": …")
+		}
+	}
+	if len(keys) == 0 {
+		keys = []string{fields[0].Key + ": …"}
+	}
+	return "{" + strings.Join(keys, ", ") + "}"
+}
+
 // Entries reads a map with arbitrary keys. It calls each for every entry in the
 // order of the file, and reports repeated keys.
-func (n Node) Entries(each func(key, value Node)) { n.readPairs(each) }
+func (n Node) Entries(each func(key, value Node)) { n.readPairs("key: value", each) }
 
 // entries returns the pairs of a map.
 func (n Node) entries() (pairs []*ast.MappingValueNode, ok bool) {
@@ -138,10 +155,11 @@ func (n Node) entries() (pairs []*ast.MappingValueNode, ok bool) {
 	return nil, false
 }
 
-func (n Node) readPairs(each func(key, value Node)) bool {
+// readPairs calls each for every pair of a map, which looks like form.
+func (n Node) readPairs(form string, each func(key, value Node)) bool {
 	pairs, ok := n.entries()
 	if !ok {
-		n.Mistake("%s is %s: write a map, key: value", n.name, n.describe())
+		n.Mistake("%s is %s: write a map, %s", n.name, n.describe(), form)
 		return false
 	}
 	seen := make(map[string]bool, len(pairs))

@@ -85,7 +85,7 @@ func TestMistakesHaveAPlaceAndAdvice(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "1:1: the file is empty: write version: 1 and what follows it"},
 		{"# only\n", "1:1: the file is empty: write version: 1 and what follows it"},
-		{"- a\n", "1:1: the document is a list: write a map, key: value"},
+		{"- a\n", "1:1: the document is a list: write a map, {count: …}"},
 		{"count: 1\nnmae: x\n", `2:1: unknown key "nmae": write name`},
 		{"count: 1\nbogus_key: x\n", `2:1: unknown key "bogus_key": write one of count, name, color, every, wait, zone, items, costs`},
 		{"count: 1\n1: x\n", `2:1: unknown key "1": write one of count, name, color, every, wait, zone, items, costs`},
