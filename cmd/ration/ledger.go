@@ -92,7 +92,13 @@ func (a *app) ledgerTable(r *status.Ledger, forgotten []*client.MissingError, er
 		}
 		t.Print()
 	}
-	fmt.Fprintf(a.stdout, "\ndrift   %s\n", strings.Join(r.Drift(), "\n        "))
+	drift := r.Drift()
+	if len(drift) == 0 && err == nil { // a ledger that is down may have some
+		drift = []string{"none known"}
+	}
+	if len(drift) > 0 {
+		fmt.Fprintf(a.stdout, "\ndrift   %s\n", strings.Join(drift, "\n        "))
+	}
 }
 
 func keepsText(s int64) string {

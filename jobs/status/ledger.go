@@ -61,7 +61,7 @@ func fileSize(ledger string) *int64 {
 	return &sum
 }
 
-// Drift says what was recorded late, or that none is known.
+// Drift says what was recorded late.
 func (r *Ledger) Drift() (drift []string) {
 	for _, l := range r.Accounts {
 		units := usage.Drift{Corrected: l.ReconciledUnits, Reported: l.ReportedUnits}.Text("units")
@@ -74,9 +74,6 @@ func (r *Ledger) Drift() (drift []string) {
 	}
 	if r.Unrecorded > 0 {
 		drift = append(drift, fmt.Sprintf("%s %s sent within the allowance while the ledger was down", human.Count(r.Unrecorded, "unit"), human.Was(r.Unrecorded)))
-	}
-	if len(drift) == 0 {
-		drift = []string{"none known"}
 	}
 	return drift
 }
