@@ -19,6 +19,9 @@ func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 		return l.Ledger.SetCooldown(ctx, c)
 	}
 	a, r := l.account(c.Account), record{kind: cooled, at: kept.Until.UnixMicro(), method: c.Budget, caller: quota.Caller{Job: kept.Reason}}
+	if a.files.isOwed() { // it may take the place of one that the ledger does not have
+		r.calls = owedCooldown
+	}
 	_ = a.files.append(false, r)
 	err := l.Ledger.SetCooldown(ctx, c)
 	if mayLack(err) {

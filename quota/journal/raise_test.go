@@ -135,3 +135,30 @@ func TestRaiseWhoseEntryIsNotFound(t *testing.T) {
 	s.mustBe(400)
 	s.mustBeInUse(500)
 }
+
+// dying is a ledger whose process is killed when it sets a cooldown.
+type dying struct{ quota.Ledger }
+
+func (dying) SetCooldown(context.Context, quota.Cooldown) error { panic("killed") }
+
+// TestLaterCooldownIsNeverSet: a cooldown was set while the ledger was down,
+// and a process was killed while it set a later one. The record of that took
+// the place of the first one's, and did not say that the ledger lacks it.
+func TestLaterCooldownIsNeverSet(t *testing.T) {
+	s := share(t)
+	s.spend("ours", 1)
+	s.process("ours", func(guard *quota.Guard, l *journal.Ledger) {
+		defer func() { _ = recover() }()
+		cool := func(hours time.Duration) error {
+			return guard.Cool(t.Context(), quota.Cooldown{Account: account, Until: s.Now().Add(hours * time.Hour), Reason: "r"})
+		}
+		l.Ledger = halfDown{l.Ledger}
+		if err := cool(1); !errors.Is(err, quota.ErrLedgerDown) {
+			t.Errorf("%v; want that the ledger is down", err)
+		}
+		l.Ledger = dying{l.Ledger}
+		_ = cool(2)
+	})
+	s.exhaust("ours")
+	s.mustBe(1)
+}
