@@ -45,7 +45,7 @@ build:
 
 # The tests that draw their cases at random: games against a model, budgets,
 # schedules, requests. TestDrawnTests in cmd/ration compares the list with the tests.
-DRAWN = Contract.*/AgainstAModel|ExampleRun/AgainstAModel|SameAsInMemory|TestEveryQueryIsValid|TestMergedHistoryFreesLate|TestPlanMatchesBruteForce|TestSuggestions$$|TestJitter|TestTickAndNextAgree|TestNoMutationMakes|TestStatusAddsUpToWhatIsUsed|TestLinesOfSeveralAccountsAreOrdered|TestRing|TestProbeAnswersAsSpendWould|TestBesideFloors|TestShares|TestReconcileOverlappingBudgets|TestDrawnHistory|TestForecastAgainstWhatComes|TestLossesChangeADecision|TestPlanForecastAgainstWhatComes|TestReplayRefusesWhatTheGuardRefuses
+DRAWN = Contract.*/AgainstAModel|ExampleRun/AgainstAModel|SameAsInMemory|TestEveryQueryIsValid|TestMergedHistoryFreesLate|TestPlanMatchesBruteForce|TestSuggestions$$|TestJitter|TestTickAndNextAgree|TestNoMutationMakes|TestStatusAddsUpToWhatIsUsed|TestLinesOfSeveralAccountsAreOrdered|TestRing|TestProbeAnswersAsSpendWould|TestBesideFloors|TestShares|TestReconcileOverlappingBudgets|TestDrawnHistory|TestForecastAgainstWhatComes|TestLossesChangeADecision|TestLostAnswersGrantTwice|TestPlanForecastAgainstWhatComes|TestReplayRefusesWhatTheGuardRefuses
 DRAWING = $$(grep -rlE --include='*_test.go' 'rapid\.Check|ledgertest\.Run' costs jobs quota | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
 # The packages whose tests take longest begin first, so that no processor waits for them at the end.
@@ -152,7 +152,7 @@ bench:
 
 soak: deps
 	RATION_REQUIRE_REDIS=1 RATION_SOAK=1 $(GO) test $(RACE) -count=5 -timeout 60m ./quota/...
-	RAPID_CHECKS=5000 RATION_REQUIRE_REDIS=1 $(GO) test -timeout 60m ./quota/... -run 'Contract.*/AgainstAModel'
+	RAPID_CHECKS=5000 RATION_REQUIRE_REDIS=1 $(GO) test -timeout 60m ./quota/... -run 'Contract.*/AgainstAModel|TestLostAnswersGrantTwice'
 	RATION_SOAK=1 $(GO) test -run StreamFills -v ./costs/gateway
 	cd quota/internal/sim && RATION_SIM_DURATION=$(SIM) RATION_SIM_SEED=$$(date +%s) $(GO) test -timeout 0 -count=1 -run ThePromiseHolds
 

@@ -21,13 +21,16 @@ var budgets = []quota.Budget{{Account: account, Name: "day", Limit: 500, Window:
 // host is a host with a journal of its own, and several processes.
 type host struct {
 	*testing.T
-	dir  string
-	open func() quota.Ledger
-	seen []error
+	dir     string
+	open    func() quota.Ledger
+	budgets []quota.Budget
+	now     func() time.Time  // nil is time.Now
+	granted func(quota.Units) // within the allowance; nil drops it
+	seen    []error
 }
 
 func newHost(t *testing.T, open func() quota.Ledger) *host {
-	return &host{T: t, dir: filepath.Join(t.TempDir(), "journal"), open: open}
+	return &host{T: t, dir: filepath.Join(t.TempDir(), "journal"), open: open, budgets: budgets}
 }
 
 // redisHost returns a host whose ledger is on a server.
@@ -44,10 +47,10 @@ func redisHost(t *testing.T, server *redistest.Server) *host {
 // process returns a guard as a new process of the host has it.
 func (h *host) process() *quota.Guard {
 	h.Helper()
-	l := journal.New(h.open(), h.dir, &journal.Options{Budgets: budgets, Report: func(err error) { h.seen = append(h.seen, err) },
+	l := journal.New(h.open(), h.dir, &journal.Options{Budgets: h.budgets, Now: h.now, Granted: h.granted, Report: func(err error) { h.seen = append(h.seen, err) },
 		Allow: func(quota.Call) quota.Units { return 50 }})
 	h.Cleanup(func() { _ = l.Close() })
-	g, err := quota.NewGuard(l, budgets, nil)
+	g, err := quota.NewGuard(l, h.budgets, nil)
 	if err != nil {
 		h.Fatal(err)
 	}
