@@ -89,6 +89,7 @@ type RestoreResult struct {
 	// the timestamp of the log's newest entry.
 	Known Receipt
 
+	Since   time.Time // what has a later timestamp came to the log after Known
 	Newest  time.Time // the log's newest timestamp: what was granted before has no later one
 	Entries int       // entries of the restoration that were missing
 	Units   Units     // the units of these

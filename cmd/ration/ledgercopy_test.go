@@ -35,7 +35,6 @@ const (
 // is killed. A call is charged 2 units, and costs 1.
 func spenderMain() {
 	ledgers, isEarly := strings.CutPrefix(os.Getenv(asSpender), early)
-	addresses := strings.Fields(ledgers)
 	table, err := costs.Load(filepath.Join(os.Getenv("RATION_CONFIG"), "costs.yaml"))
 	check := func(err error) {
 		if err != nil {
@@ -45,7 +44,7 @@ func spenderMain() {
 	}
 	check(err)
 	open := func(n int) *client.Client {
-		c, err := client.New(table, &client.Options{Ledger: addresses[n]})
+		c, err := client.New(table, &client.Options{Ledger: strings.Fields(ledgers)[n]})
 		check(err)
 		return c
 	}

@@ -44,7 +44,6 @@ type lossyHost struct {
 	knows     time.Time // a log from before lacks the entry that it looks for
 	heard     [2]bool   // of each budget, all that others have spent
 	isCooled  bool      // it knows the cooldown
-	isBehind  bool      // it may have had something to restore since its newest grant
 }
 
 type lossyProcess struct {
@@ -116,7 +115,7 @@ func (w *lossy) run(number int, do func(*lossyProcess)) {
 		case nil:
 		case kill:
 			h.processes[number] = nil
-			w.unsettle()
+			w.isSettled = false
 		default:
 			panic(r)
 		}
@@ -163,7 +162,7 @@ func (w *lossy) learn(method string, err error) {
 	switch {
 	case err == nil && !w.allowed:
 		w.newest = time.Now()
-		h.knows, h.isBehind, w.isSettled = w.newest, false, true
+		h.knows, w.isSettled = w.newest, true
 		for i := range w.budgets {
 			h.heard[i] = h.heard[i] || isWhole && covers(&w.budgets[i], method)
 		}
@@ -175,16 +174,11 @@ func (w *lossy) learn(method string, err error) {
 		for i := range w.budgets {
 			h.heard[i] = h.heard[i] || w.budgets[i].Name == refused.Budget
 		}
-		if !h.isBehind {
-			h.knows = w.newest
-		}
+		h.knows = w.newest
 	case !isRefused:
-		w.unsettle()
+		w.isSettled = false
 	}
 }
-
-// unsettle notes that the host that calls may have something to restore.
-func (w *lossy) unsettle() { w.isSettled, w.caller().isBehind = false, true }
 
 // covers shares no code with the guard.
 func covers(b *quota.Budget, method string) bool {
@@ -266,7 +260,7 @@ func (w *lossy) settle() {
 			c.units = cost
 		}
 		if err != nil {
-			w.unsettle()
+			w.isSettled = false
 		}
 	})
 }
@@ -284,7 +278,7 @@ func (w *lossy) cool(process int) {
 			}
 		}
 		if err != nil {
-			w.unsettle()
+			w.isSettled = false
 		}
 	})
 }
@@ -300,7 +294,7 @@ func (w *lossy) mayFail() bool {
 func (w *lossy) lose(other *memledger.Ledger, isNoticed bool) {
 	w.log = other
 	w.life++
-	w.unsettle()
+	w.isSettled = false
 	if !isNoticed || !w.caller().isCooled {
 		w.cold = time.Time{}
 	}

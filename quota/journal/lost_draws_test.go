@@ -223,8 +223,6 @@ func (w *lossy) play() {
 //     restored, or notes: once calls have cost more, and with several hosts, a
 //     copy takes the log's place only if it lacks an entry that the host looks
 //     for. A cooldown that is lost alone is forgotten.
-//   - A refusal after a restoration that added nothing: a refusal names such
-//     an entry only if the host had nothing to restore since its last grant.
 //   - A raise of a call that others had heard of: with three hosts, no call
 //     costs more than its price.
 //   - A call that an older copy holds with more units: with several hosts, no

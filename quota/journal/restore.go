@@ -60,6 +60,7 @@ const (
 	repairedEntries = "entries"
 	repairedNoted   = "noted"
 	repairedLost    = "lost"
+	repairedSince   = "since" // microseconds from Known to RestoreResult.Since
 )
 
 // record returns what the journal keeps of a restoration at a time.
@@ -71,6 +72,9 @@ func (e *RestoredError) record(now time.Time) record {
 	}
 	r.skew = now.UnixMicro() - r.at
 	r.calls = quota.Units(max(0, e.Newest.UnixMicro()-r.at))
+	if since := quota.Units(max(0, e.Since.UnixMicro()-r.at)); !e.Since.IsZero() && since < r.calls {
+		r.heard = append(r.heard, use{repairedSince, since})
+	}
 	return r
 }
 

@@ -46,12 +46,18 @@ func (n *newestRecord) isBefore(r *record) bool { return r.at >= n.at || !n.isEn
 // the other.
 func (n *newestRecord) cameBefore(newest int64) bool { return newest > n.logNewest() || !n.isEntry() }
 
-// logNewest returns the log's newest stamp when the entry came to it.
+// logNewest returns the log's newest stamp when the entry came to it, or a
+// later one.
 func (n *newestRecord) logNewest() int64 {
-	if n.kind == restored {
-		return n.at + int64(n.calls)
+	if n.kind != restored {
+		return n.at
 	}
-	return n.at
+	for _, u := range n.heard {
+		if u.budget == repairedSince {
+			return n.at + int64(u.used)
+		}
+	}
+	return n.at + int64(n.calls)
 }
 
 // isEntry reports whether the ledger has an entry of it.

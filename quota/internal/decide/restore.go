@@ -72,6 +72,9 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.RestoreResult {
 	if n := len(o.Entries); n > 0 {
 		done.Newest = o.Entries[n-1].At
 	}
+	if done.Since.IsZero() || done.Since.After(done.Newest) {
+		done.Since = done.Newest
+	}
 	for n := len(o.Entries) - 1; n >= 0 && done.Known.ID == (quota.ID{}); n-- {
 		if e := &o.Entries[n]; e.Kind != quota.EntryNote { // the next restoration may remove a note
 			done.Known.ID, done.Known.At = e.ID, e.At
@@ -301,10 +304,12 @@ func (o *Restorer) mergeEntries(r *quota.Restoration, done *quota.RestoreResult)
 			done.Entries, done.Units = done.Entries+1, done.Units+e.Units
 		}
 	}
-	done.Known.ID, done.Known.At = present.id, present.at
+	last := present
 	if added.id != (quota.ID{}) {
-		done.Known.ID, done.Known.At = added.id, added.at
+		last, last.came = added, time.Time{} // now
 	}
+	done.Known.ID, done.Known.At = last.id, last.at
+	done.Since = last.came
 	return stamped
 }
 
