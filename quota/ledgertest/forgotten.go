@@ -95,3 +95,26 @@ func refusalNamesTheLog(w *world) {
 		w.Fatalf("%+v; want the present epoch", f.Present)
 	}
 }
+
+// refusalNamesARestoredEntry: so does one whose log had a note after it, which
+// a restoration has removed.
+func refusalNamesARestoredEntry(w *world) {
+	day := charge("day", 100, quota.Sliding(24*time.Hour))
+	a, b := newHost(w), newHost(w)
+	a.call("m", 60, day)
+	w.clock.Add(time.Second)
+	later := a.heard["day"]
+	later.Client, later.At = b.client, w.clock.Now()
+	b.heard["day"] = later
+	if done := b.restore(); done.Noted != 60 {
+		w.Fatalf("%+v; want a note", done)
+	}
+	a.restore()
+	if log := w.log(); len(log) != 1 {
+		w.Fatalf("%+v; want the call alone", log)
+	}
+	answer := w.batch(request("m", 50, day))[0]
+	if want := a.entries[0]; answer.Receipt.ID != want.ID || !answer.Receipt.At.Equal(want.At) {
+		w.Fatalf("%+v; want %+v", answer.Receipt, want)
+	}
+}

@@ -44,9 +44,6 @@ func (p *spendBatch) read(a *packed, answers []quota.Answer) bool {
 		}
 		if code == runLast {
 			last.At, last.ID = decide.Time(a.number(7)), quota.ID{Client: uint64(a.number(6)), Seq: uint64(a.number(4))}
-			if last.ID.Client == 0 { // of a log without entries
-				last.At = time.Time{}
-			}
 			continue
 		}
 		run := places[:n]

@@ -123,7 +123,7 @@ func (p *wirePacked) decided() {
 func (p *wirePacked) run(r *wireRun) {
 	for left := r.times[0]; left > 0 && p.rest != ""; {
 		n := p.fields("code/1 times/4")
-		if n[0] != 6 {
+		if n[0] < 6 {
 			left -= n[1]
 		}
 		title := strconv.FormatInt(n[0], 10)
@@ -151,6 +151,9 @@ func (p *wirePacked) run(r *wireRun) {
 		case 6:
 			title = "ahead"
 			p.fields("by/d7")
+		case 7:
+			title = "newest"
+			p.fields("stamp/t7 client/6 seq/4")
 		}
 		p.end(title)
 	}

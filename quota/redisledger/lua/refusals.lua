@@ -2,6 +2,7 @@
 -- It loads lists only to search: most refusals name a first record that the client knows.
 
 local NOTE = 3 -- a quota.EntryKind
+local PAGE = 100
 
 -- holds returns what a sliding or calendar window holds.
 local function holds(c) return (c.list.total - c.before) % 2^48 end
@@ -92,15 +93,21 @@ local function refuse(b, times, floored)
 end
 
 -- last packs a log's newest entry but for notes, or returns an empty string. It does not see what
--- is due to be trimmed.
+-- is due to be trimmed. It reads pages: many notes can follow.
 local function last(log)
-  local record, back = log.last, 1
-  while record and string.byte(record, 34) == NOTE do
-    back = back + 1
-    record = redis.call('LINDEX', log.key, -back)
+  local page, back = {log.last or nil}, 1
+  while #page > 0 do
+    for n = #page, 1, -1 do
+      local record = page[n]
+      if string.byte(record, 34) ~= NOTE and string.sub(record, 18, 19) ~= '\0\0' then
+        if back > 1 and struct.unpack('>I7', record) <= log.was - lists().retention(log.horizon) then return '' end
+        return struct.pack('>BI4', 7, 1) .. string.sub(record, 1, 7) .. string.sub(record, 20, 29)
+      end
+    end
+    back = back + #page
+    page = redis.call('LRANGE', log.key, 1 - back - PAGE, -back)
   end
-  if not record or back > 1 and struct.unpack('>I7', record) <= log.was - lists().retention(log.horizon) then return '' end
-  return struct.pack('>BI4', 7, 1) .. string.sub(record, 1, 7) .. string.sub(record, 20, 29)
+  return ''
 end
 
 return {search_again = search_again, refuse = refuse, last = last}

@@ -29,8 +29,9 @@
 --     reason 2 + n, number of budgets whose floors end 2, and ends (floors.lua) of each
 --   5, the stamp 7: it was granted before
 -- each perhaps after a 6, how far the log's newest stamp is ahead 7, and the first refusal after a
--- 7, the stamp 7, client 6 and seq 4 of the newest entry before the batch but for notes; and for each window that was
--- searched for: budget 2, first 7, before 6, counts 4 and place 4, see open in windows.lua.
+-- 7, the stamp 7, client 6 and seq 4 of the newest entry before the batch but for notes, if there is
+-- one; and for each window that was searched for: budget 2, first 7, before 6, counts 4 and place 4,
+-- see open in windows.lua.
 
 local FRESH, RESENT, AGAIN = 0, 2, 3
 
