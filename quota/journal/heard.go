@@ -39,7 +39,7 @@ func (l *Ledger) noteRefusals(a *account, batch *quota.Batch, answers []quota.An
 		}
 		now := r.RetryAt.Add(-r.RetryAfter).UnixMicro() // an entry with this timestamp may have followed
 		h := hearing{at: max(now-1, newest), used: r.Used}
-		if a.isNews(r.Budget, said{h, a.files.settles.Load()}) {
+		if a.isNews(r.Budget, said{h, answers[i].Receipt, a.files.settles.Load()}) {
 			last = answers[i].Receipt
 			records = append(records, record{kind: refused, at: h.at, epoch: answers[i].Receipt.Epoch, units: limit, heard: []use{{l.heardName(a.name, r.Budget), h.used}}})
 		}
@@ -139,17 +139,19 @@ func (l *Ledger) holds(ctx context.Context, known quota.Receipt) (bool, error) {
 	return false, nil
 }
 
-// said is what a refusal said, and the number of settled calls in the journal
-// then.
+// said is what a refusal said, the log's newest entry, and the number of
+// settled calls in the journal then.
 type said struct {
 	hearing
+	newest  quota.Receipt
 	settles uint64
 }
 
 // isSame reports whether s says nothing that was not written with last. What
 // was settled since changes what the earlier one means.
 func (s *said) isSame(last *said) bool {
-	return s.used == last.used && s.settles == last.settles && s.at-last.at < refusalEvery.Microseconds()
+	isSameLog := s.newest == last.newest && s.settles == last.settles
+	return isSameLog && s.used == last.used && s.at-last.at < refusalEvery.Microseconds()
 }
 
 // isNews reports whether a refusal says something that was not written, and

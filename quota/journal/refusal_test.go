@@ -175,3 +175,40 @@ func TestRefusalFindsANote(t *testing.T) {
 		t.Errorf("%s, %v; want nothing missing", granted, err)
 	}
 }
+
+// TestSecondRefusalSaysTheSame: a host was refused twice within a second, and
+// the second refusal said the same, after units had been refunded and spent. It
+// was not kept, nor for two minutes if the log was ahead of the ledger's clock:
+// 999 of 500.
+func TestSecondRefusalSaysTheSame(t *testing.T) {
+	s := share(t)
+	s.spend("ours", 1)
+	call := func(l *journal.Ledger, units quota.Units) (*quota.Grant, error) {
+		guard, err := quota.NewGuard(l, s.budgets, nil)
+		must(t, err)
+		return guard.Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: units})
+	}
+	refused := func(l *journal.Ledger) {
+		t.Helper()
+		if _, err := call(l, 1); !errors.Is(err, quota.ErrRefused) {
+			t.Fatalf("%v; want a refusal", err)
+		}
+	}
+	var older func()
+	s.process("theirs", func(_ *quota.Guard, theirs *journal.Ledger) {
+		grant, err := call(theirs, 499)
+		must(t, err)
+		s.process("ours", func(_ *quota.Guard, ours *journal.Ledger) {
+			refused(ours)
+			must(t, grant.Refund(t.Context()))
+			older = s.keep()
+			_, err := call(theirs, 499)
+			must(t, err)
+			refused(ours)
+		})
+	})
+	s.sent += 499
+	older()
+	s.exhaust("ours")
+	s.mustBe(500)
+}
