@@ -86,7 +86,7 @@ func (t *tx) insertLog(g *log) {
 		t.sweepIdle()
 		due = t.now + g.idleAfter()
 	}
-	g.epoch = quota.NewEpoch()
+	g.epoch, g.refused = quota.NewEpoch(), nil
 	if row := t.queryRow("log-insert", g.name.account, g.name.key, g.horizon, due, int64(g.epoch)); row != nil {
 		g.id = integer(row[0])
 	}

@@ -170,3 +170,24 @@ func lockOf(t *testing.T, l *sqliteledger.Ledger) *filelock.Lock {
 	}
 	return lock
 }
+
+// TestCachedRefusalNamesTheNewLog: a log of counters alone was refused before
+// it was written, and the cached refusal went on without its epoch.
+func TestCachedRefusalNamesTheNewLog(t *testing.T) {
+	l, clock := timed(t)
+	batch := one(1, charge("hour", 5, quota.Counter(time.Hour)))
+	stop := quota.Cooldown{Account: batch.Account, Until: clock.Now().Add(time.Hour), Reason: "stop"}
+	if err := l.SetCooldown(t.Context(), stop); err != nil {
+		t.Fatal(err)
+	}
+	var done quota.RestoreResult
+	for range 2 {
+		answers, err := l.Spend(t.Context(), batch)
+		if err != nil || answers[0].Receipt.Epoch != done.Known.Epoch {
+			t.Fatalf("%+v, %v; want the epoch %x", answers, err, done.Known.Epoch)
+		}
+		if done, err = l.Restore(t.Context(), &quota.Restoration{Account: batch.Account}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
