@@ -58,6 +58,9 @@ func (l *Ledger) explain(err error, at phase) error {
 		if code == lib.SQLITE_IOERR_SHMSIZE { // its -shm could not grow
 			step = "free some space on its disk"
 		}
+		if at == opening && endsEarly(err) {
+			kind, step = quota.ErrLedgerLost, "put the file and its -wal back"
+		}
 		if at == committing {
 			kind, step = quota.ErrInDoubt, "check its disk; the entries show what was recorded"
 		}
@@ -123,6 +126,13 @@ func (e *fileError) Unwrap() []error {
 func isDamaged(err error) bool {
 	e, ok := errors.AsType[*fileError](err)
 	return ok && e.damaged
+}
+
+// endsEarly reports whether err says that the file or its -wal ends before what
+// the other files say it holds: one of them was cut or replaced.
+func endsEarly(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && e.Code() == lib.SQLITE_IOERR_SHORT_READ
 }
 
 // isGone reports whether err says that the file is missing or damaged, so that

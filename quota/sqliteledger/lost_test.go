@@ -229,6 +229,26 @@ func TestDeletedWhileOpening(t *testing.T) {
 	crowd.Wait()
 }
 
+// TestCutLogIsDown: a -wal that ends before what its -shm says was taken for a
+// failing disk, and the ledger for down, which lets hosts use their allowances.
+func TestCutLogIsDown(t *testing.T) {
+	path, day := fresh(t), charge("day", 10, hour)
+	l, other := open(t, path, nil), open(t, path, nil)
+	known := spend(t, l, 3, day)
+	spend(t, other, 1, day)
+	for range 5 {
+		spend(t, l, 1, day)
+	}
+	if err := os.Truncate(path+"-wal", 0); err != nil {
+		t.Fatal(err)
+	}
+	batch := one(1, day)
+	batch.Known = known
+	if _, err := other.Spend(t.Context(), batch); !errors.Is(err, quota.ErrLedgerLost) {
+		t.Errorf("%v; want that it is lost", err)
+	}
+}
+
 // TestDamagedFile: a file that SQLite cannot read is left as it is for callers
 // who know nothing of it, and is lost for one who does: the restoration sets it
 // aside.

@@ -213,6 +213,16 @@ func (l *Ledger) disconnect() {
 	_ = c.close() // the file is no longer this ledger's
 }
 
+// leaveCut returns errReplaced, and disconnects, if err says that a file ends
+// early: the connection knows another file than the one that is there.
+func (l *Ledger) leaveCut(err error) error {
+	if !endsEarly(err) {
+		return err
+	}
+	l.disconnect()
+	return errReplaced
+}
+
 // recreate creates the file again after it was lost, for a caller that restores
 // what it held. It returns where a damaged one is kept.
 func (l *Ledger) recreate(ctx context.Context) (kept string, err error) {

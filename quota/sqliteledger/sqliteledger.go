@@ -329,7 +329,7 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 		if err := l.checkReplaced(); err != nil { // it was deleted since
 			return l.explain(err, working)
 		}
-		return l.explain(c.err, working)
+		return l.explain(l.leaveCut(c.err), working)
 	}
 	if writes && c.version() != l.version {
 		l.dropCache()
@@ -354,13 +354,22 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 			return l.explain(l.committed(), committing)
 		}
 	}
-	err := l.explain(c.err, at)
+	return l.rollBack(at)
+}
+
+// rollBack ends a transaction that has failed, and explains why.
+func (l *Ledger) rollBack(at phase) error {
+	failed := l.conn.err
+	err := l.explain(failed, at)
 	if replaced := l.checkReplaced(); replaced != nil && at == working { // it was deleted or cut meanwhile
 		err = l.explain(replaced, working)
 	}
-	c.reset()
-	c.exec("rollback") // it fails if SQLite has rolled back
+	l.conn.reset()
+	l.conn.exec("rollback") // it fails if SQLite has rolled back
 	l.dropCache()
+	if at == working && endsEarly(failed) {
+		err = l.explain(l.leaveCut(failed), working)
+	}
 	return err
 }
 
