@@ -265,7 +265,7 @@ func (w *lossy) settle() {
 	})
 }
 
-// cool lets a process set a cooldown, which each later call of the host heeds.
+// cool lets a process set a cooldown that later calls of its host obey.
 func (w *lossy) cool(process int) {
 	w.run(process, func(p *lossyProcess) {
 		until := time.Now().Add(20 * time.Minute)

@@ -232,15 +232,23 @@ func TestDeletedWhileOpening(t *testing.T) {
 // TestCutLogIsDown: a -wal that ends before what its -shm says was taken for a
 // failing disk, and the ledger for down, which lets hosts use their allowances.
 func TestCutLogIsDown(t *testing.T) {
-	path, day := fresh(t), charge("day", 10, hour)
+	path, day := fresh(t), charge("day", 1000, hour)
 	l, other := open(t, path, nil), open(t, path, nil)
 	known := spend(t, l, 3, day)
 	spend(t, other, 1, day)
-	for range 5 {
+	for range 300 { // until the file has grown, which its first page says
 		spend(t, l, 1, day)
 	}
 	if err := os.Truncate(path+"-wal", 0); err != nil {
 		t.Fatal(err)
+	}
+	late, err := sqliteledger.Open(path, nil)
+	if err == nil {
+		_, err = late.Spend(t.Context(), one(1, day))
+		late.Close()
+	}
+	if errors.Is(err, quota.ErrLedgerDown) {
+		t.Errorf("opened afterwards: %v", err)
 	}
 	batch := one(1, day)
 	batch.Known = known
