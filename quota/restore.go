@@ -36,7 +36,7 @@ type WindowUse struct {
 	Coverage *Coverage // what the budget counts
 	Since    time.Time // the timestamp of the oldest entry that the window could hold
 	At       time.Time // the timestamp of the newest one: the grant whose answer said it
-	Used     Units     // what the window held
+	Used     Units     // what the window held, with the units that Restoration.Entries says for these calls
 	Epoch    uint64    // of the log; 0 if unknown, which implies that the log held every entry of the window
 }
 

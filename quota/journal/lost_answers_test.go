@@ -42,6 +42,7 @@ type lossyHost struct {
 	number    int
 	processes [2]*lossyProcess
 	knows     time.Time // a log from before lacks the entry that it looks for
+	lowered   time.Time // when a call last turned out to cost less
 	heard     [2]bool   // of each budget, all that others have spent
 	isCooled  bool      // it knows the cooldown
 }
@@ -247,8 +248,8 @@ func (w *lossy) settle() {
 			cost += quota.Units(1 + w.upTo(39, "more"))
 		}
 		before := c.units
-		if cost < before && len(w.hosts) > 1 {
-			w.copies = nil // in which the call has more units
+		if cost < before {
+			w.caller().lowered = time.Now()
 		}
 		if c.units = min(c.units, cost); cost > before {
 			w.raised = time.Now()

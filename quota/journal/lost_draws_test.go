@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -63,8 +64,17 @@ func (w *lossy) putBack() {
 	if mustBeMissed := len(w.hosts) > 1 || !w.raised.IsZero(); mustBeMissed && !isMissed {
 		return
 	}
+	if w.hasMore(&c) {
+		return
+	}
 	w.event("copy %d is put back", n)
 	w.lose(c.log.Copy(), isMissed)
+}
+
+// hasMore reports whether a copy has a call of another host with more units
+// than it was settled to since.
+func (w *lossy) hasMore(c *logCopy) bool {
+	return slices.ContainsFunc(w.hosts, func(h *lossyHost) bool { return h != w.caller() && h.lowered.After(c.at) })
 }
 
 func (w *lossy) empty() {
@@ -225,8 +235,8 @@ func (w *lossy) play() {
 //     for. A cooldown that is lost alone is forgotten.
 //   - A raise of a call that others had heard of: with three hosts, no call
 //     costs more than its price.
-//   - A call that an older copy holds with more units: with several hosts, no
-//     copy has one that was settled to less since.
+//   - A call of another host that an older copy holds with more units: no copy
+//     has one that was settled to less since.
 //   - An older copy that is lost before it is missed, and an answer that is
 //     held up beyond a loss: another host takes over only after an answer, and
 //     no log is lost during a step.

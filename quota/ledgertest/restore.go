@@ -161,7 +161,7 @@ func restoredBetween(w *world) {
 }
 
 // restoredUnitsAreRaised: an entry that was settled keeps the higher of the
-// two costs.
+// two costs. What was heard counts it as the restoration does.
 func restoredUnitsAreRaised(w *world) {
 	day := charge("day", 100, quota.Sliding(24*time.Hour))
 	h := newHost(w)
@@ -169,6 +169,9 @@ func restoredUnitsAreRaised(w *world) {
 	h.call("b", 20, day)
 	h.restore()
 	h.entries[0].Units, h.entries[1].Units = 15, 5
+	heard := h.heard["day"]
+	heard.Used += 5 - 15
+	h.heard["day"] = heard
 	if done := h.restore(); done.Units != 5 {
 		w.Fatalf("%+v; want 5 more units", done)
 	}

@@ -41,13 +41,14 @@ func (o *Restorer) addNotes(done *quota.RestoreResult) {
 	}
 }
 
-// takeGone takes from statements what they counted of entries that have left
-// the log since. Nothing else would show later whose they were.
-func (o *Restorer) takeGone(heard []quota.WindowUse) {
+// matchHeard changes statements to count the restored entries as the log does.
+// Of those that have left it, nothing else would show later whose they were. An
+// older copy has calls as they were before they were settled to less.
+func (o *Restorer) matchHeard(heard []quota.WindowUse) {
 	lives := o.said
 	lives.gaps = o.Gaps
-	for i := range o.gone {
-		e := &o.gone[i]
+	for i := range o.apart {
+		e := &o.apart[i]
 		run := lives.runOf(e.ID)
 		for n := range heard {
 			h := &heard[n]

@@ -26,7 +26,7 @@ type Restorer struct {
 	began    uint64         // Epoch before Restore
 	accepted time.Time      // what is not later and is missing is given up; see quota.Guard.AcceptLoss
 	taken    map[int64]bool // the stamps of Entries
-	gone     []quota.Entry  // the restored entries that have left the log
+	apart    []quota.Entry  // what the restoration counts of entries that the log does not: all if they have left it, less than none if it has more
 	lost     bool           // the log has lost entries
 	said     presence       // what the restoration says of lives
 }
@@ -51,7 +51,7 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.RestoreResult {
 	o.nameOlder(r.Known.Epoch, r.Lives)
 	o.mergeGaps(r.Gaps)
 	present := o.renew(r, o.lost)
-	o.taken, o.gone = map[int64]bool{}, nil
+	o.taken, o.apart = map[int64]bool{}, nil
 	for i := range o.Entries {
 		o.taken[o.Entries[i].At.UnixMicro()] = true
 	}
@@ -62,7 +62,7 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.RestoreResult {
 			heard[i].At, heard[i].Since = at, heard[i].Since.Add(at.Sub(heard[i].At))
 		}
 	}
-	o.takeGone(heard)
+	o.matchHeard(heard)
 	o.mergeHeard(heard, &done)
 	o.mergeLives(r.Lives, present)
 	o.addNotes(&done)
@@ -186,71 +186,6 @@ func (o *Restorer) removeNotes(more []quota.WindowUse) {
 	})
 }
 
-// shortID is what every ledger keeps of an id.
-type shortID struct {
-	client uint64
-	seq    uint32
-}
-
-func short(id quota.ID) shortID { return shortID{id.Client, uint32(id.Seq)} }
-
-// sameID are the entries of a log with one id: several if there are additions,
-// or if the id was used again.
-type sameID struct {
-	places []int // in Restorer.Entries, by stamp
-	units  quota.Units
-	seen   int         // different ones of a restoration so far
-	last   int64       // the stamp of the last of these
-	said   quota.Units // their units
-}
-
-func (s *sameID) add(place int, units quota.Units) {
-	s.places, s.units = append(s.places, place), s.units+units
-}
-
-// next makes an entry of the restoration the next one of its id, unless it
-// repeats the last. It returns its match, if the log has one. Of several
-// entries, those that the log has dropped are skipped.
-func (o *Restorer) next(s *sameID, e *quota.Entry, several func(quota.ID) bool) (have *quota.Entry, skip bool) {
-	at := e.At.UnixMicro()
-	isNew := s.seen == 0 || at > s.last
-	place := s.seen
-	if !isNew {
-		place--
-	}
-	if place < len(s.places) {
-		have = &o.Entries[s.places[place]]
-	}
-	if e.At.Before(o.Oldest) {
-		isDropped := have == nil || !have.At.Equal(e.At) && several(e.ID)
-		if isDropped {
-			o.gone = append(o.gone, *e)
-			return nil, true
-		}
-	}
-	if isNew {
-		s.seen++
-		s.last = at
-		s.said += e.Units
-	}
-	return have, false
-}
-
-// repeated returns whether entries has several of an id. It counts them when it
-// is first asked.
-func repeated(entries []quota.Entry) func(quota.ID) bool {
-	var counts map[shortID]int
-	return func(id quota.ID) bool {
-		if counts == nil {
-			counts = make(map[shortID]int, len(entries))
-			for i := range entries {
-				counts[short(entries[i].ID)]++
-			}
-		}
-		return counts[short(id)] > 1
-	}
-}
-
 // mergeEntries returns the timestamps that the log has for the restored ones.
 // The entries of one id match those of the log in their order; a client that
 // only knows what they add up to restores it as one.
@@ -283,14 +218,16 @@ func (o *Restorer) mergeEntries(r *quota.Restoration, done *quota.RestoreResult)
 			stamped[at] = have.At
 			have.Method, have.Caller = e.Method, e.Caller // a log on Redis may have lost what its labels mean
 			present.see(have)
-			if isGivenUp := o.lost && o.givesUp(&e); more > 0 && !isGivenUp {
-				o.Uncounted = append(o.Uncounted, quota.Entry{At: have.At, Method: e.Method, Caller: e.Caller, Units: more, Calls: max(have.Calls, e.Calls) - have.Calls})
-				have.Units = min(have.Units+more, quota.MaxUnits)
-				have.Calls = max(have.Calls, e.Calls)
-				have.Kind = e.Kind
+			isGivenUp := o.lost && o.givesUp(&e)
+			fewer := min(e.Calls-have.Calls, 0)
+			switch {
+			case more > 0 && !isGivenUp:
+				o.raise(have, &e, more)
 				id.units = id.said
 				done.Entries++
 				done.Units += more
+			case min(more, fewer) < 0 && !several(e.ID):
+				o.apart = append(o.apart, quota.Entry{At: have.At, ID: e.ID, Method: e.Method, Caller: e.Caller, Units: min(more, 0), Calls: fewer})
 			}
 		default:
 			id.add(len(o.Entries), e.Units)
@@ -311,6 +248,14 @@ func (o *Restorer) mergeEntries(r *quota.Restoration, done *quota.RestoreResult)
 	done.Known.ID, done.Known.At = last.id, last.at
 	done.Since = last.came
 	return stamped
+}
+
+// raise raises an entry of the log to what was restored, by some units.
+func (o *Restorer) raise(have, e *quota.Entry, more quota.Units) {
+	o.Uncounted = append(o.Uncounted, quota.Entry{At: have.At, Method: e.Method, Caller: e.Caller, Units: more, Calls: max(have.Calls, e.Calls) - have.Calls})
+	have.Units = min(have.Units+more, quota.MaxUnits)
+	have.Calls = max(have.Calls, e.Calls)
+	have.Kind = e.Kind
 }
 
 // insert adds an entry that the log does not have, and sets its timestamp
