@@ -188,6 +188,24 @@ func TestRefundAfterTheFill(t *testing.T) {
 	})
 }
 
+// TestJobCalledReconcileHasTheCorrectionsOfADay: days by job added corrections
+// to the calls of a job with their name.
+func TestJobCalledReconcileHasTheCorrectionsOfADay(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func(func() time.Time) quota.Ledger) {
+		w := newWorld(t, t.TempDir(), open)
+		defer w.close()
+		call := quota.Call{Account: "p", Method: "m", Units: 5, Caller: quota.Caller{Job: "reconcile"}}
+		for units, kind := range map[quota.Units]quota.EntryKind{40: quota.EntryCorrection, 2: quota.EntryNote} {
+			call.Units = units
+			if err := w.guard.Note(t.Context(), quota.Note{Call: call, Kind: kind}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.fill(0)
+		w.want("job", map[string]string{" 2026-11-20 (corrections)": "40/0", " 2026-11-20 reconcile": "2/0"})
+	})
+}
+
 // TestForgottenLogKeepsItsHistory: a Redis that lost its data took the day
 // with it.
 func TestForgottenLogKeepsItsHistory(t *testing.T) {

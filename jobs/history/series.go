@@ -8,6 +8,7 @@ import (
 
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/usage"
 )
 
 const (
@@ -118,7 +119,7 @@ func (s *series) add(at int64, sum *quota.Sum, labels unique.Handle[catalog.SumL
 }
 
 func labelsOf(sum *quota.Sum) unique.Handle[catalog.SumLabels] {
-	return unique.Make(catalog.SumLabels{Method: name(sum.Method), Region: name(sum.Caller.Region), Job: name(sum.Caller.Job), Lane: name(sum.Caller.Lane)})
+	return unique.Make(catalog.SumLabels{Method: name(sum.Method), Region: name(sum.Caller.Region), Job: usage.JobOf(sum.Kind, sum.Caller), Lane: name(sum.Caller.Lane)})
 }
 
 // name returns s, or "-" if s is empty, as in reports.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/usage"
 )
 
 // series is what is told apart in a chart.
@@ -25,7 +26,7 @@ func (h hours) add(hour int64, s series, units quota.Units) {
 }
 
 func (h hours) addEntry(e *quota.Entry, units quota.Units) {
-	h.add(hourOf(e.At), series{e.Method, e.Caller.Job, e.Caller.Region}, units)
+	h.add(hourOf(e.At), series{e.Method, usage.JobOf(e.Kind, e.Caller), e.Caller.Region}, units)
 }
 
 const (
@@ -69,7 +70,7 @@ func newActivity(ctx context.Context, ledger quota.Ledger, account string, now t
 			if err != nil {
 				return nil, err
 			}
-			a.hours.add(hour, series{sum.Method, sum.Caller.Job, sum.Caller.Region}, sum.Units)
+			a.hours.add(hour, series{sum.Method, usage.JobOf(sum.Kind, sum.Caller), sum.Caller.Region}, sum.Units)
 		}
 	}
 	for i := range a.newest {

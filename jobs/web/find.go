@@ -62,7 +62,7 @@ func (p *Page) find(r *http.Request, c *client.Client) *found {
 			f.More = true
 			break
 		}
-		if report := usage.NewLineReport(&line); matches(report, &source.Filter, words) {
+		if report := usage.NewLineReport(&line); source.Filter.Selects(&line.Entry) && hasWords(report, words) {
 			f.Rows = append(f.Rows, report)
 		}
 	}
@@ -97,13 +97,8 @@ func filterField(f *usage.Filter, name string) *string {
 	return map[string]*string{"method": &f.Method, "region": &f.Region, "job": &f.Job, "lane": &f.Lane, "run": &f.Run}[name]
 }
 
-// matches reports whether a line has all that is asked for.
-func matches(l *usage.LineReport, f *usage.Filter, words []string) bool {
-	for _, asked := range [][2]string{{f.Method, l.Method}, {f.Region, l.Region}, {f.Job, l.Job}, {f.Lane, l.Lane}, {f.Run, l.Run}} {
-		if asked[0] != "" && asked[0] != asked[1] {
-			return false
-		}
-	}
+// hasWords reports whether a line has each of some words in lower case.
+func hasWords(l *usage.LineReport, words []string) bool {
 	text := strings.ToLower(strings.Join([]string{l.Method, l.Region, l.Job, l.Lane, l.ID, l.Account, l.Remark}, "\n"))
 	for _, word := range words {
 		if !strings.Contains(text, word) {

@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/usage"
 )
 
 // TestSearchMissesNamesWithSpaces: names with spaces could not be searched,
@@ -33,5 +34,22 @@ func TestSearchMissesNamesWithSpaces(t *testing.T) {
 		if strings.ContainsFunc(r.text, func(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }) {
 			t.Errorf("the page of %s has control characters", query)
 		}
+	}
+}
+
+// TestJobCalledReconcileHasThePagesCorrections: the chart by job added
+// corrections to the calls of a job with their name.
+func TestJobCalledReconcileHasThePagesCorrections(t *testing.T) {
+	s := newScene(t, sceneOptions{})
+	s.spend("videos.list", "US", "reconcile", 5)
+	correction := quota.Call{Account: "my-project", Method: "reconcile", Units: 40, Caller: quota.Caller{Lane: "manual", Job: "reconcile"}}
+	if err := s.Guard().Note(t.Context(), quota.Note{Call: correction, Kind: quota.EntryCorrection}); err != nil {
+		t.Fatal(err)
+	}
+	page := s.fetch("/?" + url.Values{"by": {"job"}, "q": {"job:" + usage.Corrections}}.Encode()).text
+	contains(t, page, `</svg> (corrections) <data value="40">`, `</svg> reconcile <data value="5">`)
+	_, found, _ := strings.Cut(page, `id="found"`)
+	if found, _, _ = strings.Cut(found, "</section>"); strings.Count(found, "<tr>") != 2 || !strings.Contains(found, `<data value="40">`) {
+		t.Errorf("the search finds more or less than the correction: %s", found)
 	}
 }

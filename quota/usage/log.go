@@ -26,11 +26,17 @@ func (f *Filter) field(dimension string) string {
 	return map[string]string{"run": f.Run, "job": f.Job, "region": f.Region, "lane": f.Lane, "method": f.Method}[dimension]
 }
 
+// Selects reports whether f selects an entry.
+func (f *Filter) Selects(e *quota.Entry) bool {
+	p := partOf(e)
+	return f.selects(&p)
+}
+
 // selects reports whether f selects the entries of a sum.
 func (f *Filter) selects(s *part) bool {
 	matches := func(want, has string) bool { return want == "" || want == name(has) }
 	isRun := f.Run == "" || f.Run == Run(s.client)
-	isJob := matches(f.Job, s.Caller.Job) || f.Job == jobOf(&s.Sum)
+	isJob := matches(f.Job, s.Caller.Job) || f.Job == JobOf(s.Kind, s.Caller)
 	isCaller := isJob && matches(f.Region, s.Caller.Region) && matches(f.Lane, s.Caller.Lane)
 	return isRun && isCaller && matches(f.Method, s.Method)
 }
@@ -41,7 +47,7 @@ func nameIn(dimension string, s *part) string {
 	case "run":
 		return Run(s.client)
 	case "job":
-		return jobOf(&s.Sum)
+		return JobOf(s.Kind, s.Caller)
 	case "region":
 		return name(s.Caller.Region)
 	case "lane":
@@ -130,7 +136,7 @@ func (h *head) advance(f *Filter) {
 		h.line = Line{e, h.account}
 		h.err = err
 		h.done = !ok
-		if p := partOf(&e); !ok || err != nil || f.selects(&p) {
+		if !ok || err != nil || f.Selects(&e) {
 			return
 		}
 	}

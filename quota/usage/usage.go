@@ -23,12 +23,13 @@ func name(s string) string { return cmp.Or(s, Unattributed) }
 // are told apart from the calls of a job with the name of theirs.
 const Corrections = "(corrections)"
 
-// jobOf returns the job of a sum's entries, as sums by job name it.
-func jobOf(s *quota.Sum) string {
-	if s.Kind == quota.EntryCorrection {
+// JobOf returns the job of entries of a kind and caller, as sums by job name
+// it: Unattributed if it is empty, and Corrections for corrections.
+func JobOf(kind quota.EntryKind, caller quota.Caller) string {
+	if kind == quota.EntryCorrection {
 		return Corrections
 	}
-	return name(s.Caller.Job)
+	return name(caller.Job)
 }
 
 // Attribution breaks an amount down by method, region, lane and job. Each map
@@ -55,7 +56,7 @@ func (a *Attribution) add(s *quota.Sum, amount quota.Units) {
 	for _, by := range []struct {
 		sums *map[string]quota.Units
 		name string
-	}{{&a.ByMethod, s.Method}, {&a.ByRegion, s.Caller.Region}, {&a.ByLane, s.Caller.Lane}, {&a.ByJob, jobOf(s)}} {
+	}{{&a.ByMethod, s.Method}, {&a.ByRegion, s.Caller.Region}, {&a.ByLane, s.Caller.Lane}, {&a.ByJob, JobOf(s.Kind, s.Caller)}} {
 		if *by.sums == nil {
 			*by.sums = map[string]quota.Units{}
 		}
