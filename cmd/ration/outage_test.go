@@ -154,7 +154,7 @@ func TestLossIsHiddenFromReaders(t *testing.T) {
 				t.Helper()
 				for _, command := range []string{"status", "status --json", "ledger info", "doctor"} {
 					_, stdout, stderr := s.run(t, env, strings.Fields(command)...)
-					if told := strings.Contains(stdout+stderr, "the ledger has forgotten what this host was granted or told of, last at 20"); told != want {
+					if told := strings.Contains(stdout+stderr, "the ledger has forgotten what this host was granted or heard of, last at 20"); told != want {
 						t.Errorf("ration %s tells of the loss: %v, want %v\n%s%s", command, told, want, stdout, stderr)
 					}
 				}

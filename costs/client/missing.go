@@ -22,7 +22,7 @@ type MissingError struct {
 
 // Error says what follows.
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("account %s: the ledger has forgotten what this host was granted or told of, last at %s, so more is shown as left than is; the next call restores what this host knows",
+	return fmt.Sprintf("account %s: the ledger has forgotten what this host was granted or heard of, last at %s, so more is shown as left than is; the next call restores what this host knows",
 		human.Name(e.Account), human.Time(e.Granted))
 }
 

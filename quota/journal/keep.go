@@ -23,7 +23,7 @@ const maxKeep = 64
 func (f *files) keepPath() string { return filepath.Join(f.dir, f.hash+".keep") }
 
 // retention returns how long records are kept that windows with a horizon need.
-// What was heard of a window is of use for as long as the ledger keeps entries,
+// What was heard of a window is needed for as long as the ledger keeps entries,
 // and counts calls that are older by a window. The allowance needs them for its
 // own window.
 func retention(horizon time.Duration) time.Duration {

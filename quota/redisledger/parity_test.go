@@ -47,7 +47,7 @@ func TestClockWrongSameAsInMemory(t *testing.T) {
 }
 
 // TestCountersSameAsInMemory plays with estimates only, in logs without
-// entries. A ledger may drop a counter that nobody has asked for during four
+// entries. A ledger may drop a counter that no batch has named during four
 // of its lengths, by its own clock. One that is ahead by less than two of them
 // drops none that still counts.
 func TestCountersSameAsInMemory(t *testing.T) {

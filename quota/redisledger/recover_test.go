@@ -16,7 +16,7 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestDeletedListGrantsTwice: the totals of a list that somebody else deleted
+// TestDeletedListGrantsTwice: the totals of a list that another client deleted
 // begin anew when it is filled again. What the process knew of the old ones
 // made its window look emptier than it was.
 func TestDeletedListGrantsTwice(t *testing.T) {
