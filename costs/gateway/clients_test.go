@@ -284,6 +284,40 @@ else:
 	}
 }
 
+// TestPythonSendsUnguarded: an address that spells its host in another way went
+// past the gateway, and so to the upstream itself. A prefix without a slash
+// stood for other hosts, too.
+func TestPythonSendsUnguarded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts another language, 1 second")
+	}
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "guarded") })
+	table := strings.Replace(videosTable, "credential: {file: FOLDER/key, query: key}\n", "", 1)
+	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, table, t.TempDir(), u))
+	cmd := exec.Command(find(t, "python3", "python3"), "-c", `import sys; sys.path.insert(0, "python"); import ration
+class Past(Exception): pass
+def opener(prefix):
+    o = ration.opener(prefix)
+    for handler in o.handle_open["https"][1:]:
+        def https_open(request): raise Past()
+        handler.https_open = https_open
+    return o
+def how(prefix, url):
+    try: return opener(prefix).open(url).read().decode()
+    except Past: return "past"
+path = "/youtube/v3/videos?id=1"
+for prefix, url in [("https://www.googleapis.com/", "HTTPS://WWW.googleapis.com" + path), ("https://WWW.googleapis.com", "https://www.googleapis.com:443" + path),
+        ("https://www.googleapis.com:443/youtube/", "https://me:secret@www.googleapis.com" + path), ("https://www.googleapis.com", "https://www.googleapis.com.example" + path),
+        ("https://www.googleapis.com/drive/", "https://www.googleapis.com" + path), ("https://www.googleapis.com/", "https://www.googleapis.com:444" + path)]:
+    print(how(prefix, url))`)
+	cmd.Dir = "../../docs/clients"
+	cmd.Env = append(os.Environ(), "RATION_URL="+s.url, "PYTHONDONTWRITEBYTECODE=1")
+	out, err := cmd.CombinedOutput()
+	if want := "guarded\nguarded\nguarded\npast\npast\npast\n"; err != nil || string(out) != want {
+		t.Errorf("%v\n%s\nwant %s", err, out, want)
+	}
+}
+
 // clientProgram is a program that an interpreter runs.
 type clientProgram struct{ name, pkg, flag, program string }
 

@@ -51,8 +51,9 @@ class _Gateway:
     def through(self, url):
         """The address of the gateway for the upstream's url."""
         parts = urllib.parse.urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
         query = "?" + parts.query if parts.query else ""
-        return self.url + "/to/" + parts.netloc + (parts.path or "/") + query
+        return self.url + "/to/" + host + (parts.path or "/") + query
 
     def lead_back(self, url, headers):
         """Turns redirects and links that lead to the gateway into the upstream's addresses."""
@@ -64,6 +65,14 @@ class _Gateway:
         if "</to/" in links:
             del headers["Link"]
             headers["Link"] = links.replace("</to/", "<" + upstream)
+
+
+def _covers(prefix, url):
+    """Whether the address url begins with prefix, however its host is spelt."""
+    covering, parts = urllib.parse.urlsplit(prefix), urllib.parse.urlsplit(url)
+    ports = {"http": 80, "https": 443}
+    servers = {(p.scheme, p.hostname, p.port or ports.get(p.scheme)) for p in (covering, parts)}
+    return len(servers) == 1 and (parts.path or "/").startswith(covering.path)
 
 
 def _own_cookies(message):
@@ -96,7 +105,7 @@ class _Handler(urllib.request.AbstractHTTPHandler):  # beside the HTTPHandler, w
 
     def _open(self, request):
         url = request.full_url
-        if not url.startswith(self.prefix):
+        if not _covers(self.prefix, url):
             return None  # the next handler's
         headers = {**dict(request.header_items()), **self.gateway.headers}
         headers.pop("Host", None)
