@@ -370,14 +370,7 @@ func (w *world) log() []quota.Entry {
 // entries returns all entries of a key's log.
 func (w *world) entries(key string) []quota.Entry {
 	w.Helper()
-	var all []quota.Entry
-	for e, err := range w.Entries(w.ctx, quota.Query{Account: account, Key: key}) {
-		if err != nil {
-			w.Fatalf("entries: %v", err)
-		}
-		all = append(all, e)
-	}
-	return all
+	return collect(w, w.Entries(w.ctx, quota.Query{Account: account, Key: key}))
 }
 
 func (w *world) settle(receipt quota.Receipt, units quota.Units) {

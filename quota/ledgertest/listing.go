@@ -3,6 +3,7 @@ package ledgertest
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"testing"
@@ -27,18 +28,15 @@ var _ fatal = testing.TB(nil)
 func checkListings(t fatal, ctx context.Context, l quota.Ledger, query quota.Query) {
 	t.Helper()
 	query.Newest = false
-	want := list(t, ctx, l, query)
+	want := collect(t, l.Entries(ctx, query))
 	query.Newest = true
-	newest := list(t, ctx, l, query)
+	newest := collect(t, l.Entries(ctx, query))
 	slices.Reverse(newest)
 	if !slices.Equal(want, newest) { // a diff of thousands takes a second
 		t.Fatalf("newest first, reversed, %+v: (-oldest first +newest first)\n%s", query, cmp.Diff(want, newest))
 	}
 	got := map[quota.Sum]bool{}
-	for sum, err := range l.Sums(ctx, query) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, sum := range collect(t, l.Sums(ctx, query)) {
 		if got[sum] {
 			t.Fatalf("%+v twice", sum)
 		}
@@ -49,13 +47,14 @@ func checkListings(t fatal, ctx context.Context, l quota.Ledger, query quota.Que
 	}
 }
 
-func list(t fatal, ctx context.Context, l quota.Ledger, query quota.Query) (all []quota.Entry) {
+// collect returns what a ledger lists; the listing must not fail.
+func collect[T any](t fatal, listed iter.Seq2[T, error]) (all []T) {
 	t.Helper()
-	for e, err := range l.Entries(ctx, query) {
+	for one, err := range listed {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, e)
+		all = append(all, one)
 	}
 	return all
 }

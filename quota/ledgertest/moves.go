@@ -18,13 +18,7 @@ func accountsListed(w *world) {
 		w.granted(batch)
 	}
 	w.cool(quota.Cooldown{Account: "cooled", Until: noon.Add(time.Hour)})
-	var got []string
-	for name, err := range w.Accounts(w.ctx) {
-		if err != nil {
-			w.Fatal(err)
-		}
-		got = append(got, name)
-	}
+	got := collect(w, w.Accounts(w.ctx))
 	slices.Sort(want)
 	if slices.Sort(got); !slices.Equal(got, want) {
 		w.Fatalf("accounts %q; want %q", got, want)

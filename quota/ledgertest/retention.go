@@ -179,13 +179,7 @@ func keysListed(w *world) {
 	}
 	w.spend(1, day)
 	w.ask(&quota.Batch{Account: "another", Key: "other", Requests: []quota.Request{request("m", 1, day)}})
-	var got []string
-	for key, err := range w.Keys(w.ctx, account) {
-		if err != nil {
-			w.Fatal(err)
-		}
-		got = append(got, key)
-	}
+	got := collect(w, w.Keys(w.ctx, account))
 	slices.Sort(want)
 	slices.Sort(got)
 	if !slices.Equal(slices.Compact(got), want) {

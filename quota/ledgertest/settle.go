@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/ration-dev/ration/quota"
 )
@@ -246,18 +249,8 @@ func entries(w *world) {
 	check := func(query quota.Query, want []quota.Entry) {
 		w.Helper()
 		query.Account = account
-		i := 0
-		for e, err := range w.Entries(w.ctx, query) {
-			if err != nil {
-				w.Fatal(err)
-			}
-			if i >= len(want) || e != want[i] {
-				w.Fatalf("entry %d is %+v; want %+v", i, e, want[min(i, len(want)-1)])
-			}
-			i++
-		}
-		if i != len(want) {
-			w.Fatalf("%d entries; want %d", i, len(want))
+		if got := collect(w, w.Entries(w.ctx, query)); !slices.Equal(got, want) { // a diff of thousands takes a second
+			w.Fatalf("%+v: (-want +got)\n%s", query, cmp.Diff(want, got))
 		}
 	}
 	check(quota.Query{}, want)
@@ -284,14 +277,7 @@ func entriesBetween(w *world) {
 		if q.until != 0 {
 			query.Until = first.Add(q.until)
 		}
-		n := 0
-		for _, err := range w.Entries(w.ctx, query) {
-			if err != nil {
-				w.Fatal(err)
-			}
-			n++
-		}
-		if n != q.want {
+		if n := len(collect(w, w.Entries(w.ctx, query))); n != q.want {
 			w.Errorf("from %s to %s after the first entry: %d entries; want %d", q.since, q.until, n, q.want)
 		}
 	}
