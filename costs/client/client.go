@@ -29,7 +29,7 @@
 // # For commands
 //
 // The other functions say which files and which ledger are used, and read what
-// the state folder and the journal hold, as [LastRefusal] and [Unrecorded] do.
+// the state folder and the journal hold, as [LastRefusal] and [Offline] do.
 // A program that only makes calls can skip them.
 //
 // # Environment
@@ -290,9 +290,11 @@ func (c *Client) LedgerName() string { return c.name }
 // State returns the state folder, or "" where there is none.
 func (c *Client) State() string { return c.state }
 
-// offline returns a Client of which only the journal can be asked, for a ledger
-// that is not opened.
-func offline(table *costs.Table, o *Options) *Client {
+// Offline returns a Client for a ledger that does not exist or is not opened.
+// It has no Guard and sends nothing: only LedgerName, Unrecorded, Repairs,
+// Missing and CheckEmpty may be called, which ask the journal and the state
+// folder.
+func Offline(table *costs.Table, o *Options) *Client {
 	options, name := o.withDefaults(), LedgerName(table, o)
 	state, _ := options.stateFolder()
 	return &Client{table: table, state: state, name: name, journal: options.newJournal(nil, name, table, nil)}
@@ -312,11 +314,6 @@ func (c *Client) Unrecorded() (sum quota.Units, err error) {
 	return sum, nil
 }
 
-// Unrecorded is Client.Unrecorded without opening the ledger.
-func Unrecorded(table *costs.Table, o *Options) (quota.Units, error) {
-	return offline(table, o).Unrecorded()
-}
-
 // Repairs returns how the ledger was restored from this host's journal in the
 // last 24 hours, by account. It may be called after Close.
 func (c *Client) Repairs() (all []journal.Repair, err error) {
@@ -329,11 +326,6 @@ func (c *Client) Repairs() (all []journal.Repair, err error) {
 		all = append(all, of...)
 	}
 	return all, nil
-}
-
-// Repairs is Client.Repairs without opening the ledger.
-func Repairs(table *costs.Table, o *Options) ([]journal.Repair, error) {
-	return offline(table, o).Repairs()
 }
 
 // closeTimeout is the longest time that Close waits.

@@ -261,7 +261,7 @@ func (o *Options) checkFolder(table *costs.Table, path, state string) error {
 			return nil
 		}
 	}
-	if known, err := offline(table, o).isKnown(); known && err == nil {
+	if known, err := Offline(table, o).isKnown(); known && err == nil {
 		return nil
 	}
 	return badAddress("ledger sqlite:%s: there is no folder %s; correct the path, or make it with mkdir -p %[2]s", path, folder)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
@@ -80,9 +79,4 @@ func (c *Client) CheckMissing(ctx context.Context, accounts []string) error {
 		}
 	}
 	return err
-}
-
-// Missing is Client.Missing for a ledger that does not exist.
-func Missing(ctx context.Context, table *costs.Table, o *Options) ([]*MissingError, error) {
-	return offline(table, o).Missing(ctx)
 }

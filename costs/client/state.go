@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
@@ -150,11 +149,6 @@ func (c *Client) CheckEmpty(ctx context.Context) error {
 		return err
 	}
 	return &EmptyLedgerError{Ledger: c.name, Before: before}
-}
-
-// CheckEmpty is Client.CheckEmpty for a ledger that does not exist.
-func CheckEmpty(ctx context.Context, table *costs.Table, o *Options) error {
-	return offline(table, o).CheckEmpty(ctx)
 }
 
 // lastLedger returns the ledger that CheckMove remembers, or "".

@@ -107,41 +107,32 @@ func (s *Setup) LedgerName() string {
 	return client.LedgerName(s.Opened, s.Options())
 }
 
+// known returns the client that was opened last or, if its ledger does not
+// exist, one of which the journal can be asked.
+func (s *Setup) known() *client.Client {
+	if s.Client != nil {
+		return s.Client
+	}
+	return client.Offline(s.Opened, s.Options())
+}
+
 // Unrecorded returns what this host sent within the allowance; see
 // client.Client.Unrecorded.
-func (s *Setup) Unrecorded() (quota.Units, error) {
-	if s.Client != nil {
-		return s.Client.Unrecorded()
-	}
-	return client.Unrecorded(s.Opened, s.Options())
-}
+func (s *Setup) Unrecorded() (quota.Units, error) { return s.known().Unrecorded() }
 
 // Repairs returns how the ledger was restored from this host's journal;
 // see client.Client.Repairs.
-func (s *Setup) Repairs() ([]journal.Repair, error) {
-	if s.Client != nil {
-		return s.Client.Repairs()
-	}
-	return client.Repairs(s.Opened, s.Options())
-}
+func (s *Setup) Repairs() ([]journal.Repair, error) { return s.known().Repairs() }
 
 // Missing returns which grants of this host the ledger has forgotten;
 // see client.Client.Missing.
 func (s *Setup) Missing(ctx context.Context) ([]*client.MissingError, error) {
-	if s.Client != nil {
-		return s.Client.Missing(ctx)
-	}
-	return client.Missing(ctx, s.Opened, s.Options())
+	return s.known().Missing(ctx)
 }
 
 // CheckEmpty finds a ledger that is empty, and not the one that was used here
 // before; see client.Client.CheckEmpty.
-func (s *Setup) CheckEmpty(ctx context.Context) error {
-	if s.Client != nil {
-		return s.Client.CheckEmpty(ctx)
-	}
-	return client.CheckEmpty(ctx, s.Opened, s.Options())
-}
+func (s *Setup) CheckEmpty(ctx context.Context) error { return s.known().CheckEmpty(ctx) }
 
 // LedgerState returns what is known of the ledger, asked or not.
 func (s *Setup) LedgerState() client.LedgerState {
