@@ -1,6 +1,7 @@
 package costs
 
 import (
+	"cmp"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -120,15 +121,12 @@ func isPort(text string) bool {
 
 // newPriceError returns the error for a request without a certain price.
 func newPriceError(req *http.Request, reason string) *PriceError {
-	e := &PriceError{Verb: req.Method, Host: req.URL.Host, Reason: reason, kind: ErrNoRoute}
+	e := &PriceError{Verb: cmp.Or(req.Method, http.MethodGet), Host: req.URL.Host, Reason: reason, kind: ErrNoRoute}
 	if req.URL.Opaque == "" {
 		e.Path = req.URL.EscapedPath()
 		if end := strings.Index(strings.ToUpper(e.Path), "%3F"); end >= 0 { // a query in the path may hold a key
 			e.Path = e.Path[:end] + "…"
 		}
-	}
-	if e.Verb == "" {
-		e.Verb = http.MethodGet
 	}
 	return e
 }

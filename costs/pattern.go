@@ -192,10 +192,7 @@ func (s *site) findMethod(verb string, u *url.URL) (method, reason string) {
 	if !isUpper(verb) {
 		return "", "the verb is not in capital letters; write it as the upstream documents it"
 	}
-	raw := u.EscapedPath()
-	if raw == "" {
-		raw = "/"
-	}
+	raw := cmp.Or(u.EscapedPath(), "/")
 	found, name := s.findPattern(verb, raw, false)
 	if found == nil {
 		return "", s.whyNoPattern(raw)

@@ -1,6 +1,7 @@
 package costs
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -55,10 +56,7 @@ func (t *Table) Price(req *http.Request) (quota.Call, error) {
 	if reason != "" {
 		return quota.Call{}, newPriceError(req, reason)
 	}
-	verb := req.Method
-	if verb == "" {
-		verb = http.MethodGet // as net/http sends it
-	}
+	verb := cmp.Or(req.Method, http.MethodGet) // as net/http sends it
 	if s.api == nil {
 		method, reason := s.findMethod(verb, req.URL)
 		if reason != "" {

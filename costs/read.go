@@ -1,6 +1,7 @@
 package costs
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -320,10 +321,8 @@ func (d *document) checkWhole(node strictyaml.Node) {
 		}
 	}
 	if d.Name == "" {
-		d.Name, _, _ = strings.Cut(d.API, "/")
-	}
-	if d.Name == "" {
-		d.Name = d.Account
+		name, _, _ := strings.Cut(d.API, "/")
+		d.Name = cmp.Or(name, d.Account)
 	}
 }
 

@@ -1,6 +1,9 @@
 package quota
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
 // Units is an amount of quota, in the unit that the upstream counts. A call
 // costs 1 to MaxUnits.
@@ -117,14 +120,9 @@ func ledgerContext(ctx context.Context) context.Context {
 
 // or returns c with its empty fields taken from other.
 func (c Caller) or(other Caller) Caller {
-	if c.Lane == "" {
-		c.Lane = other.Lane
+	return Caller{
+		Lane:   cmp.Or(c.Lane, other.Lane),
+		Job:    cmp.Or(c.Job, other.Job),
+		Region: cmp.Or(c.Region, other.Region),
 	}
-	if c.Job == "" {
-		c.Job = other.Job
-	}
-	if c.Region == "" {
-		c.Region = other.Region
-	}
-	return c
 }

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -66,10 +67,7 @@ type ClaimedError struct {
 
 // Error names the owner and the time.
 func (e *ClaimedError) Error() string {
-	owner, verb := e.Owner, "is claimed"
-	if owner == "" {
-		owner = "another process"
-	}
+	owner, verb := cmp.Or(e.Owner, "another process"), "is claimed"
 	if e.Done {
 		verb = "was done"
 	}

@@ -110,10 +110,7 @@ func (g *Gateway) callerOf(r *http.Request, table *costs.Table, asked quota.Call
 
 // takeToken returns the token that a request has, or "".
 func takeToken(r *http.Request) string {
-	if token := r.Header.Get(headerToken); token != "" {
-		return token
-	}
-	return bearer(r)
+	return cmp.Or(r.Header.Get(headerToken), bearer(r))
 }
 
 func bearer(r *http.Request) string {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -93,11 +94,7 @@ func (t *target) back(reference string, table *costs.Table) string {
 	if credential != nil && credential.Query != "" { // which the gateway adds again
 		query = withoutParameters(query, func(name, _ string) bool { return name == credential.Query })
 	}
-	path := to.EscapedPath()
-	if path == "" {
-		path = "/"
-	}
-	back := "/to/" + host + path
+	back := "/to/" + host + cmp.Or(to.EscapedPath(), "/")
 	if query != "" {
 		back += "?" + query
 	}

@@ -59,12 +59,8 @@ func (e *AskError) Error() string {
 // NewFiles returns the files for options, checked as Load would check them.
 // Errors do not name a place in a file, since none is written yet.
 func NewFiles(o Options) (*Files, error) {
-	if o.Account == "" {
-		o.Account = defaultAccount
-	}
-	if o.Schedule == "" {
-		o.Schedule = defaultSchedule
-	}
+	o.Account = cmp.Or(o.Account, defaultAccount)
+	o.Schedule = cmp.Or(o.Schedule, defaultSchedule)
 	preset, err := findPreset(o.API)
 	if err != nil {
 		return nil, err
@@ -227,10 +223,7 @@ func budgetOf(key string) string {
 }
 
 func (o *Options) ownCosts() string {
-	limit := o.Limit
-	if limit == 0 {
-		limit = defaultLimit
-	}
+	limit := cmp.Or(o.Limit, defaultLimit)
 	return costsHead + fmt.Sprintf(`upstream: %[1]s
 account: %[2]s   # the upstream's project or account whose quota it is; never a key
 hosts: [%[1]s]

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -89,10 +90,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	e := &events{ResponseWriter: w, control: http.NewResponseController(w)}
-	seen := r.Header.Get("Last-Event-ID")
-	if seen == "" {
-		seen = r.FormValue("v")
-	}
+	seen := cmp.Or(r.Header.Get("Last-Event-ID"), r.FormValue("v"))
 	v, sent := viewOf(r), time.Time{}
 	ticks := time.NewTicker(p.options.Every)
 	defer ticks.Stop()

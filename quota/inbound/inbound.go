@@ -14,6 +14,7 @@
 package inbound
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -90,9 +91,7 @@ func New(ledger quota.Ledger, limits []Limit, o *Options) (*Limiter, error) {
 	if o != nil {
 		l.options = *o
 	}
-	if l.options.Name == "" {
-		l.options.Name = "inbound"
-	}
+	l.options.Name = cmp.Or(l.options.Name, "inbound")
 	if l.options.Client == nil {
 		l.options.Client = Address()
 	}
@@ -160,10 +159,7 @@ func (l *Limiter) call(r *http.Request) quota.Call {
 		sum := sha256.Sum256([]byte(key))
 		key = hex.EncodeToString(sum[:])
 	}
-	if key == "" {
-		key = "-"
-	}
-	call := quota.Call{Account: l.options.Name, Key: key, Method: "request", Units: 1}
+	call := quota.Call{Account: l.options.Name, Key: cmp.Or(key, "-"), Method: "request", Units: 1}
 	if l.options.Cost != nil {
 		call.Units = max(1, l.options.Cost(r))
 	}

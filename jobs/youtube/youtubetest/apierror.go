@@ -2,6 +2,7 @@ package youtubetest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -147,9 +148,7 @@ func errQuota(metric, limit string, metadata map[string]string) *apiError {
 // errFor returns the error that a Fault names by reason, status, or both. A
 // status below 400 does not change the code in the body.
 func errFor(reason string, status int) *apiError {
-	if reason == "" {
-		reason = usualReason(status)
-	}
+	reason = cmp.Or(reason, usualReason(status))
 	if reason == "rateLimitExceeded" && status == http.StatusTooManyRequests {
 		// By analogy: no report of YouTube's per-minute error is known.
 		return errQuota("Queries", "Queries per minute", map[string]string{

@@ -36,10 +36,7 @@ func (s *Server) search(r *request) (*listing, *apiError) {
 	if bad != nil {
 		return nil, bad
 	}
-	region := r.region
-	if region == "" {
-		region = "US"
-	}
+	region := cmp.Or(r.region, "US")
 	if _, charted := s.opts.Data.charts[region]; !charted && !knownRegion(region) {
 		return nil, errRegion()
 	}

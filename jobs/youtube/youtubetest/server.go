@@ -1,6 +1,7 @@
 package youtubetest
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -94,10 +95,10 @@ func New(opts *Options) *Server {
 	if s.opts.Data == nil {
 		s.opts.Data = DefaultData()
 	}
-	s.limits = map[string]int64{DefaultBucket: orElse(s.opts.Limit, 10_000)}
+	s.limits = map[string]int64{DefaultBucket: cmp.Or(s.opts.Limit, 10_000)}
 	search := route{method: "search.list", bucket: DefaultBucket, units: 100, list: s.search}
 	if s.opts.Model == Since2026 {
-		s.limits[SearchBucket] = orElse(s.opts.SearchLimit, 100)
+		s.limits[SearchBucket] = cmp.Or(s.opts.SearchLimit, 100)
 		search.bucket, search.units = SearchBucket, 1
 	}
 	s.routes = map[string]route{
@@ -109,13 +110,6 @@ func New(opts *Options) *Server {
 	}
 	s.start = s.opts.Now()
 	return s
-}
-
-func orElse(n, otherwise int64) int64 {
-	if n == 0 {
-		return otherwise
-	}
-	return n
 }
 
 // request is a parsed request.

@@ -1,6 +1,7 @@
 package youtubetest
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -93,10 +94,7 @@ func (s *Server) videosByID(ids []string, parts map[string]bool) *listing {
 }
 
 func (s *Server) chart(r *request, parts map[string]bool) (*listing, *apiError) {
-	region := r.region
-	if region == "" {
-		region = "US"
-	}
+	region := cmp.Or(r.region, "US")
 	all, charted := s.opts.Data.charts[region]
 	if !charted && !knownRegion(region) {
 		return nil, errRegion()

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"os/exec"
 	"runtime"
 )
@@ -8,10 +9,7 @@ import (
 // Browse opens a URL in the user's browser, if there is one.
 func Browse(url string) {
 	opener := map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS]
-	if opener == "" {
-		opener = "xdg-open"
-	}
-	cmd := exec.Command(opener, url)
+	cmd := exec.Command(cmp.Or(opener, "xdg-open"), url)
 	if err := cmd.Start(); err != nil {
 		return // the URL was printed
 	}
