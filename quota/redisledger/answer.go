@@ -137,22 +137,36 @@ func (p *spendBatch) readStand(a *packed, c *quota.Charge) func(more int64) (use
 
 // refusal reads why requests were refused that are the same as this one.
 func (p *spendBatch) refusal(a *packed, request *quota.Request, cool bool) quota.RefusedError {
-	n := a.number(2)
-	used, at := a.number(7), a.number(7)
-	refused := quota.RefusedError{Account: p.batch.Account, Key: p.batch.Key, Method: request.Method, Reason: quota.ReasonSpent,
-		Needed: request.Units, RetryAt: decide.Time(at), RetryAfter: time.Duration(at-p.now) * time.Microsecond}
+	c := p.readCharge(a)
+	refused := p.refused(request, c, decide.Fit{Used: a.number(7), RetryAt: a.number(7)})
 	if cool {
 		refused.Reason, refused.Detail = quota.ReasonCooldown, a.text(a.number(2))
 	}
-	if n > int64(len(p.charges)) {
-		a.bad = true
-	} else if n > 0 {
-		c := p.charges[n-1]
+	return refused
+}
+
+// readCharge reads which charge an answer is about. It returns nil for none.
+func (p *spendBatch) readCharge(a *packed) *quota.Charge {
+	n := a.number(2)
+	a.bad = a.bad || n > int64(len(p.charges))
+	if a.bad || n == 0 {
+		return nil
+	}
+	return p.charges[n-1]
+}
+
+// refused returns the refusal of a request for what it lacks of a charge. A nil
+// charge is a cooldown of the account.
+func (p *spendBatch) refused(request *quota.Request, c *quota.Charge, fit decide.Fit) quota.RefusedError {
+	refused := quota.RefusedError{Account: p.batch.Account, Key: p.batch.Key, Method: request.Method, Reason: quota.ReasonSpent, Needed: request.Units,
+		RetryAt: decide.Time(fit.RetryAt), RetryAfter: time.Duration(fit.RetryAt-p.now) * time.Microsecond}
+	if c != nil {
 		refused.Budget = c.Budget
 		refused.Measure = c.Coverage.Measure
 		refused.Limit = c.Limit
 		refused.OwnLimit, refused.LimitUntil = c.OwnLimit, c.LimitUntil
-		refused.Used, refused.Remaining = quota.Units(used), max(0, c.Limit-quota.Units(used))
+		refused.Used, refused.Kept = quota.Units(fit.Used), quota.Units(fit.Kept)
+		refused.Remaining = max(0, c.Limit-refused.Used-refused.Kept)
 		refused.Needed = c.Coverage.Amount(request.Units)
 	}
 	return refused

@@ -45,13 +45,12 @@ func (p *spendBatch) keepEdges(a *packed) {
 		p.edges = map[*quota.Charge]edge{}
 	}
 	for a.rest != "" && !a.bad {
-		n := a.number(2)
+		c := p.readCharge(a)
 		e := edge{first: a.number(7), before: a.number(6), counts: a.number(4), place: a.number(4), at: p.at}
-		if n < 1 || n > int64(len(p.charges)) {
+		if c == nil {
 			a.bad = true
 			return
 		}
-		c := p.charges[n-1]
 		if e.from = p.now - c.Window.Length().Microseconds() + 1; c.Window.Kind() == quota.KindDaily {
 			e.from = p.day(c.Window, p.now).Since
 		}

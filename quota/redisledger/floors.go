@@ -2,7 +2,6 @@ package redisledger
 
 import (
 	"slices"
-	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/decide"
@@ -53,14 +52,13 @@ func (e *ending) fit(at int64) decide.Fit {
 // readEndings reads the endings in a refusal.
 func (p *spendBatch) readEndings(a *packed, request *quota.Request, charges []*quota.Charge) (all []ending) {
 	for range a.number(2) {
-		n := a.number(2)
+		e := ending{charge: p.readCharge(a)}
 		used, kept := a.number(7), a.number(7)
 		usedNext, keptNext := a.number(7), a.number(7)
-		if a.bad || n < 1 || n > int64(len(p.charges)) {
+		if a.bad || e.charge == nil {
 			a.bad = true
 			return nil
 		}
-		e := ending{charge: p.charges[n-1]}
 		e.order = slices.Index(charges, e.charge)
 		e.amount = int64(e.charge.Coverage.Amount(request.Units))
 		for _, floor := range e.charge.Floors {
@@ -76,21 +74,18 @@ func (p *spendBatch) readEndings(a *packed, request *quota.Request, charges []*q
 
 // refusalBeside reads a refusal of a request that has charges with floors.
 func (p *spendBatch) refusalBeside(a *packed, request *quota.Request, charges []*quota.Charge, ahead int64) quota.RefusedError {
-	n := a.number(2)
+	latest := p.readCharge(a)
 	used, kept := a.number(7), a.number(7)
 	at, cool := a.number(7), a.number(1) == 1
 	reason := a.text(a.number(2))
 	endings := p.readEndings(a, request, charges)
-	if a.bad || n > int64(len(p.charges)) {
-		a.bad = true
+	if a.bad {
 		return quota.RefusedError{}
 	}
 	// The script's reason is the first of those that end last; endings compete
 	// with it by that rule.
 	fit, order := decide.Fit{Used: used, Kept: kept}, 1<<31
-	var latest *quota.Charge
-	if n > 0 {
-		latest = p.charges[n-1]
+	if latest != nil {
 		order = 2 * slices.Index(charges, latest)
 	}
 	if cool {
@@ -117,19 +112,10 @@ func (p *spendBatch) refusalBeside(a *packed, request *quota.Request, charges []
 	if ahead == 0 {
 		at = allFit(endings, at)
 	}
-	refused := quota.RefusedError{Account: p.batch.Account, Key: p.batch.Key, Method: request.Method, Reason: quota.ReasonSpent,
-		Needed: request.Units, RetryAt: decide.Time(at), RetryAfter: time.Duration(at-p.now) * time.Microsecond}
+	fit.RetryAt = at
+	refused := p.refused(request, latest, fit)
 	if cool {
 		refused.Reason, refused.Detail = quota.ReasonCooldown, reason
-	}
-	if c := latest; c != nil {
-		refused.Budget = c.Budget
-		refused.Measure = c.Coverage.Measure
-		refused.Limit = c.Limit
-		refused.OwnLimit, refused.LimitUntil = c.OwnLimit, c.LimitUntil
-		refused.Used, refused.Kept = quota.Units(fit.Used), quota.Units(fit.Kept)
-		refused.Remaining = max(0, c.Limit-refused.Used-refused.Kept)
-		refused.Needed = c.Coverage.Amount(request.Units)
 	}
 	return refused
 }
