@@ -11,6 +11,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	_ "embed"
@@ -283,7 +284,8 @@ func (c *Catalog) prepareQueries() error {
 // Close closes the catalogue. It does not release Locks.
 func (c *Catalog) Close() error { return c.wrap("close", c.db.Close()) }
 
-// write runs fn in a transaction that holds the write lock from its start.
+// write runs fn in a transaction that holds the write lock from its start. It
+// returns the error of the transaction, if it has one, and else that of fn.
 // Writers of this process wait for each other here, and for those of other
 // processes in SQLite. Cancelling ctx ends both waits.
 func (c *Catalog) write(ctx context.Context, fn func(*transaction) error) error {
@@ -302,7 +304,8 @@ func (c *Catalog) write(ctx context.Context, fn func(*transaction) error) error 
 	}
 	defer tx.Rollback()
 	b := &transaction{c: c, tx: tx, ctx: ctx, bound: make(map[string]*sql.Stmt)}
-	if err := fn(b); err != nil {
+	err = fn(b)
+	if err = cmp.Or(b.err, err); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -324,6 +327,7 @@ type transaction struct {
 	tx    *sql.Tx
 	ctx   context.Context
 	bound map[string]*sql.Stmt
+	err   error // of the first exec that failed
 }
 
 func (b *transaction) stmt(name string) *sql.Stmt {
@@ -333,8 +337,11 @@ func (b *transaction) stmt(name string) *sql.Stmt {
 	return b.bound[name]
 }
 
-func (b *transaction) exec(name string, args ...any) (sql.Result, error) {
-	return b.stmt(name).ExecContext(b.ctx, args...)
+// exec runs a query that returns nothing, unless one has failed before.
+func (b *transaction) exec(name string, args ...any) {
+	if b.err == nil {
+		_, b.err = b.stmt(name).ExecContext(b.ctx, args...)
+	}
 }
 
 func (b *transaction) queryRow(name string, args ...any) *sql.Row {

@@ -31,9 +31,7 @@ func (c *Catalog) ClaimChannels(ctx context.Context, region string, limit int) (
 			return err
 		}
 		for _, id := range ids {
-			if _, err := b.exec("put_claim", id, region, now.Add(ClaimTime).UnixMilli()); err != nil {
-				return err
-			}
+			b.exec("put_claim", id, region, now.Add(ClaimTime).UnixMilli())
 		}
 		return nil
 	})
@@ -47,9 +45,7 @@ func (c *Catalog) ClaimChannels(ctx context.Context, region string, limit int) (
 // claim. A claim that ends later than one made now has lapsed too, since the
 // clock was set back.
 func (b *transaction) freeChannels(region string, now time.Time, limit int) ([]string, error) {
-	if _, err := b.exec("drop_lapsed_claims", now.UnixMilli(), now.Add(ClaimTime).UnixMilli()); err != nil {
-		return nil, err
-	}
+	b.exec("drop_lapsed_claims", now.UnixMilli(), now.Add(ClaimTime).UnixMilli())
 	rows, err := b.stmt("free_channels").QueryContext(b.ctx, region, b.c.cutoff(), limit)
 	var ids []string
 	err = eachRow(rows, err, func() error {
@@ -62,8 +58,8 @@ func (b *transaction) freeChannels(region string, now time.Time, limit int) ([]s
 // RenewClaims extends the region's claims to ClaimTime from now.
 func (c *Catalog) RenewClaims(ctx context.Context, region string) error {
 	return c.wrap("renew the claims of "+region, c.write(ctx, func(b *transaction) error {
-		_, err := b.exec("renew_claims", region, c.now().Add(ClaimTime).UnixMilli())
-		return err
+		b.exec("renew_claims", region, c.now().Add(ClaimTime).UnixMilli())
+		return nil
 	}))
 }
 
@@ -71,7 +67,7 @@ func (c *Catalog) RenewClaims(ctx context.Context, region string) error {
 // channels. It is a no-op if the region has none.
 func (c *Catalog) ReleaseClaims(ctx context.Context, region string) error {
 	return c.wrap("release the claims of "+region, c.write(ctx, func(b *transaction) error {
-		_, err := b.exec("release_claims", region)
-		return err
+		b.exec("release_claims", region)
+		return nil
 	}))
 }

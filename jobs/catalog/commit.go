@@ -28,17 +28,11 @@ func (c *Catalog) Commit(ctx context.Context, p Page) error {
 		if err := b.putVideos(p, now); err != nil {
 			return err
 		}
-		if err := b.putChannels(p, now); err != nil {
-			return err
-		}
+		b.putChannels(p, now)
 		for _, k := range p.Categories {
-			if _, err := b.exec("put_category", p.Region, k.ID, cleanText(k.Title), now); err != nil {
-				return err
-			}
+			b.exec("put_category", p.Region, k.ID, cleanText(k.Title), now)
 		}
-		if err := b.dropFailures(p); err != nil {
-			return err
-		}
+		b.dropFailures(p)
 		return b.putPage(p, now)
 	}))
 }
@@ -56,14 +50,10 @@ func (b *transaction) advanceCheckpoint(p Page, now int64) error {
 	case p.Number != pages:
 		return ErrMoved
 	}
-	if _, err := b.exec("put_pass", p.Region, tick, now); err != nil {
-		return err
-	}
-	if _, err := b.exec("drop_older_checkpoints", p.Region, tick); err != nil {
-		return err
-	}
-	_, err = b.exec("put_checkpoint", p.Region, tick, p.Step, p.Next, len(p.Videos), p.Done, now)
-	return err
+	b.exec("put_pass", p.Region, tick, now)
+	b.exec("drop_older_checkpoints", p.Region, tick)
+	b.exec("put_checkpoint", p.Region, tick, p.Step, p.Next, len(p.Videos), p.Done, now)
+	return nil
 }
 
 // putVideos stores the page's videos and, for a chart, their positions. The
@@ -77,20 +67,15 @@ func (b *transaction) putVideos(p Page, now int64) error {
 		if err != nil {
 			return err
 		}
-		if _, err := b.exec("put_sighting", n, p.Region, now); err != nil {
-			return err
-		}
+		b.exec("put_sighting", n, p.Region, now)
 		if p.FirstRank == 0 {
 			continue
 		}
-		if _, err := b.exec("put_position", p.Region, p.Step, p.Tick.UnixMilli(), p.FirstRank+i, n, now); err != nil {
-			return err
-		}
+		b.exec("put_position", p.Region, p.Step, p.Tick.UnixMilli(), p.FirstRank+i, n, now)
 	}
 	if p.FirstRank > 0 && p.Done {
 		last := p.FirstRank + len(p.Videos) - 1
-		_, err := b.exec("cut_chart", p.Region, p.Step, p.Tick.UnixMilli(), last)
-		return err
+		b.exec("cut_chart", p.Region, p.Step, p.Tick.UnixMilli(), last)
 	}
 	return nil
 }
@@ -112,25 +97,17 @@ func (b *transaction) putVideo(v Video, snippet bool, now int64) (n int64, err e
 }
 
 // putChannels stores the page's channels and ends the claims on them.
-func (b *transaction) putChannels(p Page, now int64) error {
-	put := func(ch Channel, missing bool) error {
-		if _, err := b.exec("put_channel", ch.ID, cleanText(ch.Title), ch.Subscribers, ch.Views, ch.Videos, missing, now); err != nil {
-			return err
-		}
-		_, err := b.exec("release_claim", ch.ID)
-		return err
+func (b *transaction) putChannels(p Page, now int64) {
+	put := func(ch Channel, missing bool) {
+		b.exec("put_channel", ch.ID, cleanText(ch.Title), ch.Subscribers, ch.Views, ch.Videos, missing, now)
+		b.exec("release_claim", ch.ID)
 	}
 	for _, ch := range p.Channels {
-		if err := put(ch, false); err != nil {
-			return err
-		}
+		put(ch, false)
 	}
 	for _, id := range p.MissingChannels {
-		if err := put(Channel{ID: id}, true); err != nil {
-			return err
-		}
+		put(Channel{ID: id}, true)
 	}
-	return nil
 }
 
 // cleanText makes text valid UTF-8 without NUL, at which C strings end.

@@ -33,11 +33,8 @@ func (c *Catalog) ChangeFailures(ctx context.Context, region, step, method strin
 			return err
 		}
 		for i, f := range []Failures{own, all} {
-			if f == before[i] {
-				continue
-			}
-			if err := b.putFailures(f); err != nil {
-				return err
+			if f != before[i] {
+				b.putFailures(f)
 			}
 		}
 		return nil
@@ -54,22 +51,18 @@ func (b *transaction) readFailures(f *Failures) error {
 	return err
 }
 
-func (b *transaction) putFailures(f Failures) error {
+func (b *transaction) putFailures(f Failures) {
 	if f.Count == 0 {
-		_, err := b.exec("drop_failures", f.Region, f.Name)
-		return err
+		b.exec("drop_failures", f.Region, f.Name)
+		return
 	}
-	_, err := b.exec("put_failures", f.Region, f.Name, f.Count, f.Until.UnixMilli(), cleanText(f.Reason))
-	return err
+	b.exec("put_failures", f.Region, f.Name, f.Count, f.Until.UnixMilli(), cleanText(f.Reason))
 }
 
 // dropFailures ends the failures of a page's step and method.
-func (b *transaction) dropFailures(p Page) error {
-	if _, err := b.exec("drop_failures", p.Region, p.Step); err != nil {
-		return err
-	}
-	_, err := b.exec("drop_failures", "", p.Method)
-	return err
+func (b *transaction) dropFailures(p Page) {
+	b.exec("drop_failures", p.Region, p.Step)
+	b.exec("drop_failures", "", p.Method)
 }
 
 // Failures returns the failures of all steps and methods.

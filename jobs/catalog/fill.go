@@ -107,9 +107,7 @@ func (c *Catalog) PutFill(ctx context.Context, updates []FillUpdate) error {
 		}
 		old := c.now().Add(-HistoryRetention).UnixMilli()
 		for _, name := range []string{"prune_day_sums", "prune_day_refusals", "prune_days", "prune_day_files"} {
-			if _, err := b.exec(name, old); err != nil {
-				return err
-			}
+			b.exec(name, old)
 		}
 		return nil
 	}))
@@ -125,26 +123,20 @@ func (b *transaction) putFill(u *FillUpdate) error {
 		return ErrMoved
 	}
 	for _, name := range []string{"fold_sums", "drop_folded_sums"} {
-		if _, err := b.exec(name, u.Account, u.Budget, u.Fold); err != nil {
-			return err
-		}
+		b.exec(name, u.Account, u.Budget, u.Fold)
 	}
 	for _, k := range u.Gone {
 		l := k.Labels.Value()
-		if _, err := b.exec("drop_sum", u.Account, u.Budget, k.Day, k.Slice, l.Method, l.Region, l.Job, l.Lane); err != nil {
-			return err
-		}
+		b.exec("drop_sum", u.Account, u.Budget, k.Day, k.Slice, l.Method, l.Region, l.Job, l.Lane)
 	}
 	if err := b.putSums(u); err != nil {
 		return err
 	}
 	for _, d := range u.Days {
-		if _, err := b.exec("put_day", u.Account, u.Budget, d.Day, d.Date, d.Peak); err != nil {
-			return err
-		}
+		b.exec("put_day", u.Account, u.Budget, d.Day, d.Date, d.Peak)
 	}
-	_, err = b.exec("put_fill", u.Account, u.Budget, u.After.Live, u.After.Until, u.After.Width.Microseconds(), u.After.Whole)
-	return err
+	b.exec("put_fill", u.Account, u.Budget, u.After.Live, u.After.Until, u.After.Width.Microseconds(), u.After.Whole)
+	return nil
 }
 
 // maxRows is how many sums one statement writes: that takes a third of the time
@@ -200,14 +192,10 @@ func (c *Catalog) AddRefusals(ctx context.Context, file string, read func(from i
 		}
 		for i := range all {
 			r := &all[i]
-			if _, err := b.exec("put_day", r.Account, r.Budget, r.Day, r.Date, 0); err != nil {
-				return err
-			}
-			if _, err := b.exec("add_refusals", r.Account, r.Budget, r.Day, r.Method, r.Region, r.Job, r.Lane, r.Count); err != nil {
-				return err
-			}
+			b.exec("put_day", r.Account, r.Budget, r.Day, r.Date, 0)
+			b.exec("add_refusals", r.Account, r.Budget, r.Day, r.Method, r.Region, r.Job, r.Lane, r.Count)
 		}
-		_, err = b.exec("put_file_read", file, until, c.now().UnixMilli())
-		return err
+		b.exec("put_file_read", file, until, c.now().UnixMilli())
+		return nil
 	}))
 }

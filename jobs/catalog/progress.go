@@ -38,24 +38,20 @@ func (c *Catalog) readPass(ctx context.Context, region string, tick int64) (Pass
 func (c *Catalog) Advance(ctx context.Context, region string, tick time.Time, steps map[string]Checkpoint) error {
 	return c.wrap("advance the pass of "+region, c.write(ctx, func(b *transaction) error {
 		now := c.now().UnixMilli()
-		if _, err := b.exec("put_pass", region, tick.UnixMilli(), now); err != nil {
-			return err
-		}
+		b.exec("put_pass", region, tick.UnixMilli(), now)
 		for name, k := range steps {
-			if _, err := b.exec("advance_checkpoint", region, tick.UnixMilli(), name, k.Next, k.Pages, k.Videos, k.Done, now); err != nil {
-				return err
-			}
+			b.exec("advance_checkpoint", region, tick.UnixMilli(), name, k.Next, k.Pages, k.Videos, k.Done, now)
 		}
-		_, err := b.exec("drop_older_checkpoints", region, tick.UnixMilli())
-		return err
+		b.exec("drop_older_checkpoints", region, tick.UnixMilli())
+		return nil
 	}))
 }
 
 // FinishPass records that every step of the pass is done.
 func (c *Catalog) FinishPass(ctx context.Context, region string, tick time.Time) error {
 	return c.wrap("finish the pass of "+region, c.write(ctx, func(b *transaction) error {
-		_, err := b.exec("finish_pass", region, tick.UnixMilli(), c.now().UnixMilli())
-		return err
+		b.exec("finish_pass", region, tick.UnixMilli(), c.now().UnixMilli())
+		return nil
 	}))
 }
 
@@ -63,11 +59,9 @@ func (c *Catalog) FinishPass(ctx context.Context, region string, tick time.Time)
 // fetched again from the start. Its rows stay.
 func (c *Catalog) Restart(ctx context.Context, region string, tick time.Time) error {
 	return c.wrap("restart the pass of "+region, c.write(ctx, func(b *transaction) error {
-		if _, err := b.exec("drop_checkpoints", region, tick.UnixMilli()); err != nil {
-			return err
-		}
-		_, err := b.exec("reopen_pass", region, tick.UnixMilli())
-		return err
+		b.exec("drop_checkpoints", region, tick.UnixMilli())
+		b.exec("reopen_pass", region, tick.UnixMilli())
+		return nil
 	}))
 }
 

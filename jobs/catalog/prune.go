@@ -47,7 +47,7 @@ func (c *Catalog) Prune(ctx context.Context) (Pruned, error) {
 
 func (c *Catalog) deleteSome(ctx context.Context, name string, before int64) (n int64, err error) {
 	err = c.write(ctx, func(b *transaction) error {
-		res, err := b.exec(name, before, pruneBatch)
+		res, err := b.stmt(name).ExecContext(ctx, before, pruneBatch)
 		if err != nil {
 			return err
 		}
