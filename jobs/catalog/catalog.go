@@ -370,9 +370,15 @@ func millis(t time.Time) any {
 	return t.UnixMilli()
 }
 
-func fromMillis(ms sql.NullInt64) time.Time {
-	if !ms.Valid {
-		return time.Time{}
+// stamp is a time that is read as millis stored it.
+type stamp time.Time
+
+// Scan implements sql.Scanner.
+func (s *stamp) Scan(stored any) error {
+	var ms sql.NullInt64
+	err := ms.Scan(stored)
+	if ms.Valid {
+		*s = stamp(time.UnixMilli(ms.Int64).UTC())
 	}
-	return time.UnixMilli(ms.Int64).UTC()
+	return err
 }

@@ -42,12 +42,10 @@ func (c *Catalog) ChangeFailures(ctx context.Context, region, step, method strin
 }
 
 func (b *transaction) readFailures(f *Failures) error {
-	var until sql.NullInt64
-	err := b.queryRow("failures", f.Region, f.Name).Scan(&f.Count, &until, &f.Reason)
+	err := b.queryRow("failures", f.Region, f.Name).Scan(&f.Count, (*stamp)(&f.Until), &f.Reason)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
-	f.Until = fromMillis(until)
 	return err
 }
 
@@ -71,9 +69,7 @@ func (c *Catalog) Failures(ctx context.Context) ([]Failures, error) {
 	var all []Failures
 	err = eachRow(rows, err, func() error {
 		var f Failures
-		var until sql.NullInt64
-		err := rows.Scan(&f.Region, &f.Name, &f.Count, &until, &f.Reason)
-		f.Until = fromMillis(until)
+		err := rows.Scan(&f.Region, &f.Name, &f.Count, (*stamp)(&f.Until), &f.Reason)
 		all = append(all, f)
 		return err
 	})

@@ -65,9 +65,7 @@ func (c *Catalog) History(ctx context.Context, q *DayQuery) ([]DaySum, error) {
 	var sums []DaySum
 	err = eachRow(rows, err, func() error {
 		var s DaySum
-		var day int64
-		err := rows.Scan(&s.Account, &s.Budget, &day, &s.Date, &s.Name, &s.Units, &s.Calls, &s.Refusals, &s.Peak)
-		s.Day = time.UnixMilli(day).UTC()
+		err := rows.Scan(&s.Account, &s.Budget, (*stamp)(&s.Day), &s.Date, &s.Name, &s.Units, &s.Calls, &s.Refusals, &s.Peak)
 		sums = append(sums, s)
 		return err
 	})

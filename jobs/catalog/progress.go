@@ -16,12 +16,10 @@ func (c *Catalog) Pass(ctx context.Context, region string, tick time.Time) (Pass
 
 func (c *Catalog) readPass(ctx context.Context, region string, tick int64) (PassState, error) {
 	p := PassState{Steps: make(map[string]Checkpoint)}
-	var finished sql.NullInt64
-	err := c.queries["pass"].QueryRowContext(ctx, region, tick).Scan(&finished)
+	err := c.queries["pass"].QueryRowContext(ctx, region, tick).Scan((*stamp)(&p.FinishedAt))
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return p, err
 	}
-	p.FinishedAt = fromMillis(finished)
 
 	rows, err := c.queries["checkpoints"].QueryContext(ctx, region, tick)
 	return p, eachRow(rows, err, func() error {
@@ -71,9 +69,9 @@ func (c *Catalog) Regions(ctx context.Context) (map[string]Region, error) {
 	all := make(map[string]Region)
 	err = eachRow(rows, err, func() error {
 		var name string
-		var tick, fetched, finished sql.NullInt64
-		err := rows.Scan(&name, &tick, &fetched, &finished)
-		all[name] = Region{Tick: fromMillis(tick), FetchedAt: fromMillis(fetched), FinishedAt: fromMillis(finished)}
+		var r Region
+		err := rows.Scan(&name, (*stamp)(&r.Tick), (*stamp)(&r.FetchedAt), (*stamp)(&r.FinishedAt))
+		all[name] = r
 		return err
 	})
 	return all, c.wrap("read the regions", err)
@@ -85,10 +83,7 @@ func (c *Catalog) RecentPasses(ctx context.Context, limit int) ([]PassSummary, e
 	var all []PassSummary
 	err = eachRow(rows, err, func() error {
 		var p PassSummary
-		var tick, started, fetched, finished sql.NullInt64
-		err := rows.Scan(&p.Region, &tick, &started, &fetched, &finished, &p.Pages, &p.Videos)
-		p.Tick, p.FetchedAt = fromMillis(tick), fromMillis(fetched)
-		p.StartedAt, p.FinishedAt = fromMillis(started), fromMillis(finished)
+		err := rows.Scan(&p.Region, (*stamp)(&p.Tick), (*stamp)(&p.StartedAt), (*stamp)(&p.FetchedAt), (*stamp)(&p.FinishedAt), &p.Pages, &p.Videos)
 		all = append(all, p)
 		return err
 	})

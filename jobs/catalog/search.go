@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"net/url"
 	"strings"
 	"time"
@@ -48,11 +47,9 @@ func (c *Catalog) findVideos(ctx context.Context, expr, region string, since tim
 	err = eachRow(rows, err, func() error {
 		var h Hit
 		var n int64
-		var published, fetched sql.NullInt64
 		var tags string
 		err := rows.Scan(&n, &h.ID, &h.Title, &h.Description, &h.ChannelID, &h.ChannelTitle, &h.CategoryID,
-			&published, &tags, &h.Views, &h.Likes, &h.Comments, &fetched, &h.Category)
-		h.PublishedAt, h.FetchedAt = fromMillis(published), fromMillis(fetched)
+			(*stamp)(&h.PublishedAt), &tags, &h.Views, &h.Likes, &h.Comments, (*stamp)(&h.FetchedAt), &h.Category)
 		if tags != "" {
 			h.Tags = strings.Split(tags, "\n")
 		}
@@ -77,14 +74,14 @@ func (c *Catalog) readCharts(ctx context.Context, video int64) ([]Chart, error) 
 	err = eachRow(rows, err, func() error {
 		var region string
 		var rank int
-		var at sql.NullInt64
-		err := rows.Scan(&region, &rank, &at)
+		var at time.Time
+		err := rows.Scan(&region, &rank, (*stamp)(&at))
 		if len(all) == 0 || all[len(all)-1].Region != region {
 			all = append(all, Chart{Region: region, Best: rank})
 		}
 		chart := &all[len(all)-1]
 		chart.Best = min(chart.Best, rank)
-		chart.Last, chart.LastAt = rank, fromMillis(at)
+		chart.Last, chart.LastAt = rank, at
 		return err
 	})
 	return all, err
