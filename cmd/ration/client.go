@@ -48,6 +48,16 @@ func (a *app) withClient(table *costs.Table, create bool, use func(*client.Clien
 	return err
 }
 
+// readLedger is withClient for the prices of costs.yaml and a ledger that
+// exists.
+func (a *app) readLedger(use func(*client.Client) error) error {
+	table, err := a.setup().Prices()
+	if err != nil {
+		return err
+	}
+	return a.withClient(table, false, use)
+}
+
 // withAccounts calls use with the client of costs.yaml and the names of all
 // accounts, or of the one that is given. It may create the ledger.
 func (a *app) withAccounts(account string, create bool, use func(c *client.Client, names []string) error) error {

@@ -46,13 +46,9 @@ ledger.
 }
 
 func (a *app) cooldownList(ctx context.Context) error {
-	table, err := a.setup().Prices()
-	if err != nil {
-		return err
-	}
 	at, found := a.now().UTC(), []cooldown.Report{}
-	err = a.withClient(table, false, func(c *client.Client) (err error) {
-		at, found, err = cooldown.List(ctx, c.Guard(), table.Accounts())
+	err := a.readLedger(func(c *client.Client) (err error) {
+		at, found, err = cooldown.List(ctx, c.Guard(), c.Table().Accounts())
 		return err
 	})
 	if err != nil && !errors.Is(err, setup.ErrNoLedger) {

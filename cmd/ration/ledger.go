@@ -46,12 +46,8 @@ from the allowance while the ledger was down. Info never creates a ledger.
 }
 
 func (a *app) ledgerInfo(ctx context.Context) error {
-	table, err := a.setup().Prices()
-	if err != nil {
-		return err
-	}
 	report, forgotten := status.NewLedger(a.now()), []*client.MissingError(nil)
-	err = a.withClient(table, false, func(c *client.Client) error {
+	err := a.readLedger(func(c *client.Client) error {
 		a.warnOfLoss(ctx)
 		return report.Read(ctx, c)
 	})

@@ -11,11 +11,7 @@ import (
 
 // statusPage serves the page until ctx ends.
 func (a *app) statusPage(ctx context.Context, openBrowser bool) error {
-	table, err := a.setup().Prices()
-	if err != nil {
-		return err
-	}
-	return a.withClient(table, false, func(c *client.Client) error {
+	return a.readLedger(func(c *client.Client) error {
 		d, err := a.setup().OpenGateway(&setup.GatewayOptions{Address: "127.0.0.1:0", Page: true})
 		if err != nil {
 			return err
