@@ -1,17 +1,14 @@
 package daemon
 
 import (
-	"context"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/shadow"
 	"github.com/ration-dev/ration/quota/metrics"
 )
@@ -50,12 +47,4 @@ func (e *exposition) show(w http.ResponseWriter, r *http.Request, c *client.Clie
 	if page, ok := e.pages.Load(c); ok {
 		page.(http.Handler).ServeHTTP(w, r)
 	}
-}
-
-// runTimed runs a region's pass and counts it.
-func (e *exposition) runTimed(ctx context.Context, region jobs.Region, run func(context.Context, jobs.Region) jobs.RegionReport) jobs.RegionReport {
-	began := time.Now()
-	report := run(ctx, region)
-	e.passes.Ended(region.Name, string(report.Outcome), report.Units, time.Since(began))
-	return report
 }
