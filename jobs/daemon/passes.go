@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/ration-dev/ration/jobs"
@@ -89,9 +90,8 @@ const fillPause = time.Minute
 // keepHistory fills the history now and then, until stop is called.
 func (p *passes) keepHistory() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var filling sync.WaitGroup
+	filling.Go(func() {
 		ticker := time.NewTicker(fillPause)
 		defer ticker.Stop()
 		for {
@@ -102,8 +102,8 @@ func (p *passes) keepHistory() (stop func()) {
 				p.fill(ctx)
 			}
 		}
-	}()
-	return func() { cancel(); <-done }
+	})
+	return func() { cancel(); filling.Wait() }
 }
 
 // fill brings the history up to date, and logs why it cannot.

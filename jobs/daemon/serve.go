@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"sync"
 	"syscall"
 	"time"
 
@@ -46,11 +47,8 @@ func Serve(ctx context.Context, o *Options, schedule *Schedule) error {
 		s.log.Warn("systemd is not told", "reason", err.Error())
 	}
 	clock := scheduler.New(&scheduler.Options{Jitter: s.Jitter, Parallel: s.Parallel})
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		clock.Serve(ctx, work)
-	}()
+	var ticking sync.WaitGroup
+	ticking.Go(func() { clock.Serve(ctx, work) })
 	s.listen()
 	s.systemd.notify("READY=1", serving(work))
 	s.wait(ctx, func() (string, error) {
@@ -62,7 +60,7 @@ func Serve(ctx context.Context, o *Options, schedule *Schedule) error {
 	}, func() bool { return clock.Alive(ctx) })
 	s.systemd.notify("STOPPING=1", "STATUS=waiting for the pages in flight")
 	s.log.Info("stopping: the pages in flight may arrive", "reason", s.WhyStopped(ctx), "grace", s.Grace)
-	<-served
+	ticking.Wait()
 	s.gateway.Close() // after the passes, which may use it
 	s.closing.Wait()
 	s.log.Info("stopped")

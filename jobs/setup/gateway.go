@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
@@ -36,8 +37,8 @@ type GatewayServer struct {
 	URL      string    // of the gateway, for programs of this host
 	page     *web.Page // nil: none
 	listener net.Listener
-	stop     context.CancelFunc
-	done     chan struct{} // closed when it serves no more; nil before it begins
+	stop     context.CancelFunc // nil before it serves
+	serving  sync.WaitGroup
 }
 
 // shortestToken is the length of the shortest token that may guard a gateway.
@@ -130,11 +131,8 @@ const PrivateGrace = 2 * time.Second
 // have grace to end when it is closed.
 func (d *GatewayServer) Serve(grace time.Duration) {
 	ctx, stop := context.WithCancel(context.Background())
-	d.stop, d.done = stop, make(chan struct{})
-	go func() {
-		defer close(d.done)
-		_ = gateway.Serve(ctx, d.listener, d, grace)
-	}()
+	d.stop = stop
+	d.serving.Go(func() { _ = gateway.Serve(ctx, d.listener, d, grace) })
 }
 
 // Close ends the gateway, when the requests in flight are answered or the grace
@@ -142,14 +140,14 @@ func (d *GatewayServer) Serve(grace time.Duration) {
 func (d *GatewayServer) Close() {
 	switch {
 	case d == nil:
-	case d.done == nil:
+	case d.stop == nil:
 		d.listener.Close()
 	default:
 		if d.page != nil {
 			d.page.Close()
 		}
 		d.stop()
-		<-d.done
+		d.serving.Wait()
 	}
 }
 
