@@ -29,22 +29,8 @@ func (c *Credential) String() string {
 	return strings.TrimSpace(fmt.Sprintf("header %s: %s", c.Header, c.Prefix)) + " from " + c.File
 }
 
-// StrayCredentialError says that the file of a credential is outside of the
-// folder of a costs.yaml that was not named; see Table.CheckCredentials.
-type StrayCredentialError struct {
-	Upstream string
-	File     string
-	Folder   string
-}
-
-// Error names the file and says what to do.
-func (e *StrayCredentialError) Error() string {
-	return fmt.Sprintf("credential of %s: %s is not below %s, where costs.yaml was found but not named, so another author could have it sent away; move it there, or name the folder with --config if you trust its costs.yaml",
-		e.Upstream, e.File, e.Folder)
-}
-
-// CheckCredentials returns a *StrayCredentialError for the first credential
-// whose file is not in folder or below it, symbolic links resolved. A program
+// CheckCredentials returns an error for the first credential whose file is not
+// in folder or below it, symbolic links resolved. A program
 // that reads whichever costs.yaml it finds in the working folder must call it:
 // the file's author may not be the user, and names both the secret and where
 // it goes.
@@ -56,7 +42,8 @@ func (t *Table) CheckCredentials(folder string) error {
 	for i := range t.upstreams {
 		u := &t.upstreams[i]
 		if u.Credential != nil && !isBelow(resolved(u.Credential.File), resolved(folder)) {
-			return &StrayCredentialError{u.Name, u.Credential.File, folder}
+			return fmt.Errorf("credential of %s: %s is not below %s, where costs.yaml was found but not named, so another author could have it sent away; move it there, or name the folder with --config if you trust its costs.yaml",
+				u.Name, u.Credential.File, folder)
 		}
 	}
 	return nil

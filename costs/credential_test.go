@@ -79,9 +79,8 @@ func TestStrangersConfigSendsAnotherFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, found := errors.AsType[*costs.StrayCredentialError](table.CheckCredentials(cloned))
-		if found != stray {
-			t.Errorf("%s: stray %v; want %v", file, found, stray)
+		if err := table.CheckCredentials(cloned); err != nil != stray || stray && !strings.Contains(err.Error(), "is not below "+cloned) {
+			t.Errorf("%s: %v; want it to be stray %v", file, err, stray)
 		}
 	}
 }

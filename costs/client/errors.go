@@ -26,16 +26,6 @@ func configError(format string, args ...any) error {
 	return &ConfigError{fmt.Errorf(format, args...)}
 }
 
-// NewJournalError says that the journal of this host knows no call on a ledger
-// that has some: a new host, or one that has lost its journal, such as a
-// container with an empty volume.
-type NewJournalError struct{ Ledger string }
-
-// Error says what may be lost, and what to do.
-func (e *NewJournalError) Error() string {
-	return fmt.Sprintf("the journal of this host knows none of the calls on %s: if this host is not new, its journal is lost, and so is what it could restore of them; give it a folder that stays (RATION_JOURNAL)", e.Ledger)
-}
-
 // EmptyLedgerError says that the ledger is empty and another one was
 // used before with the same state folder. What was spent on that one no
 // longer counts.

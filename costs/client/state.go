@@ -160,8 +160,9 @@ func (c *Client) lastLedger() string {
 	return last.Ledger
 }
 
-// CheckJournal returns a *NewJournalError if the journal of this host knows no
-// call, and the ledger has some. It writes nothing.
+// CheckJournal returns an error if the journal of this host knows no call, and
+// the ledger has some: on a new host, or one that has lost its journal, such as
+// a container with an empty volume. It writes nothing.
 func (c *Client) CheckJournal(ctx context.Context) error {
 	if known, err := c.isKnown(); known || err != nil {
 		return nil // another check says what is wrong with the journal
@@ -169,7 +170,7 @@ func (c *Client) CheckJournal(ctx context.Context) error {
 	if empty, err := c.isEmpty(ctx); empty || err != nil {
 		return nil
 	}
-	return &NewJournalError{Ledger: c.name}
+	return fmt.Errorf("the journal of this host knows none of the calls on %s: if this host is not new, its journal is lost, and so is what it could restore of them; give it a folder that stays (RATION_JOURNAL)", c.name)
 }
 
 // isKnown reports whether the journal of this host knows any call on the

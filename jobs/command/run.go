@@ -35,17 +35,6 @@ func (e *ExitError) Error() string { return withLast(e.State, e.Last) }
 // Is reports whether target is ErrStopped and the exit code says so.
 func (e *ExitError) Is(target error) bool { return target == ErrStopped && e.Code == StoppedCode }
 
-// TimeoutError says that a program was killed because it took too long.
-type TimeoutError struct {
-	Timeout time.Duration
-	Last    string // its last line of output, truncated; may be empty
-}
-
-// Error names the timeout, and the last line of output.
-func (e *TimeoutError) Error() string {
-	return withLast("killed after its timeout of "+human.Exactly(e.Timeout), e.Last)
-}
-
 func withLast(text, last string) string {
 	if last == "" {
 		return text
@@ -73,9 +62,9 @@ type Run struct {
 // program leaves running in its group when it ends is killed too, after Grace
 // at the latest.
 //
-// Do returns an *ExitError for another exit code, a *TimeoutError, or the cause
-// of ctx. A program that was told to end because of ctx, and then ends with 0,
-// is done.
+// Do returns an *ExitError for another exit code, an error that names the
+// timeout, or the cause of ctx. A program that was told to end because of ctx,
+// and then ends with 0, is done.
 func (r *Run) Do(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, errTimeout)
 	defer cancel()
@@ -111,7 +100,7 @@ func (r *Run) Do(ctx context.Context) error {
 	stderr.flush()
 	switch state := cmd.ProcessState; {
 	case told && errors.Is(context.Cause(ctx), errTimeout):
-		return &TimeoutError{Timeout: r.Timeout, Last: out.last}
+		return errors.New(withLast("killed after its timeout of "+human.Exactly(r.Timeout), out.last))
 	case state == nil: // it could not be waited for
 		return err
 	case state.Success():

@@ -81,17 +81,10 @@ func (s *service) newConfiguration(table *costs.Table, config *jobs.Config, key 
 	return &configuration{client.LedgerName(table, s.setup.Options()), changes.Describe(table, config, key)}
 }
 
-// movedError says that a reload would move to another ledger.
-type movedError struct{ from, to string }
-
-func (e *movedError) Error() string {
-	return fmt.Sprintf("the files name another ledger, %s instead of %s, whose budgets do not know what was spent; restart to move there, or name the old one again", e.to, e.from)
-}
-
 // checkMove refuses another ledger than the one in force.
 func (s *service) checkMove(later *configuration) error {
 	if s.inForce != nil && s.inForce.ledger != later.ledger {
-		return &client.ConfigError{Err: &movedError{s.inForce.ledger, later.ledger}}
+		return &client.ConfigError{Err: fmt.Errorf("the files name another ledger, %s instead of %s, whose budgets do not know what was spent; restart to move there, or name the old one again", later.ledger, s.inForce.ledger)}
 	}
 	return nil
 }

@@ -45,17 +45,6 @@ const (
 	defaultLimit    = 1000
 )
 
-// AskError says that a preset needs figures that only the user knows.
-type AskError struct {
-	Preset string
-	Flags  []string // of ration init, with what to write behind each
-}
-
-// Error names the flags.
-func (e *AskError) Error() string {
-	return fmt.Sprintf("preset %s needs %s; ration costs presets %[1]s says what to give", e.Preset, strings.Join(e.Flags, " and "))
-}
-
 // NewFiles returns the files for options, checked as Load would check them.
 // Errors do not name a place in a file, since none is written yet.
 func NewFiles(o Options) (*Files, error) {
@@ -68,7 +57,7 @@ func NewFiles(o Options) (*Files, error) {
 	f, used := &Files{}, map[string]bool{"limit": true}
 	if preset != nil {
 		if missing := o.missing(preset); len(missing) > 0 {
-			return nil, &AskError{preset.Name, missing}
+			return nil, fmt.Errorf("preset %s needs %s; ration costs presets %[1]s says what to give", preset.Name, strings.Join(missing, " and "))
 		}
 		f.Costs, used = o.presetCosts(preset)
 	} else {
