@@ -7,8 +7,6 @@ import (
 	"compress/gzip"
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -30,7 +28,7 @@ func (s *source) archive(name, goos string, files []file) ([]file, error) {
 			"docs/deploy/systemd/sysusers.conf")
 	}
 	for _, from := range names {
-		text, err := os.ReadFile(filepath.Join(s.root, from))
+		text, err := s.read(from)
 		if err != nil {
 			return nil, err
 		}

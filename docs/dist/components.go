@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"debug/buildinfo"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -16,17 +15,7 @@ import (
 )
 
 // components are the modules that a binary was linked from, as it says itself.
-type components struct {
-	info *debug.BuildInfo
-}
-
-func readComponents(binary string) (*components, error) {
-	info, err := buildinfo.ReadFile(binary)
-	if err != nil {
-		return nil, err
-	}
-	return &components{info}, nil
-}
+type components struct{ info *debug.BuildInfo }
 
 // The parts of a CycloneDX document that are used.
 type (

@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -145,10 +146,11 @@ func (s *source) pack(binary, goos, goarch string) ([]file, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts, err := readComponents(binary)
+	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
 		return nil, err
 	}
+	parts := &components{info}
 	licences, err := parts.licences(s.root)
 	if err != nil {
 		return nil, err
