@@ -30,14 +30,12 @@ type channelContent struct {
 	} `json:"relatedPlaylists"`
 }
 
+const channelParts = "snippet contentDetails statistics status brandingSettings topicDetails localizations"
+
 // channels answers channels.list. The real API promises no order, so the
 // channels are sorted by hash: a client that relies on the order of the
 // ids fails.
-func (s *Server) channels(r *request) (*listing, *apiError) {
-	parts, bad := r.parts("snippet", "contentDetails", "statistics", "status", "brandingSettings", "topicDetails", "localizations")
-	if bad != nil {
-		return nil, bad
-	}
+func (s *Server) channels(r *request, parts map[string]bool) (*listing, *apiError) {
 	ids, bad := r.ids()
 	if bad != nil {
 		return nil, bad
@@ -93,11 +91,7 @@ type categorySnippet struct {
 }
 
 // videoCategories answers videoCategories.list, by region or id.
-func (s *Server) videoCategories(r *request) (*listing, *apiError) {
-	parts, bad := r.parts("snippet")
-	if bad != nil {
-		return nil, bad
-	}
+func (s *Server) videoCategories(r *request, parts map[string]bool) (*listing, *apiError) {
 	ids, bad := r.ids()
 	if bad != nil {
 		return nil, bad
@@ -155,11 +149,7 @@ type regionSnippet struct {
 }
 
 // i18nRegions answers i18nRegions.list.
-func (s *Server) i18nRegions(r *request) (*listing, *apiError) {
-	parts, bad := r.parts("snippet")
-	if bad != nil {
-		return nil, bad
-	}
+func (s *Server) i18nRegions(_ *request, parts map[string]bool) (*listing, *apiError) {
 	l := &listing{Kind: "youtube#i18nRegionListResponse"}
 	for code, name := range regions() {
 		item := resource{Kind: "youtube#i18nRegion", ID: code}

@@ -83,8 +83,8 @@ func (r *request) ids() ([]string, *apiError) {
 }
 
 // parts reads the part parameter, which must name at least one part, all known.
-func (r *request) parts(known ...string) (map[string]bool, *apiError) {
-	parts := map[string]bool{}
+func (r *request) parts() (map[string]bool, *apiError) {
+	parts, known := map[string]bool{}, strings.Fields(r.route.parts)
 	for _, name := range r.list("part") {
 		if name != "id" && !slices.Contains(known, name) {
 			return nil, newError(400, "youtube.part", "unknownPart", name).at("part")

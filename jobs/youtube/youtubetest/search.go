@@ -31,11 +31,7 @@ const (
 
 // search answers search.list, over all regions: the channels whose name
 // contains every word of q, then the videos whose title or channel does.
-func (s *Server) search(r *request) (*listing, *apiError) {
-	parts, bad := r.parts("snippet")
-	if bad != nil {
-		return nil, bad
-	}
+func (s *Server) search(r *request, parts map[string]bool) (*listing, *apiError) {
 	region := cmp.Or(r.region, "US")
 	if _, charted := s.opts.Data.charts[region]; !charted && !knownRegion(region) {
 		return nil, errRegion()

@@ -79,7 +79,8 @@ type route struct {
 	method string
 	bucket string
 	units  int64
-	list   func(*request) (*listing, *apiError)
+	parts  string // that it knows
+	list   func(r *request, parts map[string]bool) (*listing, *apiError)
 }
 
 // New makes a server. A nil opts means the zero Options.
@@ -96,17 +97,17 @@ func New(opts *Options) *Server {
 		s.opts.Data = DefaultData()
 	}
 	s.limits = map[string]int64{DefaultBucket: cmp.Or(s.opts.Limit, 10_000)}
-	search := route{method: "search.list", bucket: DefaultBucket, units: 100, list: s.search}
+	search := route{method: "search.list", bucket: DefaultBucket, units: 100, parts: "snippet", list: s.search}
 	if s.opts.Model == Since2026 {
 		s.limits[SearchBucket] = cmp.Or(s.opts.SearchLimit, 100)
 		search.bucket, search.units = SearchBucket, 1
 	}
 	s.routes = map[string]route{
 		"/youtube/v3/search":          search,
-		"/youtube/v3/videos":          {"videos.list", DefaultBucket, 1, s.videos},
-		"/youtube/v3/channels":        {"channels.list", DefaultBucket, 1, s.channels},
-		"/youtube/v3/videoCategories": {"videoCategories.list", DefaultBucket, 1, s.videoCategories},
-		"/youtube/v3/i18nRegions":     {"i18nRegions.list", DefaultBucket, 1, s.i18nRegions},
+		"/youtube/v3/videos":          {"videos.list", DefaultBucket, 1, videoParts, s.videos},
+		"/youtube/v3/channels":        {"channels.list", DefaultBucket, 1, channelParts, s.channels},
+		"/youtube/v3/videoCategories": {"videoCategories.list", DefaultBucket, 1, "snippet", s.videoCategories},
+		"/youtube/v3/i18nRegions":     {"i18nRegions.list", DefaultBucket, 1, "snippet", s.i18nRegions},
 	}
 	s.start = s.opts.Now()
 	return s
@@ -169,7 +170,11 @@ func (s *Server) answer(req *request) answer {
 	if len(s.opts.Keys) > 0 && !slices.Contains(s.opts.Keys, req.key) {
 		return failed(errBadKey(), req)
 	}
-	list, bad := req.route.list(req)
+	parts, bad := req.parts()
+	var list *listing
+	if bad == nil {
+		list, bad = req.route.list(req, parts)
+	}
 	if bad != nil {
 		ans := failed(bad, req)
 		ans.metered, ans.units = true, 1

@@ -57,13 +57,10 @@ type videoStatus struct {
 	MadeForKids         bool   `json:"madeForKids"`
 }
 
+const videoParts = "snippet contentDetails status statistics player topicDetails recordingDetails liveStreamingDetails localizations paidProductPlacementDetails brandPartner"
+
 // videos answers videos.list.
-func (s *Server) videos(r *request) (*listing, *apiError) {
-	parts, bad := r.parts("snippet", "contentDetails", "status", "statistics", "player", "topicDetails", "recordingDetails",
-		"liveStreamingDetails", "localizations", "paidProductPlacementDetails", "brandPartner")
-	if bad != nil {
-		return nil, bad
-	}
+func (s *Server) videos(r *request, parts map[string]bool) (*listing, *apiError) {
 	ids, bad := r.ids()
 	chart := r.query.Get("chart")
 	switch {
