@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/ration-dev/ration/quota"
@@ -166,31 +167,19 @@ func whyNotPlain(req *http.Request) string {
 	return ""
 }
 
-// overridesMethod reports whether a header or query parameter with this
-// name changes the method of a request: those of common frameworks,
-// Google's system parameters $httpMethod and $httpHeaders
+// methodOverrides are the headers and query parameters that change the method
+// of a request: those of common frameworks, Google's system parameters
+// $httpMethod and $httpHeaders
 // (https://cloud.google.com/apis/docs/system-parameters), and
-// Salesforce's _HttpMethod. Underscores are hyphens, as in servers that read
-// headers by CGI or WSGI.
+// Salesforce's _HttpMethod.
+var methodOverrides = []string{"-method", "httpMethod", "$httpMethod", "httpHeaders", "$httpHeaders", "-HttpMethod",
+	"X-HTTP-Method", "X-Method-Override", "X-HTTP-Method-Override"}
+
+// overridesMethod reports whether name is one of methodOverrides, in any case.
+// Underscores are hyphens, as in servers that read headers by CGI or WSGI.
 func overridesMethod(name string) bool {
 	name = strings.ReplaceAll(name, "_", "-")
-	switch len(name) {
-	case 7:
-		return strings.EqualFold(name, "-method")
-	case 10:
-		return strings.EqualFold(name, "httpMethod")
-	case 11:
-		return strings.EqualFold(name, "$httpMethod") || strings.EqualFold(name, "httpHeaders") || strings.EqualFold(name, "-HttpMethod")
-	case 12:
-		return strings.EqualFold(name, "$httpHeaders")
-	case 13:
-		return strings.EqualFold(name, "X-HTTP-Method")
-	case 17:
-		return strings.EqualFold(name, "X-Method-Override")
-	case 22:
-		return strings.EqualFold(name, "X-HTTP-Method-Override")
-	}
-	return false
+	return slices.ContainsFunc(methodOverrides, func(known string) bool { return len(known) == len(name) && strings.EqualFold(known, name) })
 }
 
 // query holds the parts of a query that affect the price.
