@@ -50,7 +50,7 @@ func Status(ctx context.Context, guard *quota.Guard) ([]BudgetStatus, error) {
 		if err := log.attribute(ctx, budgets); err != nil {
 			return nil, err
 		}
-		oldest, err := log.oldest(ctx)
+		oldest, err := (&LogReader{Ledger: guard.Ledger()}).edge(ctx, account, false)
 		if err != nil {
 			return nil, err
 		}
@@ -67,14 +67,6 @@ func Status(ctx context.Context, guard *quota.Guard) ([]BudgetStatus, error) {
 		}
 	}
 	return statuses, nil
-}
-
-// oldest returns the timestamp of the oldest entry, or the zero time.
-func (l *log) oldest(ctx context.Context) (time.Time, error) {
-	for e, err := range l.ledger.Entries(ctx, quota.Query{Account: l.account}) {
-		return e.At, err
-	}
-	return time.Time{}, nil
 }
 
 // attribute sets the Attribution, the Drift and, for calendar windows, the
