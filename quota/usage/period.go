@@ -23,14 +23,12 @@ type Period struct {
 // NewPeriod returns the hour or the day, of UTC, in which a time falls,
 // without amounts.
 func NewPeriod(by, account string, at time.Time) Period {
-	at = at.UTC()
-	from, layout := at.Truncate(time.Hour), "2006-01-02T15:04Z"
-	to := from.Add(time.Hour)
+	length, layout := time.Hour, "2006-01-02T15:04Z"
 	if by == "day" {
-		from = time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC)
-		to, layout = from.AddDate(0, 0, 1), time.DateOnly
+		length, layout = 24*time.Hour, time.DateOnly
 	}
-	return Period{By: by, Name: from.Format(layout), Account: account, From: from, To: to}
+	from := at.UTC().Truncate(length)
+	return Period{By: by, Name: from.Format(layout), Account: account, From: from, To: from.Add(length)}
 }
 
 // Periods adds up the selected entries by hours or days of UTC, oldest first,
