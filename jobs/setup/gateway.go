@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/ration-dev/ration/costs/gateway"
 	"github.com/ration-dev/ration/jobs/web"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // DefaultAddress is the usual address of a gateway.
@@ -44,23 +42,13 @@ type GatewayServer struct {
 // shortestToken is the length of the shortest token that may guard a gateway.
 const shortestToken = 16
 
-// token returns the token of a gateway, or "" if none is given. It is concealed
-// in all that is printed.
+// token returns the token of a gateway, or "" if none is given.
 func (s *Setup) token(file string) (string, error) {
-	token, where := s.Getenv("RATION_TOKEN"), "RATION_TOKEN"
-	if file != "" {
-		data, err := privatefile.ReadSecret(file)
-		if err != nil {
-			return "", secretError("token file", "the token", err)
-		}
-		token, where = string(data), "token file "+file
+	token, where, err := s.secret("RATION_TOKEN", file, "token file", "the token")
+	if err != nil || file == "" && token == "" {
+		return "", err
 	}
-	token = strings.TrimSpace(token)
-	s.Conceal(token)
-	if file == "" && token == "" {
-		return "", nil
-	}
-	if len(token) < shortestToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if len(token) < shortestToken || !isPlain(token) {
 		return "", &client.ConfigError{Err: fmt.Errorf("%s: it must hold a token of %d characters or more on one line; openssl rand -hex 32 makes one", where, shortestToken)}
 	}
 	return token, nil

@@ -254,33 +254,41 @@ func (s *Setup) WhyNoRefusal() string {
 	return "this user cannot write to the state folder (" + err.Error() + "); make it writable, or name another with --state"
 }
 
-// secretError returns the error of reading a file with a secret. Those of
-// privatefile's own say what to do already.
-func secretError(file, secret string, err error) error {
-	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		err = fmt.Errorf("%w; name one that holds %s", err, secret)
-	}
-	return &client.ConfigError{Err: fmt.Errorf("%s: %w", file, err)}
-}
-
-// Key returns the API key, from a file or the environment; it is never on the
-// command line, and from here on never in what is printed.
-func (s *Setup) Key(file string) (string, error) {
-	key, where := s.Getenv("YOUTUBE_API_KEY"), "YOUTUBE_API_KEY"
+// secret returns a secret and where it was found: in a file or, if none is
+// named, in a variable of the environment. It is never on the command line, and
+// from here on never in what is printed.
+func (s *Setup) secret(variable, file, kind, what string) (secret, where string, err error) {
+	secret, where = s.Getenv(variable), variable
 	if file != "" {
 		data, err := privatefile.ReadSecret(file)
-		if err != nil {
-			return "", secretError("key file", "the API key", err)
+		if _, ok := errors.AsType[*fs.PathError](err); ok { // other errors say what to do
+			err = fmt.Errorf("%w; name one that holds %s", err, what)
 		}
-		key, where = string(data), "key file "+file
+		if err != nil {
+			return "", "", &client.ConfigError{Err: fmt.Errorf("%s: %w", kind, err)}
+		}
+		secret, where = string(data), kind+" "+file
 	}
-	key = strings.TrimSpace(key)
+	secret = strings.TrimSpace(secret)
+	s.Conceal(secret)
+	return secret, where, nil
+}
+
+// isPlain reports whether a secret has only visible ASCII characters.
+func isPlain(secret string) bool {
+	return !strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// Key returns the API key.
+func (s *Setup) Key(file string) (string, error) {
+	key, where, err := s.secret("YOUTUBE_API_KEY", file, "key file", "the API key")
+	if err != nil {
+		return "", err
+	}
 	isMissing := file != "" && key == ""
-	isMalformed := len(key) > 1000 || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
-	if isMissing || isMalformed {
+	if isMissing || len(key) > 1000 || !isPlain(key) {
 		return "", &client.ConfigError{Err: fmt.Errorf("%s: it must hold the API key on one line and nothing else", where)}
 	}
-	s.Conceal(key)
 	return key, nil
 }
 
