@@ -154,17 +154,9 @@ func (k EntryKind) isAdjustment() bool { return k == EntryNote || k == EntryCorr
 
 // String returns call, refunded, addition, note or correction.
 func (k EntryKind) String() string {
-	switch k {
-	case EntryCall:
-		return "call"
-	case EntryRefunded:
-		return "refunded"
-	case EntryAddition:
-		return "addition"
-	case EntryNote:
-		return "note"
-	case EntryCorrection:
-		return "correction"
+	names := [...]string{EntryCall: "call", EntryRefunded: "refunded", EntryAddition: "addition", EntryNote: "note", EntryCorrection: "correction"}
+	if int(k) >= len(names) {
+		return fmt.Sprintf("EntryKind(%d)", uint8(k))
 	}
-	return fmt.Sprintf("EntryKind(%d)", uint8(k))
+	return names[k]
 }
