@@ -60,22 +60,14 @@ func nextFreeAroundMidnight(w *world) {
 func noteOfManyCalls(w *world) {
 	day, calls := charge("day", 1000, minute), charge("calls", 300, minute, counted)
 	search := charge("search", 300, minute, counted, methods("search"))
-	note := request("search", 40, day, calls)
-	note.Force = true
-	note.Kind = quota.EntryNote
-	note.Calls = 200
-	w.grant(note)
+	w.grant(entered(request("search", 40, day, calls), quota.EntryNote, 200))
 	w.used(40, day)
 	w.used(200, calls, search)
 	w.refuse(961, "day", time.Minute, 960, day)
 	w.grant(request("search", 1, search))
 	w.used(201, calls, search)
 	w.clock.Add(time.Second)
-	only := request("list", 0, calls)
-	only.Force = true
-	only.Kind = quota.EntryCorrection
-	only.Calls = quota.MaxUnits
-	w.grant(only)
+	w.grant(entered(request("list", 0, calls), quota.EntryCorrection, quota.MaxUnits))
 	w.used(201+quota.MaxUnits, calls)
 	w.used(41, day)
 	counts := func(e quota.Entry, units, calls quota.Units) bool { return e.Units == units && e.Calls == calls }
@@ -83,7 +75,7 @@ func noteOfManyCalls(w *world) {
 		w.Fatalf("log %+v; want three entries that say what they count", log)
 	}
 	each := charge("each", 300, quota.Counter(time.Minute), counted)
-	w.ask(&quota.Batch{Account: account, Key: "k", Requests: []quota.Request{{Method: "m", Force: true, Kind: quota.EntryNote, Calls: 7, Charges: []*quota.Charge{each}}}})
+	w.ask(&quota.Batch{Account: account, Key: "k", Requests: []quota.Request{entered(request("m", 0, each), quota.EntryNote, 7)}})
 	if s := w.standingsOf("k", each)[0]; s.Used != 7 {
 		w.Fatalf("standing %+v; want 7 calls", s)
 	}
@@ -94,8 +86,7 @@ func noteOfManyCalls(w *world) {
 func entryKindIsStored(w *world) {
 	day := charge("day", 1000, quota.Sliding(time.Hour))
 	enter := func(kind quota.EntryKind, units quota.Units) {
-		r := request("m", units, day)
-		r.Force, r.Kind = true, kind
+		r := entered(request("m", units, day), kind, 0)
 		r.Caller.Job = "reconcile"
 		w.grant(r)
 	}

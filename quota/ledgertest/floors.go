@@ -172,10 +172,8 @@ func floorSettled(w *world) {
 		w.settle(w.grant(f.from("IN", 1, day)), 0)
 	}
 	w.short(f.from("US", 3, day), time.Minute, 2, 4)
-	correction := f.from("IN", 3, day)
-	correction.Force, correction.Kind = true, quota.EntryCorrection
 	w.clock.Add(time.Second)
-	w.grant(correction)
+	w.grant(entered(f.from("IN", 3, day), quota.EntryCorrection, 0))
 	w.short(f.from("US", 3, day), 59*time.Second, 2, 1)
 	w.settle(india, 30)
 	w.short(f.from("US", 1, day), 59*time.Second-time.Second, 0, 0)

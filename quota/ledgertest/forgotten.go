@@ -75,9 +75,7 @@ func refusalNamesTheLog(w *world) {
 	w.spend(20, day)
 	granted := w.spend(40, day)
 	for range 2 {
-		note := forced(request("note", 0))
-		note.Kind = quota.EntryNote
-		w.batch(note)
+		w.batch(entered(request("note", 0), quota.EntryNote, 0))
 	}
 	w.clock.Add(time.Second)
 	for range 2 { // the second time without a change

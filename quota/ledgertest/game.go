@@ -180,9 +180,7 @@ func (p *play) spend(n int) {
 		r := request(method, quota.Units(rapid.IntRange(1, 12).Draw(p.T, "units")), charges...)
 		r.Caller = caller
 		if len(p.regions) > 1 && rapid.IntRange(0, 15).Draw(p.T, "note") == 0 {
-			r.Force = true
-			r.Kind = quota.EntryNote
-			r.Calls = quota.Units(rapid.IntRange(0, 5).Draw(p.T, "calls"))
+			r = entered(r, quota.EntryNote, quota.Units(rapid.IntRange(0, 5).Draw(p.T, "calls")))
 		}
 		if r.Check(p.account) == nil {
 			batch.Requests = append(batch.Requests, r)

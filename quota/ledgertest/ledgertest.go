@@ -254,6 +254,14 @@ func forced(r quota.Request) quota.Request {
 	return r
 }
 
+// entered returns a request for an entry that is not a call.
+func entered(r quota.Request, kind quota.EntryKind, calls quota.Units) quota.Request {
+	r.Force = true
+	r.Kind = kind
+	r.Calls = calls
+	return r
+}
+
 // batch spends requests in one batch without an id.
 func (w *world) batch(requests ...quota.Request) []quota.Answer {
 	w.Helper()

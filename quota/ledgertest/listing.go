@@ -92,9 +92,7 @@ func (w *world) fill(n int, charges ...*quota.Charge) (receipts []quota.Receipt)
 			r := request(fmt.Sprint("m", i%7), 1+quota.Units(i)%9, charges...)
 			r.Caller = quota.Caller{Lane: "cron", Job: fmt.Sprint("job", i%3), Region: "US"}
 			if i%50 == 49 {
-				r.Force = true
-				r.Kind = quota.EntryNote
-				r.Calls = quota.Units(i)
+				r = entered(r, quota.EntryNote, quota.Units(i))
 			}
 			batch.Requests = append(batch.Requests, r)
 		}

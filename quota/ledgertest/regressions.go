@@ -35,10 +35,8 @@ func estimateAfterAnIdleDay(w *world) {
 func floorFreedByANote(w *world) {
 	day, kept := charge("day", 2, quota.Sliding(24*time.Hour)), floors{"BR": 1}
 	note := func(region string) quota.Request {
-		r := request("search", 1)
+		r := entered(request("search", 1), quota.EntryNote, 0)
 		r.Caller.Region = region
-		r.Force = true
-		r.Kind = quota.EntryNote
 		return r
 	}
 	answers := w.batch(note("US"), note("BR"), kept.from("US", 1, day))

@@ -123,18 +123,16 @@ func force(w *world) {
 func noCall(w *world) {
 	day, search := charge("day", 20, minute), charge("search", 20, minute, methods("search"))
 	calls := charge("calls", 3, minute, counted)
-	entered := func(method string, units quota.Units, charges ...*quota.Charge) quota.Request {
-		r := request(method, units, charges...)
-		r.Force, r.Kind = true, quota.EntryNote
-		return r
+	note := func(method string, units quota.Units, charges ...*quota.Charge) quota.Request {
+		return entered(request(method, units, charges...), quota.EntryNote, 0)
 	}
 	w.spend(4, day, calls)
 	w.clock.Add(time.Second)
-	w.grant(entered("cooldown.clear", 0, day, calls))
+	w.grant(note("cooldown.clear", 0, day, calls))
 	w.used(4, day)
 	w.used(1, calls)
 	batch := &quota.Batch{Account: account, Client: quota.NewClient(), Seq: 1,
-		Requests: []quota.Request{entered("search", 9, day, calls, search), request("search", 7, day, calls, search)}}
+		Requests: []quota.Request{note("search", 9, day, calls, search), request("search", 7, day, calls, search)}}
 	for range 2 { // sent again it is entered once
 		w.granted(batch)
 		w.used(20, day)
@@ -143,7 +141,7 @@ func noCall(w *world) {
 	}
 	w.refuse(5, "day", time.Minute+µs, 0, day) // the note is stamped first
 	w.refuse(4, "day", 59*time.Second, 0, day)
-	excess := w.grant(entered("m", 5, day))
+	excess := w.grant(note("m", 5, day))
 	w.used(25, day)
 	w.refund(excess) // as for a caller that left
 	w.used(20, day)
@@ -153,7 +151,7 @@ func noCall(w *world) {
 			w.Errorf("entry %d is %+v; want %d units and %d calls", i, e, want.Units, want.Calls)
 		}
 	}
-	asked := entered("m", 1, day)
+	asked := note("m", 1, day)
 	asked.Force = false
 	w.fails(w.batch(asked)[0].Err, quota.ErrBadCall, "no call, and not forced")
 	w.clock.Add(time.Minute + time.Second)
