@@ -21,14 +21,13 @@ func (p *program) addRow(right int64) int {
 	return len(p.right) - 1
 }
 
-// addColumn adds a variable with a cost and returns its index.
-func (p *program) addColumn(cost int64, coefficients map[int]int64) int {
+// addColumn adds a variable with a cost.
+func (p *program) addColumn(cost int64, coefficients map[int]int64) {
 	column := make([]int64, len(p.right))
 	for row, coefficient := range coefficients {
 		column[row] = coefficient
 	}
 	p.columns, p.costs = append(p.columns, column), append(p.costs, cost)
-	return len(p.columns) - 1
 }
 
 // maxBranches is how many times solve may bound a variable. Fractions are rare:
