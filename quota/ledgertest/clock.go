@@ -31,8 +31,8 @@ func stampFarAhead(w *world) {
 	if s := w.standings(day, each)[0]; s.Ahead < 87_594*time.Hour || s.NextFree.After(w.clock.Now().Add(24*time.Hour)) {
 		w.Fatalf("standing %+v; want to be told", s)
 	}
-	w.restamp("", 2)
-	w.restamp("", 0)
+	w.restamp(2)
+	w.restamp(0)
 	w.used(6, day, calendar, each)
 	if log := w.log(); len(log) != 2 || !slices.IsSortedFunc(log, func(a, b quota.Entry) int { return a.At.Compare(b.At) }) || log[1].At.After(w.clock.Now()) {
 		w.Fatalf("log %+v; want the same entries in their order, none ahead of now", log)
@@ -94,7 +94,7 @@ func restampedAfterEntriesWereDropped(w *world) {
 	w.clock.Add(1000 * time.Hour)
 	w.spend(1, all, some)
 	w.clock.Set(now)
-	w.restamp("", 1)
+	w.restamp(1)
 	if s := w.standings(all, some); s[0].Used > 101 || s[1].Used > 101 {
 		w.Fatalf("standings %+v; want at most the 101 units of the last day", s)
 	}
@@ -111,7 +111,7 @@ func counterFarAhead(w *world) {
 	if !ok || refused.RetryAfter > 2*time.Minute || refused.Ahead == 0 {
 		w.Fatalf("%+v; want a refusal of at most two periods that says what is wrong", refused)
 	}
-	w.restamp("", 1)
+	w.restamp(1)
 	w.clock.Add(2 * time.Minute)
 	w.spend(10, each)
 }
@@ -142,7 +142,7 @@ func cooldownFarAhead(w *world) {
 	if refused.Ahead < 87_595*time.Hour {
 		w.Fatalf("%+v; want a refusal that says how far ahead the newest entry is", refused)
 	}
-	w.restamp("", 1)
+	w.restamp(1)
 	w.refuse(1, "day", time.Minute, 9, day)
 	w.refuse(1, "later", 59*time.Second, 9, charge("later", 10, minute))
 	answers := w.ask(&quota.Batch{Account: account, Key: "key", Requests: []quota.Request{request("m", 1, week)}})
@@ -150,7 +150,7 @@ func cooldownFarAhead(w *world) {
 		w.Fatalf("%+v; want the reason kept", refused)
 	}
 	w.clock.Add(time.Second)
-	w.restamp("", 0)
+	w.restamp(0)
 	w.clock.Add(time.Minute - time.Second)
 	w.spend(1, day, week)
 	w.refuse(1, "named", until.Add(time.Hour).Sub(w.clock.Now()), 9, named)
@@ -168,7 +168,7 @@ func cooldownFarAheadOfAnEmptyLog(w *world) {
 	if s := w.standings(day)[0]; s.Cooldown == nil || !s.Cooldown.Until.Equal(noon.Add(time.Minute)) {
 		w.Fatalf("%+v; want a cooldown of a minute", s)
 	}
-	w.restamp("", 0)
+	w.restamp(0)
 	w.clock.Add(time.Minute)
 	w.spend(1, day)
 }
@@ -185,7 +185,7 @@ func cooldownAfterOneFarAhead(w *world) {
 	w.cool(quota.Cooldown{Account: account, Budget: "for", For: time.Hour})
 	w.cool(quota.Cooldown{Account: account, Budget: "until", Until: hour})
 	w.cool(quota.Cooldown{Account: account, Budget: "shorter", For: time.Second})
-	w.restamp("", 0)
+	w.restamp(0)
 	w.refuse(1, "for", time.Hour, 10, charge("for", 10, minute))
 	w.refuse(1, "until", time.Hour, 10, charge("until", 10, minute))
 	w.refuse(1, "shorter", time.Minute, 10, charge("shorter", 10, minute))
@@ -212,9 +212,9 @@ func (w *world) cool(c quota.Cooldown) {
 	}
 }
 
-func (w *world) restamp(key string, want int) {
+func (w *world) restamp(want int) {
 	w.Helper()
-	if n, err := w.Restamp(w.ctx, account, key); err != nil || n != want {
+	if n, err := w.Restamp(w.ctx, account, ""); err != nil || n != want {
 		w.Fatalf("restamped %d entries, %v; want %d", n, err, want)
 	}
 }

@@ -59,7 +59,7 @@ func counterRestampedAfterAPeriod(w *world) {
 	w.clock.Add(20 * time.Hour)
 	w.spend(4, each, day)
 	w.clock.Set(noon)
-	w.restamp("", 1)
+	w.restamp(1)
 	w.used(14, each, day)
 	w.clock.Add(30 * time.Second)
 	w.used(9, each)
@@ -78,7 +78,7 @@ func windowAskedFarAhead(w *world) {
 		w.clock.Add(87_596 * time.Hour)
 		w.grant(request("rare", 1, hour, week))
 		w.clock.Set(now)
-		w.restamp("", 1)
+		w.restamp(1)
 		for range 60 * 24 {
 			w.clock.Add(time.Hour)
 			w.spend(1, hour)

@@ -3,6 +3,7 @@ package ledgertest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -71,11 +72,7 @@ func (h *host) call(method string, units quota.Units, charges ...*quota.Charge) 
 // restore restores what the host knows into the log of account.
 func (h *host) restore() quota.RestoreResult {
 	h.Helper()
-	r := &quota.Restoration{Account: account, History: 48 * time.Hour, Entries: h.entries}
-	for _, heard := range h.heard {
-		r.Heard = append(r.Heard, heard)
-	}
-	return h.restored(r)
+	return h.restored(&quota.Restoration{Account: account, History: 48 * time.Hour, Entries: h.entries, Heard: slices.Collect(maps.Values(h.heard))})
 }
 
 func (w *world) restored(r *quota.Restoration) quota.RestoreResult {
