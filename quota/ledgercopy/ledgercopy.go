@@ -80,18 +80,12 @@ type EstimateReport struct {
 	Used   quota.Units `json:"used"` // units or calls, as the budget counts
 }
 
-// StateError says why an account cannot be copied. It is a
+// stateError says why an account cannot be copied, and what to do. It is a
 // quota.ErrLedgerConfig.
-type StateError struct {
-	Account string
-	Text    string // what is wrong, and what to do
-}
+type stateError string
 
-// Error names the account and says what to do.
-func (e *StateError) Error() string { return fmt.Sprintf("account %q: %s", e.Account, e.Text) }
-
-// Unwrap returns quota.ErrLedgerConfig.
-func (e *StateError) Unwrap() error { return quota.ErrLedgerConfig }
+func (e stateError) Error() string { return string(e) }
+func (e stateError) Unwrap() error { return quota.ErrLedgerConfig }
 
 // UnfinishedError says that a copy ended halfway. Both ledgers are closed for
 // the account, or at least the new one.
@@ -137,7 +131,7 @@ func (c *Copy) account(name string) *account {
 }
 
 func (a *account) failed(format string, args ...any) error {
-	return &StateError{Account: a.name, Text: fmt.Sprintf(format, args...)}
+	return stateError(fmt.Sprintf("account %q: ", a.name) + fmt.Sprintf(format, args...))
 }
 
 // from and to say which ledger an error is about.
