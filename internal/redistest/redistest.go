@@ -34,14 +34,14 @@ func (s *Server) PID() int { return s.cmd.Process.Pid }
 // test is skipped, or fails if RATION_REQUIRE_REDIS=1.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	return start(t, append([]string{"--save", "", "--appendonly", "no"}, args...))
+	return StartBy(t, nil, args...)
 }
 
 // StartBy starts a server as Start does, by a program that becomes what its
 // last arguments say, such as strace -D.
 func StartBy(t testing.TB, program []string, args ...string) *Server {
 	t.Helper()
-	return startBy(t, append(program, Binary(t)), append([]string{"--save", "", "--appendonly", "no"}, args...))
+	return start(t, program, append([]string{"--save", "", "--appendonly", "no"}, args...))
 }
 
 // Binary returns the path of redis-server. Without one on this machine, the
@@ -59,14 +59,9 @@ func Binary(t testing.TB) string {
 	return binary
 }
 
-func start(t testing.TB, args []string) *Server {
+func start(t testing.TB, program, args []string) *Server {
 	t.Helper()
-	return startBy(t, []string{Binary(t)}, args)
-}
-
-func startBy(t testing.TB, program, args []string) *Server {
-	t.Helper()
-	s, err := run(program, t.TempDir(), args)
+	s, err := run(append(program, Binary(t)), t.TempDir(), args)
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
@@ -107,10 +102,8 @@ func (s *Server) Stop() {
 
 // run starts a server. It tries several ports, because another process may take
 // one before the server does.
-func run(program []string, dir string, args []string) (*Server, error) {
-	var err error
+func run(program []string, dir string, args []string) (s *Server, err error) {
 	for range 5 {
-		var s *Server
 		if s, err = tryRun(program, dir, args); err == nil {
 			return s, nil
 		}

@@ -200,7 +200,7 @@ func StartSentinel(t testing.TB, port string, quorum int, args ...string) *Serve
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return start(t, append([]string{file, "--sentinel"}, args...))
+	return start(t, nil, append([]string{file, "--sentinel"}, args...))
 }
 
 // Addrs returns the addresses of the sentinels, separated by commas.
