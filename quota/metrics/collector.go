@@ -134,15 +134,16 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{decisions, units, limitUnits, usedUnits, remainingUnits, nextFree, cooldownUntil} {
+	descs := []*prometheus.Desc{decisions, units, limitUnits, usedUnits, remainingUnits, nextFree, cooldownUntil}
+	if c.journal != nil {
+		descs = append(descs, unrecorded, journalBytes, journalFailing, journalRestores, journalRestored)
+	}
+	for _, desc := range descs {
 		ch <- desc
 	}
 	c.waits.Describe(ch)
 	if c.ledger != nil {
 		c.ledger.durations.Describe(ch)
-	}
-	if c.journal != nil {
-		describeJournal(ch)
 	}
 }
 

@@ -14,12 +14,6 @@ var (
 	journalRestored = prometheus.NewDesc("ration_journal_restored_calls_total", "Calls that the ledger lacked when this process restored it.", inAccount, nil)
 )
 
-func describeJournal(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{unrecorded, journalBytes, journalFailing, journalRestores, journalRestored} {
-		ch <- desc
-	}
-}
-
 // collectJournal sends what the journal knows.
 func (c *Collector) collectJournal(ch chan<- prometheus.Metric) {
 	for _, account := range c.accounts {
