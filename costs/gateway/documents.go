@@ -29,7 +29,7 @@ func (g *Gateway) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
 	g.writeAnswer(w, http.StatusOK, "application/json", openAPI)
 }
 
-// QueryError says that the query of a document's request is malformed.
+// QueryError says what is wrong with the query of a request.
 type QueryError struct{ Err error }
 
 // Error returns the text of Err.
@@ -48,12 +48,11 @@ type Lines iter.Seq2[any, error]
 // document answers with what read returns.
 func (g *Gateway) document(read Document) handler {
 	return func(w http.ResponseWriter, r *http.Request, c *connected) {
+		var found any
 		query, err := readQuery(r)
-		if err != nil {
-			newProblem(http.StatusBadRequest, "bad-query", "%v", err).write(w)
-			return
+		if err == nil {
+			found, err = read(r.Context(), c.Client, query)
 		}
-		found, err := read(r.Context(), c.Client, query)
 		if lines, ok := found.(Lines); ok && err == nil {
 			g.writeLines(w, lines)
 			return

@@ -28,27 +28,35 @@ func checkParameters(r *http.Request, known []string) error {
 	if err != nil {
 		return err
 	}
+	none := "this request has none"
+	if r.Method == http.MethodPost {
+		none += ", write its values into the body"
+	}
+	return CheckQuery(query, known, none)
+}
+
+// CheckQuery returns a *QueryError for a parameter that is given twice, or that
+// is not one of those known. none says that there are none.
+func CheckQuery(query url.Values, known []string, none string) error {
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		switch {
 		case slices.Contains(known, name) && len(query[name]) == 1:
 		case slices.Contains(known, name):
-			return fmt.Errorf("%s is given %d times; give it once", name, len(query[name]))
+			return &QueryError{fmt.Errorf("%s is given %d times; give it once", name, len(query[name]))}
 		case len(known) > 0:
-			return fmt.Errorf("unknown parameter %q: %s", name, strictyaml.Advice(name, known))
-		case r.Method == http.MethodPost:
-			return fmt.Errorf("unknown parameter %q; this request has none, write its values into the body", name)
+			return &QueryError{fmt.Errorf("unknown parameter %q: %s", name, strictyaml.Advice(name, known))}
 		default:
-			return fmt.Errorf("unknown parameter %q; this request has none", name)
+			return &QueryError{fmt.Errorf("unknown parameter %q; %s", name, none)}
 		}
 	}
 	return nil
 }
 
-// readQuery returns the parameters of a request, all or none.
+// readQuery returns the parameters of a request, or a *QueryError.
 func readQuery(r *http.Request) (url.Values, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, fmt.Errorf("the query is malformed: %w", err)
+		return nil, &QueryError{fmt.Errorf("the query is malformed: %w", err)}
 	}
 	return query, nil
 }

@@ -3,7 +3,6 @@ package cmdline
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ration-dev/ration/costs/gateway"
-	"github.com/ration-dev/ration/costs/strictyaml"
 )
 
 // ReadQuery reads parameters that are named like flags, each at most once. A
@@ -22,19 +20,12 @@ func ReadQuery(query url.Values, define func(*pflag.FlagSet)) (*pflag.FlagSet, e
 	define(flags)
 	var known []string
 	flags.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	if err := gateway.CheckQuery(query, known, "this document has none"); err != nil {
+		return nil, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
-		flag, values := flags.Lookup(name), query[name]
-		switch {
-		case flag == nil && len(known) == 0:
-			return nil, &gateway.QueryError{Err: fmt.Errorf("unknown parameter %q; this document has none", name)}
-		case flag == nil:
-			return nil, &gateway.QueryError{Err: fmt.Errorf("unknown parameter %q: %s", name, strictyaml.Advice(name, known))}
-		case len(values) > 1:
-			return nil, &gateway.QueryError{Err: fmt.Errorf("%s is given %d times; give it once", name, len(values))}
-		case values[0] == "" && flag.NoOptDefVal != "":
-			values = []string{flag.NoOptDefVal}
-		}
-		if err := flags.Set(name, values[0]); err != nil {
+		value := cmp.Or(query.Get(name), flags.Lookup(name).NoOptDefVal)
+		if err := flags.Set(name, value); err != nil {
 			return nil, QueryError(cmp.Or(invalidValue(err), err))
 		}
 	}
