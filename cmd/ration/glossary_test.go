@@ -40,7 +40,6 @@ var unlisted = []string{
 	"shadow.Collector",
 	"sqliteledger.Sync",
 	"starter.Files",
-	"status.Host",
 	"strictyaml.Field", "strictyaml.File", "strictyaml.Mistake", "strictyaml.Node", "strictyaml.NodeKind",
 	"usage.Line",
 	"youtubetest.Arrival", "youtubetest.Data", "youtubetest.Delivery", "youtubetest.Fault", "youtubetest.Model", "youtubetest.Server", "youtubetest.Video",

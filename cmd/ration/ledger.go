@@ -59,7 +59,7 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 		return err
 	}
 	report.Address = a.setup().LedgerName()
-	units, failed := a.setup().Unrecorded()
+	units, failed := a.setup().Known().Unrecorded()
 	if report.Unrecorded = units; failed != nil && err == nil {
 		return failed
 	}

@@ -159,7 +159,7 @@ func (a *app) planState(ctx context.Context, p *plan.Planner, table *costs.Table
 	err := a.withClient(table, false, func(c *client.Client) error { return readPlanState(ctx, p, c) })
 	if errors.Is(err, setup.ErrNoLedger) {
 		p.Ledger = a.setup().LedgerName()
-		p.Unrecorded, err = a.setup().Unrecorded()
+		p.Unrecorded, err = a.setup().Known().Unrecorded()
 	}
 	return err
 }

@@ -47,7 +47,7 @@ func (a *app) warnOfLoss(ctx context.Context) (missing []*client.MissingError) {
 	if a.hasAt {
 		return []*client.MissingError{}
 	}
-	missing, err := a.setup().Missing(ctx)
+	missing, err := a.setup().Known().Missing(ctx)
 	if err != nil && !isLedgerError(err) {
 		a.warn("journal", err.Error())
 	}

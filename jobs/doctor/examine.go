@@ -73,7 +73,7 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 // examineRepairs says what the journal of this host has restored, and what it
 // has not yet.
 func (c *Checkup) examineRepairs(s *setup.Setup) {
-	repairs, err := s.Repairs()
+	repairs, err := s.Known().Repairs()
 	if err != nil {
 		c.failJournal(err)
 		return
@@ -83,7 +83,7 @@ func (c *Checkup) examineRepairs(s *setup.Setup) {
 			c.Add(Warning, "find out why the ledger lost entries: see docs/faults.md", "%s", status.DescribeRepair(&repairs[i], c.Now()))
 		}
 	}
-	if units, err := s.Unrecorded(); err != nil {
+	if units, err := s.Known().Unrecorded(); err != nil {
 		c.failJournal(err)
 	} else if units > 0 {
 		do := "nothing, the next call records this once the ledger is up"
@@ -111,11 +111,11 @@ func (c *Checkup) failJournal(err error) {
 // anything is forgotten. A ledger that cannot be asked is a finding of
 // CheckLedger.
 func (c *Checkup) examineLoss(ctx context.Context, s *setup.Setup) (isLost bool) {
-	if empty, ok := errors.AsType[*client.EmptyLedgerError](s.CheckEmpty(ctx)); ok {
+	if empty, ok := errors.AsType[*client.EmptyLedgerError](s.Known().CheckEmpty(ctx)); ok {
 		c.isReplaced = true
 		c.Add(Warning, "nothing, if it is meant; otherwise name the old one again", "the ledger %s is empty, and the one used here before is %s: what was spent there does not count any more", empty.Ledger, empty.Before)
 	}
-	missing, err := s.Missing(ctx)
+	missing, err := s.Known().Missing(ctx)
 	if isKnown := errors.Is(err, quota.ErrLedgerConfig) && errors.Is(c.Err, quota.ErrLedgerConfig); !isKnown && !client.IsDown(err) {
 		c.Fail(err)
 	}

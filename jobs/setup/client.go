@@ -16,7 +16,6 @@ import (
 	"github.com/ration-dev/ration/costs/alert"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/metrics"
 	"github.com/ration-dev/ration/quota/privatefile"
 	"github.com/ration-dev/ration/quota/sqliteledger"
@@ -36,7 +35,7 @@ func (s *Setup) Options() *client.Options {
 }
 
 // Open opens what table names. Without create, a ledger that does not exist is
-// ErrNoLedger; LedgerName and Unrecorded can be called all the same.
+// ErrNoLedger; LedgerName and Known can be called all the same.
 func (s *Setup) Open(table *costs.Table, create bool) (*client.Client, error) {
 	logging.Disable() // errors say what it would write to stderr
 	o := s.Options()
@@ -107,32 +106,14 @@ func (s *Setup) LedgerName() string {
 	return client.LedgerName(s.Opened, s.Options())
 }
 
-// known returns the client that was opened last or, if its ledger does not
-// exist, one of which the journal can be asked.
-func (s *Setup) known() *client.Client {
+// Known returns the client that was opened last or, if its ledger does not
+// exist, a client.Offline.
+func (s *Setup) Known() *client.Client {
 	if s.Client != nil {
 		return s.Client
 	}
 	return client.Offline(s.Opened, s.Options())
 }
-
-// Unrecorded returns what this host sent within the allowance; see
-// client.Client.Unrecorded.
-func (s *Setup) Unrecorded() (quota.Units, error) { return s.known().Unrecorded() }
-
-// Repairs returns how the ledger was restored from this host's journal;
-// see client.Client.Repairs.
-func (s *Setup) Repairs() ([]journal.Repair, error) { return s.known().Repairs() }
-
-// Missing returns which grants of this host the ledger has forgotten;
-// see client.Client.Missing.
-func (s *Setup) Missing(ctx context.Context) ([]*client.MissingError, error) {
-	return s.known().Missing(ctx)
-}
-
-// CheckEmpty finds a ledger that is empty, and not the one that was used here
-// before; see client.Client.CheckEmpty.
-func (s *Setup) CheckEmpty(ctx context.Context) error { return s.known().CheckEmpty(ctx) }
 
 // LedgerState returns what is known of the ledger, asked or not.
 func (s *Setup) LedgerState() client.LedgerState {
@@ -141,7 +122,7 @@ func (s *Setup) LedgerState() client.LedgerState {
 	}
 	state := client.NewLedgerState(s.lastOutage())
 	if s.Opened != nil {
-		if units, err := s.Unrecorded(); err == nil {
+		if units, err := s.Known().Unrecorded(); err == nil {
 			state.Unrecorded = &units
 		}
 	}

@@ -130,19 +130,11 @@ func (r *Report) addSchedule(ctx context.Context, s *setup.Setup, c *client.Clie
 	return err
 }
 
-// Host is what a host knows of the ledger without asking it. A *client.Client
-// and a *setup.Setup implement it.
-type Host interface {
-	LedgerName() string
-	Unrecorded() (quota.Units, error)
-	Repairs() ([]journal.Repair, error)
-}
-
-// AddHost adds what a host knows of the ledger.
-func (r *Report) AddHost(h Host) error {
-	r.Ledger = h.LedgerName()
+// AddHost adds what this host knows of the ledger without asking it.
+func (r *Report) AddHost(c *client.Client) error {
+	r.Ledger = c.LedgerName()
 	var errs [2]error
-	r.UnrecordedUnits, errs[0] = h.Unrecorded()
-	r.Repairs, errs[1] = h.Repairs()
+	r.UnrecordedUnits, errs[0] = c.Unrecorded()
+	r.Repairs, errs[1] = c.Repairs()
 	return errors.Join(errs[:]...)
 }
