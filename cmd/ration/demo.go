@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/demo"
 	"github.com/ration-dev/ration/quota"
@@ -102,21 +103,15 @@ func (a *stage) Act(ctx context.Context) error {
 func (a *stage) ShowStatus(ctx context.Context) error { return a.status(ctx) }
 
 // Held implements demo.Stage.
-func (a *stage) Held(ctx context.Context) (quota.Units, error) {
-	table, err := a.setup().Prices()
-	if err != nil {
-		return 0, err
-	}
-	c, err := a.setup().Open(table, false)
-	if err != nil {
-		return 0, err
-	}
-	defer c.Close()
-	balances, err := c.Guard().Balances(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return balances[0].Used, nil
+func (a *stage) Held(ctx context.Context) (held quota.Units, err error) {
+	err = a.readLedger(func(c *client.Client) error {
+		balances, err := c.Guard().Balances(ctx)
+		if err == nil {
+			held = balances[0].Used
+		}
+		return err
+	})
+	return held, err
 }
 
 // review prints a run's table and, when it broke, its line.

@@ -53,10 +53,7 @@ func (d *Demo) Play(ctx context.Context) error {
 	if err := d.enough(ctx, address, upstream); err != nil {
 		return err
 	}
-	if err := d.tooLittle(ctx, address, upstream); err != nil {
-		return err
-	}
-	return nil
+	return d.tooLittle(ctx, address, upstream)
 }
 
 // enough is the first act: the budget pays for all eight regions.
