@@ -121,7 +121,7 @@ func (p *pass) runProgram(ctx context.Context, program *command.Program) error {
 	if run.Env == nil {
 		run.Env = os.Environ()
 	}
-	run.Env = append(run.Env, "RATION_LANE="+caller.Lane, "RATION_JOB="+caller.Job, "RATION_REGION="+caller.Region) // of ration spend
+	run.Env = append(run.Env, command.CallerVariables(caller)...)
 	if p.Gateway != nil {
 		env, end, err := p.Gateway.Open(ctx, caller)
 		if err != nil {

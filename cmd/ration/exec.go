@@ -87,14 +87,17 @@ func (a *app) exec(ctx context.Context, args []string, caller quota.Caller) erro
 	d.Use(c)
 	session := d.NewSession(caller, quota.Caller{Lane: quota.LaneManual, Job: filepath.Base(args[0])})
 	a.conceal(session.Token)
+	environ, err := a.setup().SessionEnvironment(d, session)
+	if err != nil {
+		return err
+	}
 	signals := make(chan os.Signal, 10)
 	signal.Notify(signals, command.PassedOn()...)
 	defer signal.Stop(signals)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	program := &exec.Cmd{Path: path, Args: args, Stdin: a.stdin, Stdout: a.plain[0], Stderr: a.plain[1],
-		Env: command.WithoutProxy(append(a.environ(), d.Environment(session)...))}
+	program := &exec.Cmd{Path: path, Args: args, Stdin: a.stdin, Stdout: a.plain[0], Stderr: a.plain[1], Env: environ}
 	told, err := command.Foreground(program, signals)
 	return describeExit(ctx, args[0], err, told, session)
 }

@@ -20,19 +20,15 @@ type commandLine struct {
 	stdout, stderr io.Writer
 	stdin          io.Reader // stands for a terminal; nil is empty, and none
 	getenv         func(string) string
-	environ        func() []string // nil is that of the test
-	shift          time.Duration   // by how much its clock is ahead; 0 uses the system's
+	shift          time.Duration // by how much its clock is ahead; 0 uses the system's
 }
 
 // run returns the exit code of a command line.
 func (c *commandLine) run(args ...string) int {
 	a := &app{stdin: c.stdin, interactive: c.stdin != nil, stdout: terminal.NewWriter(c.stdout), stderr: terminal.NewWriter(c.stderr), plain: [2]io.Writer{c.stdout, c.stderr},
-		getenv: c.getenv, environ: c.environ, now: time.Now, columns: func() int { return 0 }}
+		getenv: c.getenv, now: time.Now, columns: func() int { return 0 }}
 	if a.stdin == nil {
 		a.stdin = strings.NewReader("")
-	}
-	if a.environ == nil {
-		a.environ = os.Environ
 	}
 	if c.shift != 0 {
 		a.now, a.fixed = func() time.Time { return time.Now().Add(c.shift) }, true

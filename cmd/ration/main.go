@@ -31,7 +31,6 @@ type app struct {
 	stdout, stderr io.Writer
 	plain          [2]io.Writer // stdout and stderr as they are, for programs
 	getenv         func(string) string
-	environ        func() []string // what getenv looks up, for programs
 	now            func() time.Time
 	terminal       bool       // stdout and stderr are a terminal for people
 	interactive    bool       // stdin is a terminal, where a person can answer
@@ -57,7 +56,7 @@ type app struct {
 func newApp() *app {
 	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 	return &app{stdin: os.Stdin, stdout: terminal.NewWriter(os.Stdout), stderr: terminal.NewWriter(os.Stderr), plain: [2]io.Writer{os.Stdout, os.Stderr},
-		getenv: os.Getenv, environ: os.Environ, now: time.Now,
+		getenv: os.Getenv, now: time.Now,
 		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr), interactive: isTerminal(os.Stdin), columns: terminalColumns}
 }
 

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"crypto/subtle"
 	"fmt"
@@ -92,11 +91,7 @@ func isStranger(r *http.Request) bool {
 func (g *Gateway) callerOf(r *http.Request, table *costs.Table, asked quota.Caller) (quota.Caller, error) {
 	caller := asked
 	if s := sessionOf(r); s != nil {
-		caller = quota.Caller{
-			Lane:   cmp.Or(s.fixed.Lane, asked.Lane, s.fallback.Lane),
-			Job:    cmp.Or(s.fixed.Job, asked.Job, s.fallback.Job),
-			Region: cmp.Or(s.fixed.Region, asked.Region, s.fallback.Region),
-		}
+		caller = s.Caller(asked)
 	}
 	if g.options.Caller == nil {
 		return caller, nil

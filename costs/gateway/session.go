@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -36,6 +37,15 @@ func (g *Gateway) NewSession(fixed, fallback quota.Caller) *Session {
 	defer g.mu.Unlock()
 	g.sessions[s.Token] = s
 	return s
+}
+
+// Caller returns to whom a call is attributed that asks for asked.
+func (s *Session) Caller(asked quota.Caller) quota.Caller {
+	return quota.Caller{
+		Lane:   cmp.Or(s.fixed.Lane, asked.Lane, s.fallback.Lane),
+		Job:    cmp.Or(s.fixed.Job, asked.Job, s.fallback.Job),
+		Region: cmp.Or(s.fixed.Region, asked.Region, s.fallback.Region),
+	}
 }
 
 // End makes the token invalid.

@@ -28,6 +28,12 @@ type Gateway interface {
 	Open(ctx context.Context, caller quota.Caller) (env []string, close func() error, err error)
 }
 
+// CallerVariables returns the variables by which the commands that a program
+// runs, such as ration spend, attribute their calls to caller.
+func CallerVariables(caller quota.Caller) []string {
+	return []string{"RATION_LANE=" + caller.Lane, "RATION_JOB=" + caller.Job, "RATION_REGION=" + caller.Region}
+}
+
 // Program is a program as regions.yaml describes it.
 type Program struct {
 	// Args are the program and its arguments, each a template for Expand. No

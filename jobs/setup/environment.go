@@ -7,12 +7,22 @@ import (
 	"strings"
 
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/gateway"
 	"github.com/ration-dev/ration/jobs/command"
+	"github.com/ration-dev/ration/quota"
 )
 
-// Environment returns the environment of the programs in regions.yaml: that of
-// ration, in which ration spend finds the same files and ledger although they
-// run in another folder.
+// SessionEnvironment returns the environment of a program with a session of its
+// own: Environment, the gateway, and to whom ration spend attributes its calls.
+func (s *Setup) SessionEnvironment(d *GatewayServer, session *gateway.Session) ([]string, error) {
+	env, err := s.Environment()
+	env = append(env, command.CallerVariables(session.Caller(quota.Caller{}))...)
+	return append(env, d.Environment(session)...), err
+}
+
+// Environment returns the environment of programs: that of ration, in which
+// ration spend finds the same files and ledger although they run in another
+// folder.
 func (s *Setup) Environment() ([]string, error) {
 	config, err := s.File("costs.yaml")
 	if err != nil {
