@@ -324,19 +324,27 @@ func (t *Table) Quote(verb, rawURL string) (Quote, error) {
 // may be "" if only one upstream has an api, or if none has and only one has
 // routes. An http endpoint must be a loopback address.
 func (t *Table) WithEndpoint(upstream, endpoint string) (*Table, error) {
+	with, err := t.withEndpoint(upstream, endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("costs: endpoint: %w", err)
+	}
+	return with, nil
+}
+
+func (t *Table) withEndpoint(upstream, endpoint string) (*Table, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || !isWeb(u) || !hasOnlyHost(u) {
-		return nil, errors.New("costs: endpoint: write scheme, host and port only, such as http://127.0.0.1:8080")
+		return nil, errors.New("write scheme, host and port only, such as http://127.0.0.1:8080")
 	}
 	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
-		return nil, fmt.Errorf("costs: endpoint: plain http to %q would expose the key; write https, or a loopback address", u.Hostname())
+		return nil, fmt.Errorf("plain http to %q would expose the key; write https, or a loopback address", u.Hostname())
 	}
 	host, ok := canonicalHost(u.Scheme, u.Host)
 	if !ok {
-		return nil, errors.New("costs: endpoint: malformed host; write letters, digits, dots and hyphens")
+		return nil, errors.New("malformed host; write letters, digits, dots and hyphens")
 	}
 	if !isPort(host[len(withoutPort(host)):]) {
-		return nil, fmt.Errorf("costs: endpoint: %s has no port from 1 to 65535; write the one at which the server listens", host)
+		return nil, fmt.Errorf("%s has no port from 1 to 65535; write the one at which the server listens", host)
 	}
 	var chosen, routed []*site
 	for i := range t.upstreams {
@@ -352,10 +360,10 @@ func (t *Table) WithEndpoint(upstream, endpoint string) (*Table, error) {
 		chosen = routed
 	}
 	if len(chosen) != 1 {
-		return nil, fmt.Errorf("costs: endpoint: %d upstreams match; name one of %s", len(chosen), strings.Join(t.names(), ", "))
+		return nil, fmt.Errorf("%d upstreams match; name one of %s", len(chosen), strings.Join(t.names(), ", "))
 	}
 	if other := t.sites[host]; other != nil && other != chosen[0] {
-		return nil, fmt.Errorf("costs: endpoint: %s belongs to another upstream; name another host", host)
+		return nil, fmt.Errorf("%s belongs to another upstream; name another host", host)
 	}
 	with := *t
 	with.sites = maps.Clone(t.sites)

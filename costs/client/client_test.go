@@ -91,6 +91,10 @@ func TestLedgerByEnvironment(t *testing.T) {
 	if name := client.LedgerName(table, &s.options); name != variable {
 		t.Errorf("the environment names %s", name)
 	}
+	variable = "redis:/example.com"
+	if err := client.CheckLedger(table, &s.options); err == nil || !strings.HasPrefix(err.Error(), "RATION_LEDGER: ledger ") {
+		t.Errorf("a malformed variable: %v", err)
+	}
 	s.options.Ledger = "sqlite:/srv/own.db"
 	if name := client.LedgerName(table, &s.options); name != s.options.Ledger {
 		t.Errorf("the program names %s", name)

@@ -118,13 +118,17 @@ func badAddress(format string, args ...any) error {
 	return &ConfigError{&addressError{fmt.Errorf(format, args...)}}
 }
 
-// addPlace adds to a mistake in the address of a ledger where table's file has
-// the address, if it comes from there.
+// addPlace adds to a mistake in the address of a ledger where the address comes
+// from, if not from the options: RATION_LEDGER, or the line of table's file.
 func (o *Options) addPlace(err error, table *costs.Table) error {
-	if _, ok := errors.AsType[*addressError](err); !ok || cmp.Or(o.Ledger, o.Getenv("RATION_LEDGER")) != "" || table.LedgerPlace() == "" {
+	place := table.LedgerPlace()
+	if o.Getenv("RATION_LEDGER") != "" {
+		place = "RATION_LEDGER"
+	}
+	if _, ok := errors.AsType[*addressError](err); !ok || o.Ledger != "" || place == "" {
 		return err
 	}
-	return configError("%s: %w", table.LedgerPlace(), err)
+	return configError("%s: %w", place, err)
 }
 
 // CheckLedger returns a *ConfigError if the address of the ledger that New

@@ -93,7 +93,11 @@ func (s *Setup) Prices() (*costs.Table, error) {
 	}
 	if endpoint := s.UpstreamEndpoint(); endpoint != "" {
 		if table, err = table.WithEndpoint("", endpoint); err != nil {
-			return nil, &client.ConfigError{Err: err}
+			where := "--endpoint"
+			if s.Endpoint == "" {
+				where = "RATION_ENDPOINT"
+			}
+			return nil, &client.ConfigError{Err: fmt.Errorf("%s: %w", where, errors.Unwrap(err))}
 		}
 	}
 	return table, nil

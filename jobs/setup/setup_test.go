@@ -85,7 +85,7 @@ func TestKeyOfSeveralLinesIsSent(t *testing.T) {
 }
 
 // TestFetchWithoutAKey: YouTube's steps need a key unless their calls go to
-// another server.
+// another server, whose address says where it comes from if it is malformed.
 func TestFetchWithoutAKey(t *testing.T) {
 	s := newStand(t)
 	regions := s.regions(t, "[trending]")
@@ -95,6 +95,10 @@ func TestFetchWithoutAKey(t *testing.T) {
 	s.env["RATION_ENDPOINT"] = "http://127.0.0.1:1"
 	if _, err := s.FetchKey("", regions); err != nil {
 		t.Errorf("with an endpoint: %v", err)
+	}
+	s.env["RATION_ENDPOINT"] = "localhost"
+	if _, err := s.Prices(); !isConfigError(err, "RATION_ENDPOINT: write scheme, host and port only") {
+		t.Errorf("a malformed endpoint: %v", err)
 	}
 	delete(s.env, "RATION_ENDPOINT")
 	if _, err := s.FetchKey("", s.regions(t, "[{command: ./x, job: x, calls: {videos.list: 1}}]")); err != nil {
