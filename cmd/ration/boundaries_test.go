@@ -55,7 +55,7 @@ var boundaries = map[string][]string{
 	"jobs/command":                     {"quota", "costs/human", "costs/strictyaml"},
 	"jobs/daemon":                      {"quota", "quota/inbound", "quota/journal", "quota/memledger", "quota/metrics", "costs", "costs/client", "costs/gateway", "costs/human", "jobs", "jobs/changes", "jobs/history", "jobs/scheduler", "jobs/setup", "jobs/shadow"},
 	"jobs/demo":                        {"quota", "quota/privatefile", "costs/human", "jobs", "jobs/youtube/youtubetest"},
-	"jobs/doctor":                      {"quota", "quota/privatefile", "quota/redisledger", "quota/sqliteledger", "costs", "costs/client", "costs/gateway", "costs/human", "costs/strictyaml", "jobs", "jobs/setup", "jobs/status"},
+	"jobs/doctor":                      {"quota", "quota/privatefile", "quota/redisledger", "quota/sqliteledger", "costs", "costs/alert", "costs/client", "costs/gateway", "costs/human", "costs/strictyaml", "jobs", "jobs/setup", "jobs/status"},
 	"jobs/entries":                     {"quota/usage", "costs/client", "jobs", "jobs/catalog", "jobs/history", "jobs/setup"},
 	"jobs/history":                     {"quota", "quota/usage", "costs/client", "jobs/catalog"},
 	"jobs/internal/ledgers":            {"internal/redistest", "quota", "quota/memledger", "quota/redisledger", "quota/sqliteledger"},

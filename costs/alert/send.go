@@ -122,18 +122,38 @@ func (w *Watch) send(ctx context.Context, e *event, target *costs.Alert) error {
 	}
 }
 
+// Check returns an error if no alert can be sent to target, because its program
+// or the file with its webhook is missing. It sends nothing.
+func Check(target *costs.Alert) error {
+	if len(target.Command) == 0 {
+		_, err := webhookOf(target)
+		return err
+	}
+	_, err := exec.LookPath(target.Command[0])
+	return err
+}
+
+// webhookOf returns the URL of a target's webhook.
+func webhookOf(target *costs.Alert) (string, error) {
+	if target.WebhookFile == "" {
+		return target.Webhook, nil
+	}
+	text, err := privatefile.ReadSecret(target.WebhookFile)
+	if err != nil {
+		return "", err
+	}
+	to := strings.TrimSpace(string(text))
+	if err := costs.CheckWebhook(to); err != nil {
+		return "", fmt.Errorf("%s holds %w", target.WebhookFile, err)
+	}
+	return to, nil
+}
+
 // post posts a body to the webhook of a target. No error shows its URL.
 func post(ctx context.Context, target *costs.Alert, body []byte) (retry bool, err error) {
-	to := target.Webhook
-	if target.WebhookFile != "" {
-		text, err := privatefile.ReadSecret(target.WebhookFile)
-		if err != nil {
-			return false, err
-		}
-		to = strings.TrimSpace(string(text))
-		if err := costs.CheckWebhook(to); err != nil {
-			return false, fmt.Errorf("%s holds %w", target.WebhookFile, err)
-		}
+	to, err := webhookOf(target)
+	if err != nil {
+		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, httpTime)
 	defer cancel()

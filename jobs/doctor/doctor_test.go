@@ -2,8 +2,10 @@ package doctor
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -215,6 +217,92 @@ func TestLedgerClockAheadIsOnlyAWarning(t *testing.T) {
 		c.CheckLedger(t.Context(), opened)
 		if c.Findings[len(c.Findings)-1].Grade != want || (c.Err != nil) != (want == Problem) {
 			t.Errorf("%s ahead: %s, %v; want %s", lead, c.last(), c.Err, want)
+		}
+	}
+}
+
+// TestBudgetOfNoMethod: a budget whose except names all methods was no finding
+// if another budget covered them.
+func TestBudgetOfNoMethod(t *testing.T) {
+	for lines, want := range map[string]int{
+		"methods: [list], except: [get]":  0,
+		"lanes: [cron], except: [get]":    0,
+		"methods: [list], except: [list]": 1,
+		"except: [list, get]":             1,
+	} {
+		table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: u\naccount: a\nhosts: [api.example]\nroutes: {GET /list: list, GET /get: get}\n"+
+			"costs: {list: 1, get: 1}\nbudgets: [{name: all, limit: 9, window: 1d}, {name: some, limit: 5, window: 1h, "+lines+"}]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newCheckup(time.Now())
+		if c.CheckRepeats(table); len(c.Findings) != want {
+			t.Errorf("with %s: %v; want %d findings", lines, c.Findings, want)
+		}
+	}
+}
+
+// TestMistypedVariable: a misspelt RATION_LEDGER was no finding, and calls were
+// charged to another ledger.
+func TestMistypedVariable(t *testing.T) {
+	c := newCheckup(time.Now())
+	c.CheckEnvironment([]string{"RATION_LEDGER=a", "RATION_REGION=", "RATION_HOME=b", "RATION_", "PATH=c", "RATION_LEGDER=secret", "ration_state=d"})
+	const want = "warning the environment has RATION_LEGDER, which ration does not read -> write RATION_LEDGER, if that is meant"
+	if len(c.Findings) != 2 || !strings.Contains(c.last(), "write RATION_STATE") {
+		t.Fatalf("%v; want 2 findings", c.Findings)
+	}
+	if c.Findings = c.Findings[:1]; c.last() != want {
+		t.Errorf("%s; want %s", c.last(), want)
+	}
+}
+
+// TestVariablesAreKnown: all variables that the source reads are known to
+// CheckEnvironment.
+func TestVariablesAreKnown(t *testing.T) {
+	read := regexp.MustCompile(`"RATION_([A-Z][A-Z_]*[A-Z])[="]`)
+	for _, root := range []string{"cmd", "costs", "jobs", "quota"} {
+		err := filepath.WalkDir(filepath.Join("../..", root), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, found := range read.FindAllStringSubmatch(string(text), -1) {
+				if !slices.Contains(variables, found[1]) {
+					t.Errorf("%s reads RATION_%s, which CheckEnvironment does not know", path, found[1])
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestAlertThatCannotBeSent: a missing program or webhook was no finding.
+func TestAlertThatCannotBeSent(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"page.sh": "#!/bin/sh\n", "hook.url": "https://hooks.example.com/x\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for to, want := range map[string]string{
+		"command: ./page.sh":      "",
+		"command: [./gone.sh, a]": "gone.sh",
+		"webhook_file: hook.url":  "",
+		"webhook_file: gone.url":  "gone.url",
+	} {
+		table, err := costs.Parse(filepath.Join(dir, "costs.yaml"), []byte("version: 1\nupstream: u\naccount: a\npreset: youtube/legacy\nalert: {"+to+"}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newCheckup(time.Now())
+		switch c.CheckAlerts(table); {
+		case want == "" && len(c.Findings) == 0:
+		case want != "" && len(c.Findings) == 1 && strings.Contains(c.last(), want):
+		default:
+			t.Errorf("with %s: %v; want a finding of %q", to, c.Findings, want)
 		}
 	}
 }

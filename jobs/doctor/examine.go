@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ration-dev/ration/costs"
@@ -21,6 +23,7 @@ import (
 // Examine looks at one thing after the other, as far as each leads to the next.
 // keyFile holds the API key; "" is that of the environment.
 func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
+	c.CheckEnvironment(os.Environ())
 	table, err := s.Prices()
 	if err != nil {
 		c.Fail(err)
@@ -39,6 +42,7 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 	c.CheckAllowances(table)
 	c.Fail(s.CheckStrayCredentials(table))
 	c.CheckCredentials(table)
+	c.CheckAlerts(table)
 	fetches := c.examineRegions(s, table)
 	if endpoint := s.UpstreamEndpoint(); endpoint != "" && fetches {
 		c.Add(Note, "", "run and serve send the upstream's calls to %s (--endpoint or RATION_ENDPOINT)", human.Name(endpointHost(endpoint)))
@@ -157,8 +161,9 @@ func wholePath(s *setup.Setup, name string) string {
 	return human.Name(path)
 }
 
-// examineRegions reports whether regions.yaml has YouTube steps, or cannot be
-// read. Without the file, ration only spends.
+// examineRegions reports whether regions.yaml has YouTube steps, or may have
+// them: it cannot be read, and costs.yaml has an api. Without the file, ration
+// only spends.
 func (c *Checkup) examineRegions(s *setup.Setup, table *costs.Table) bool {
 	var regions []string
 	config, err := s.Regions(table, jobs.Lane)
@@ -169,7 +174,7 @@ func (c *Checkup) examineRegions(s *setup.Setup, table *costs.Table) bool {
 	}
 	if err != nil {
 		c.Fail(err)
-		return true
+		return slices.ContainsFunc(table.Upstreams(), func(u costs.Upstream) bool { return u.API != "" })
 	}
 	for _, region := range config.Regions {
 		regions = append(regions, region.Name)
