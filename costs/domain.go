@@ -172,6 +172,22 @@ func (t *Table) domainOf(host string) *domain {
 	return nil
 }
 
+// sameServer returns the guarded host that is the server of a canonical host by
+// another name of this machine's loopback address, or "".
+func (t *Table) sameServer(host string) string {
+	names := []string{"127.0.0.1", "localhost", "[::1]"}
+	name := withoutPort(host)
+	if !slices.Contains(names, name) {
+		return ""
+	}
+	for _, other := range names {
+		if guarded := other + host[len(name):]; t.sites[guarded] != nil {
+			return guarded
+		}
+	}
+	return ""
+}
+
 // whyRefused returns why a request to a host of the domain must not be sent
 // without a charge, or "" if it may.
 func (dom *domain) whyRefused(req *http.Request) string {

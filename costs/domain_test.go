@@ -174,3 +174,32 @@ budgets: [{name: all, limit: 100, window: 1h}]`)
 		}
 	}
 }
+
+// TestLoopbackByAnotherName: an upstream on this machine was not guarded by its
+// other names, so that http://localhost:8080 was sent without a charge beside
+// hosts: ["127.0.0.1:8080"].
+func TestLoopbackByAnotherName(t *testing.T) {
+	table, err := costs.Parse("costs.yaml", []byte(`version: 1
+account: a
+hosts: ["127.0.0.1:8080", localhost]
+routes: {"/{path...}": call}
+costs: {call: 1}
+budgets: [{name: b, limit: 9, window: 1h}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]error{
+		"127.0.0.1:8080": nil, "localhost:80": nil,
+		"localhost:8080": costs.ErrNoRoute, "[::1]:8080": costs.ErrNoRoute, "LOCALHOST.:8080": costs.ErrNoRoute, "127.0.0.1": costs.ErrNoRoute,
+		"127.0.0.1:8081": quota.ErrUnguarded, "127.0.0.2:8080": quota.ErrUnguarded, "example.com:8080": quota.ErrUnguarded,
+	} {
+		req, err := http.NewRequest(http.MethodGet, "http://"+host+"/x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := table.Price(req); !errors.Is(err, want) {
+			t.Errorf("%s: %v; want %v", host, err, want)
+		}
+	}
+}

@@ -135,6 +135,9 @@ func (t *Table) whyNotUnguarded(req *http.Request, hosts ...string) string {
 		if name := withoutPort(host); len(name) < len(host) && t.sites[name] != nil {
 			return "the host is guarded, but not on this port; name the port in hosts, or leave it out"
 		}
+		if guarded := t.sameServer(host); guarded != "" {
+			return "the host is another name of " + guarded + ", which is guarded; write that, or add this name to hosts"
+		}
 		if found := t.domainOf(host); found != nil {
 			if reason := found.whyRefused(req); reason != "" {
 				return reason
