@@ -218,6 +218,14 @@ func hasCode(text, code string) bool {
 	return strings.Contains(text, " -"+code+" ") || strings.Contains(text, " "+code+" ")
 }
 
+// unknownCommand returns the command that a server does not know, in lower case,
+// or "" if that is not what the text of its error says.
+func unknownCommand(text string) string {
+	_, name, _ := strings.Cut(text, "unknown command ")
+	name, _, _ = strings.Cut(name, ",")
+	return strings.ToLower(strings.Trim(name, "'`"))
+}
+
 // advice returns what to do about a configuration error.
 func (l *Ledger) advice(err error) string {
 	if foreign, ok := errors.AsType[*foreignError](err); ok {
@@ -236,6 +244,10 @@ func (l *Ledger) advice(err error) string {
 		return "this server is one of a cluster, write redis+cluster:// instead of redis://"
 	case strings.Contains(text, "cluster support disabled"):
 		return "this server is not one of a cluster, write redis:// instead of redis+cluster://"
+	case unknownCommand(text) == "sentinel":
+		return "this server is not a sentinel, name the sentinels, or write redis:// for a single server"
+	case unknownCommand(text) == "eval", unknownCommand(text) == "evalsha":
+		return "this server runs no scripts: if it is a sentinel, write redis+sentinel:// and the master's name"
 	case isTLSFailure(err):
 		return "check the CA, the client's certificate and the server's name, and that the server speaks TLS"
 	}
