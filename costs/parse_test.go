@@ -58,6 +58,8 @@ func TestParseReportsAllMistakesInADocument(t *testing.T) {
 		{"sqlite:ration.db", "sqlite:~/ration.db", "4:9: ledger begins with ~, which only a shell expands: write the whole path"},
 		{"api: youtube/v3", "x: 1\napi: youtube/v3", `5:1: unknown key "x": write one of version, preset, account, ledger, credential, upstream, api, hosts, domains, unguarded, routes, ` +
 			"resets, reset_margin, history, unlisted, feedback, not_modified_units, costs, batches, budgets, when_ledger_down, alert"},
+		{"api: youtube/v3", "api: [youtube/v3]", "5:6: api is a list: write one of youtube/v3"},
+		{"[youtube.googleapis.com]", "[youtube..googleapis.com]", "6:9: not a host: write letters, digits, dots and hyphens, such as www.googleapis.com"},
 		{"api: youtube/v3", "api: youtube/v2", `5:6: unknown api "youtube/v2": write youtube/v3`},
 		{"api: youtube/v3\n", "", `1:1: hosts without an api: write api: youtube/v3, from which the routes come, or routes: {"GET /v1/{path...}": read}`},
 		{"hosts: [youtube.googleapis.com]\n", "", "5:6: an api without hosts: write hosts: [youtube.googleapis.com, www.googleapis.com]"},
@@ -75,7 +77,7 @@ func TestParseReportsAllMistakesInADocument(t *testing.T) {
 				`6:54: an IPv6 address goes in brackets: write "[2001:db8::1]"`},
 		{"{day: America/Los_Angeles}", "{day: Pacific}", `7:15: day is "Pacific": write the IANA name of a zone, such as America/Los_Angeles or UTC`},
 		{"{day: America/Los_Angeles}", "{}", "7:9: missing key \"day\": write day: America/Los_Angeles"},
-		{"unlisted: refuse", "unlisted: allow", `8:11: unknown policy "allow": write one of refuse`},
+		{"unlisted: refuse", "unlisted: allow", `8:11: unknown policy "allow": write one of refuse, what a method without a cost costs`},
 		{"unlisted: refuse", "unlisted: 1001", `8:11: unlisted costs 1001, more than the limit 1000 of budget "all": lower the cost or raise the limit`},
 		{"unlisted: refuse", "unlisted: 1.5", "8:11: unlisted is neither refuse nor a number: write refuse, or what a method without a cost costs"},
 	})
@@ -97,6 +99,8 @@ func TestParseReportsAllMistakesInCostsAndBudgets(t *testing.T) {
 		{"{day: UTC}", "{day: UTC, margin: 1s}", "16:13: margin is for sliding windows: write {sliding: 2s, margin: 20ms}; calendar windows take reset_margin, and counters none"},
 		{"{day: UTC}", "{sliding: 2s, margin: 1ns}", "16:35: a margin is whole microseconds: round it"},
 		{"{day: UTC}", "{week: UTC}", `16:14: unknown key "week": write one of day, month, at, counter, sliding, margin`},
+		{"{day: UTC}", "daily", `16:13: window is "daily", without a zone: write {day: America/Los_Angeles} or {month: UTC}`},
+		{"{day: UTC}", "week", `16:13: window is "week": write a duration from 1ms to 9600h, such as 24h, 10m or 30s`},
 		{"{day: UTC}", "1m1ns", "16:13: a window is whole microseconds: round it"},
 		{"{day: UTC}", "1ns", `16:13: window is "1ns": write a duration from 1ms to 9600h, such as 24h, 10m or 30s`},
 		{"    limit: 500\n", "", "14:5: missing key \"limit\": write limit: 9500"},

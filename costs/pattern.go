@@ -108,6 +108,8 @@ func parsePattern(text, method string) (*pattern, error) {
 	for i, part := range parts {
 		parameter := parameterForm.FindStringSubmatch(part)
 		switch {
+		case part == "*", part == "**":
+			return nil, fmt.Errorf("part %q of route %q is no wildcard: write {name} for any one part, or {name...} for all that follow", part, text)
 		case parameter == nil && (isDotPart(part) || !literalForm.MatchString(part)):
 			return nil, fmt.Errorf("part %q of route %q: write plain letters, {name} for any one part, or {name...} for all that follow", part, text)
 		case parameter == nil:

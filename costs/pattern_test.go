@@ -94,6 +94,7 @@ func TestParseReportsAllMistakesInRoutes(t *testing.T) {
 	const head = "version: 1\naccount: a\nhosts: [a]\ncosts: {read: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"
 	for lines, want := range map[string]string{
 		"routes: {}":                       `6:9: no route: write one, such as "GET /v1/{path...}": read`,
+		"routes: {GET /x/*: read}":         `6:10: part "*" of route "GET /x/*" is no wildcard: write {name} for any one part, or {name...} for all that follow`,
 		"routes: {get /x: read}":           `6:10: "get" is not a verb: write it in capital letters before the path, such as GET /v1/items, or leave it out for all`,
 		"routes: {GET x: read}":            `6:10: route "GET x" has no path: write a verb and a path, such as GET /v1/items/{id}`,
 		"routes: {PSOT /x: read}":          `6:10: unknown verb "PSOT": write POST`,

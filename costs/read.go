@@ -214,7 +214,7 @@ func (d *document) readHost(n strictyaml.Node) {
 		n.Mistake("a host is not a URL: write the part between // and the next /")
 	case strings.Contains(text, "*"):
 		n.Mistake("a host has no wildcard: write each host by its name")
-	case !ok || host == "" || strings.Trim(withoutPort(host), ".:") == "":
+	case !ok, strings.Contains("."+withoutPort(host)+".", ".."), withoutPort(host) == ":":
 		n.Mistake("not a host: write letters, digits, dots and hyphens, such as www.googleapis.com")
 	case !isPort(host[len(withoutPort(host)):]):
 		n.Mistake("%s has no port from 1 to 65535: correct the port, or leave it out", host)
@@ -231,7 +231,7 @@ func (d *document) readUnlisted(n strictyaml.Node) {
 	}
 	switch n.Kind() {
 	case strictyaml.Text:
-		n.OneOf("policy", []string{"refuse"})
+		n.OneOf("policy", []string{"refuse"}, "what a method without a cost costs")
 	case strictyaml.Integer:
 		d.Unlisted = quota.Units(n.Int(1, int64(quota.MaxUnits)))
 	default:

@@ -24,7 +24,7 @@ func TestRegionNamesAreFreeWithoutAnAPI(t *testing.T) {
 	}
 	for _, name := range []string{"a b", "-x", "é", "a/b", strings.Repeat("x", 65)} {
 		_, err := costs.Parse("costs.yaml", []byte(strings.Replace(free, "[emea]", "["+name+"]", 1)))
-		if want := fmt.Sprintf("costs.yaml:6:31: malformed region %q: write at most 64 letters, digits, dots, underscores and hyphens, such as emea", name); fmt.Sprint(err) != want {
+		if want := fmt.Sprintf("costs.yaml:6:31: malformed region %q: write at most 64 letters, digits, dots, underscores and hyphens, a letter or digit first, such as emea", name); fmt.Sprint(err) != want {
 			t.Errorf("got %v; want %s", err, want)
 		}
 	}

@@ -23,6 +23,12 @@ type windowSpec struct {
 // or {counter: 10m}. Calendar windows may have the time of day at which they
 // begin; their margin is reset_margin.
 func readWindow(n strictyaml.Node, into *quota.Window) {
+	if n.Kind() == strictyaml.Text {
+		if text, _ := n.Verbatim(maxText); strictyaml.Nearest(text, calendarWords) != "" {
+			n.Mistake("window is %q, without a zone: write {day: America/Los_Angeles} or {month: UTC}", text)
+			return
+		}
+	}
 	if n.Kind() != strictyaml.Map {
 		*into = quota.Sliding(readLength(n))
 		return
@@ -48,6 +54,9 @@ func readWindow(n strictyaml.Node, into *quota.Window) {
 		*into = w.newWindow()
 	}
 }
+
+// calendarWords are what a calendar window may be taken for.
+var calendarWords = []string{"day", "daily", "month", "monthly"}
 
 // newWindow returns the window of a zone.
 func (w *windowSpec) newWindow() quota.Window {

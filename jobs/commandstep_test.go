@@ -92,6 +92,7 @@ func TestParseReportsMistakesInPrograms(t *testing.T) {
 		"[{command: [f], trending: {}}]":            `3:24: unknown key "trending": write one of command, job, calls, timeout`,
 		"[{job: x}]":                                `3:10: unknown step "job": write one of trending, search, channels, categories, command`,
 		"[{command: [f], calls: {item.list: 1}}]":   `3:32: "item.list" is not a known method; write items.list`,
+		"[trending: {pages: 2}]":                    "3:9: trending calls videos.list of YouTube, which has no cost in costs.yaml: add it, as preset: youtube/2026-06 does",
 		"[{command: [f], calls: {items.list: 0}}]":  "3:44: items.list is 0: write an integer from 1 to 1000000",
 		"[{command: [f], calls: 5}]":                "3:31: calls is 5: write a map, key: value",
 		"[{command: [f], timeout: 0s}]":             `3:33: timeout is "0s": write a duration from 1s to 24h, such as 24h, 10m or 30s`,

@@ -1,8 +1,10 @@
 package jobs
 
 import (
+	"errors"
 	"slices"
 
+	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
@@ -29,7 +31,10 @@ func (r *reader) readSteps(n strictyaml.Node, region string) []Step {
 			if r.check == nil {
 				continue
 			}
-			if err := r.check(calls.Method, quota.Caller{Lane: Lane, Job: step.Name(), Region: region}); err != nil {
+			switch err := r.check(calls.Method, quota.Caller{Lane: Lane, Job: step.Name(), Region: region}); {
+			case errors.Is(err, costs.ErrNoCost) && step.Kind != Command:
+				at.Mistake("%s calls %s of YouTube, which has no cost in costs.yaml: add it, as preset: youtube/2026-06 does", step.Kind, calls.Method)
+			case err != nil:
 				at.Mistake("%v", err)
 			}
 		}

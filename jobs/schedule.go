@@ -37,7 +37,11 @@ func ParseSchedule(spec string, zone *time.Location) (Schedule, error) {
 	}
 	parsed, err := cron.ParseStandard(standardDelay(spec))
 	if err != nil {
-		return Schedule{}, malformedSchedule(spec, strings.TrimSpace(err.Error()))
+		reason := strings.TrimSpace(err.Error())
+		if strings.Contains(reason, "(7) above maximum (6)") {
+			reason = "Sunday is 0"
+		}
+		return Schedule{}, malformedSchedule(spec, reason)
 	}
 	switch parsed := parsed.(type) {
 	case cron.ConstantDelaySchedule:

@@ -37,7 +37,7 @@ func TestScheduleRefuses(t *testing.T) {
 		"0 0 0 * *":           "below minimum (1)",
 		"0 0 32 * *":          "above maximum (31)",
 		"0 0 * 13 *":          "above maximum (12)",
-		"0 0 * * 7":           "above maximum (6)",
+		"0 0 * * 7":           "Sunday is 0",
 		"0 0 * * XYZ":         "is not a cron line",
 		"* 5 j * *":           "is not a cron line",
 		"5-1 * * * *":         "beyond end of range",

@@ -273,6 +273,10 @@ func (n Node) OneOf(what string, words []string, others ...string) string {
 	if ok && slices.Contains(words, text) {
 		return text
 	}
+	if kind := n.Kind(); kind == List || kind == Map {
+		n.Mistake("%s is %s: write one of %s", n.name, n.describe(), strings.Join(slices.Concat(words, others), ", "))
+		return ""
+	}
 	shown := n.describe()
 	if n.isScalar() {
 		shown = quote(firstToken(n.node).Value)
