@@ -41,6 +41,9 @@ type PriceError struct {
 // Error names the request and the reason.
 func (e *PriceError) Error() string {
 	const most = 200
+	if e.Host+e.Path == "" {
+		return strictyaml.Redact("the request is refused: " + e.Reason)
+	}
 	what := textfmt.Shorten(strings.TrimSpace(redactVerb(e.Verb)+" "+redact(e.Host+e.Path)), most)
 	return strictyaml.Redact(fmt.Sprintf("%q is refused: %s", what, e.Reason))
 }

@@ -63,6 +63,12 @@ func (e *MissingFileError) Error() string {
 	if e.other != "" { // ration init would not overwrite it
 		advice = "write it there"
 	}
+	for _, folder := range e.folders {
+		misnamed := filepath.Join(folder, strings.TrimSuffix(e.Name, ".yaml")+".yml")
+		if _, err := os.Lstat(misnamed); err == nil {
+			advice = "rename " + misnamed
+		}
+	}
 	return fmt.Sprintf("no %s in %s; %s, or name its folder with --config or RATION_CONFIG", e.Name, e.Where(), advice)
 }
 

@@ -69,7 +69,7 @@ func (s *spendRequest) call(table *costs.Table) (call quota.Call, count int, err
 		}
 		call = quote.Call
 	default:
-		err = fmt.Errorf("%w: name a method, or a url and its verb", quota.ErrBadCall)
+		err = fmt.Errorf("%w: name a method, or a url and its verb, and not both", quota.ErrBadCall)
 	}
 	switch {
 	case s.Units == nil:

@@ -273,14 +273,11 @@ func (n Node) OneOf(what string, words []string, others ...string) string {
 	if ok && slices.Contains(words, text) {
 		return text
 	}
-	if kind := n.Kind(); kind == List || kind == Map {
+	if !n.isScalar() {
 		n.Mistake("%s is %s: write one of %s", n.name, n.describe(), strings.Join(slices.Concat(words, others), ", "))
 		return ""
 	}
-	shown := n.describe()
-	if n.isScalar() {
-		shown = quote(firstToken(n.node).Value)
-	}
+	shown := quote(firstToken(n.node).Value)
 	if near := Nearest(text, words); near != "" {
 		n.Mistake("unknown %s %s: write %s", what, shown, near)
 	} else if len(words) <= maxListed {

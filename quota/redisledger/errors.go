@@ -218,8 +218,8 @@ func hasCode(text, code string) bool {
 	return strings.Contains(text, " -"+code+" ") || strings.Contains(text, " "+code+" ")
 }
 
-// unknownCommand returns the command that a server does not know, in lower case,
-// or "" if that is not what the text of its error says.
+// unknownCommand returns the command that a server does not know, in lower
+// case, or "" if that is not what the text of its error says.
 func unknownCommand(text string) string {
 	_, name, _ := strings.Cut(text, "unknown command ")
 	name, _, _ = strings.Cut(name, ",")
