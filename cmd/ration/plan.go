@@ -144,7 +144,7 @@ func (f *planFlags) play(ctx context.Context, p *plan.Planner) error {
 	if errors.Is(err, plan.ErrTooLong) {
 		advice := "plan fewer days"
 		if f.days == 1 {
-			advice = "plan a regions.yaml with fewer regions or pages"
+			advice = "plan a regions.yaml with fewer ticks, regions, pages or calls"
 		}
 		return &cmdline.Error{Err: fmt.Errorf("--days %d: more than %d calls; %s", f.days, plan.MaxCalls, advice)}
 	}
