@@ -49,6 +49,7 @@ func TestAdviceIsAboutAnotherFault(t *testing.T) {
 		{answered("ERR Protocol error: unauthenticated multibulk length"), "it wants a password"},
 		{answered("redis: all sentinels specified in configuration are unreachable: ERR unknown command 'sentinel', with args beginning with: 'get-master-addr-by-name' 'main' "), "this server is not a sentinel"},
 		{answered("ERR unknown command `EVALSHA`, with args beginning with: `0b` `3` "), "this server runs no scripts: if it is a sentinel, write redis+sentinel://"},
+		{answered("ERR DB index is out of range"), "this server has fewer databases"},
 		{errors.New("EOF"), "see that it is up"},
 	} {
 		if text := redisledger.Explain(test.err); !strings.Contains(text, "; "+test.advice) {

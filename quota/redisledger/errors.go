@@ -244,6 +244,8 @@ func (l *Ledger) advice(err error) string {
 		return "this server is one of a cluster, write redis+cluster:// instead of redis://"
 	case strings.Contains(text, "cluster support disabled"):
 		return "this server is not one of a cluster, write redis:// instead of redis+cluster://"
+	case strings.Contains(text, "DB index is out of range"):
+		return "this server has fewer databases; name a lower one after the last / of the URL"
 	case unknownCommand(text) == "sentinel":
 		return "this server is not a sentinel, name the sentinels, or write redis:// for a single server"
 	case unknownCommand(text) == "eval", unknownCommand(text) == "evalsha":
