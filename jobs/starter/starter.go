@@ -136,10 +136,11 @@ func findPreset(api string) (*costs.Preset, error) {
 	if api == "youtube" {
 		return findPreset(youtubePrefix + "2026-06")
 	}
-	if host, _, err := net.SplitHostPort(api); err == nil && strings.Contains(host, ".") {
+	isName := func(host string) bool { return strings.Contains(host, ".") || host == "localhost" }
+	if host, _, err := net.SplitHostPort(api); err == nil && isName(host) {
 		return nil, fmt.Errorf("%q has a port: write %s, and then the port in costs.yaml, as in hosts: [%q]", api, host, api)
 	}
-	if !strings.Contains(api, ".") || strings.ContainsAny(api, "/: ") {
+	if !isName(api) || strings.ContainsAny(api, "/: ") {
 		return nil, fmt.Errorf("%q is neither a preset nor a host: write one of %s, or a host such as api.example.com", api, strings.Join(names, ", "))
 	}
 	return nil, nil
