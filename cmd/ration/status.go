@@ -117,7 +117,7 @@ func (a *app) showStatus(ctx context.Context, report *status.Report, err error) 
 	if a.json {
 		return errors.Join(a.writeJSON(report), err)
 	}
-	a.statusTable(report, err)
+	a.statusTable(report.Distinct(), err)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package strictyaml
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,13 +14,19 @@ func Advice(name string, known []string) string {
 	if meant := Meant(name, known); meant != "" {
 		return "write " + meant
 	}
-	switch len(known) {
+	var distinct []string
+	for _, word := range known {
+		if !slices.Contains(distinct, word) {
+			distinct = append(distinct, word)
+		}
+	}
+	switch len(distinct) {
 	case 0:
 		return "there are none"
 	case 1:
-		return "write " + known[0]
+		return "write " + distinct[0]
 	}
-	return "write one of " + strings.Join(known, ", ")
+	return "write one of " + strings.Join(distinct, ", ")
 }
 
 // Meant returns the known name that was probably meant, or "" if there is none:

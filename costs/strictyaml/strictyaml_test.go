@@ -258,6 +258,15 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// TestAdviceNamesAWordOnce: budgets of two accounts may have one name.
+func TestAdviceNamesAWordOnce(t *testing.T) {
+	for want, known := range map[string][]string{"there are none": nil, "write hour": {"hour", "hour"}, "write one of hour, day": {"hour", "day", "hour"}} {
+		if got := strictyaml.Advice("acme/x", known); got != want {
+			t.Errorf("%v: %s; want %s", known, got, want)
+		}
+	}
+}
+
 func TestNodeKindsAndPlaces(t *testing.T) {
 	for _, node := range strictyaml.Parse("f.yaml", []byte("a: 1\nb: {c: 2}\n")).Documents() {
 		if !node.Has("a") || !node.Has("b") || node.Has("c") {

@@ -89,3 +89,23 @@ func TestAShadowRefusesByTheSchedule(t *testing.T) {
 		}
 	}
 }
+
+// TestBudgetsOfOneName: two accounts with a budget of one name were two rows
+// that looked alike.
+func TestBudgetsOfOneName(t *testing.T) {
+	until, reason := time.Unix(100, 0), "closed"
+	r := &status.Report{Budgets: []*usage.BudgetReport{{Account: "a", Name: "hour"}, {Account: "b", Name: "hour", CooldownUntil: &until, CooldownReason: &reason}, {Account: "b", Name: "day"}}}
+	var names []string
+	for _, b := range r.Distinct().Budgets {
+		names = append(names, b.Name)
+	}
+	if got, want := strings.Join(names, ", "), "hour of a, hour of b, day"; got != want {
+		t.Errorf("%s; want %s", got, want)
+	}
+	if text := fmt.Sprint(r.Distinct().Remarks()); !strings.Contains(text, "hour of b is in cooldown") {
+		t.Errorf("%s; want the account of the cooldown", text)
+	}
+	if r.Budgets[0].Name != "hour" {
+		t.Error("the report itself has changed")
+	}
+}

@@ -13,6 +13,22 @@ import (
 	"github.com/ration-dev/ration/quota/usage"
 )
 
+// Distinct returns r for people, in which a budget that has the name of one of
+// another account is named with its own: hour of my-project.
+func (r *Report) Distinct() *Report {
+	named := *r
+	named.Budgets = slices.Clone(r.Budgets)
+	for i, b := range r.Budgets {
+		isShared := func(other *usage.BudgetReport) bool { return other.Name == b.Name && other.Account != b.Account }
+		if slices.ContainsFunc(r.Budgets, isShared) {
+			one := *b
+			one.Name = fmt.Sprintf("%s of %s", b.Name, human.Name(b.Account))
+			named.Budgets[i] = &one
+		}
+	}
+	return &named
+}
+
 // FloorText says what is kept for each region: IN 120 of 500 (380 kept).
 func FloorText(b *usage.BudgetReport) string {
 	var parts []string

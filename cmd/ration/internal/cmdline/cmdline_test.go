@@ -172,7 +172,7 @@ func TestScopeOfAnotherAccount(t *testing.T) {
 		{nil, "", "", "", "name a budget, or with --account a whole account"},
 		{[]string{"serches"}, "", "", "", `no budget "serches" in costs.yaml; write searches`},
 		{[]string{"searches"}, "q", "", "", `no budget "searches" in costs.yaml; `},
-		{[]string{"p"}, "", "", "", `no budget "p" in costs.yaml; write one of all, searches, all, reports, or --account p`},
+		{[]string{"p"}, "", "", "", `no budget "p" in costs.yaml; write one of all, searches, reports, or --account p`},
 		{nil, "pp", "", "", `no account "pp" in costs.yaml`},
 	} {
 		account, budget, err := cmdline.Scope(budgets, c.args, c.flag)
