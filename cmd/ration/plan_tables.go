@@ -24,7 +24,7 @@ func (a *app) planTables(p *plan.Planner) error {
 	fmt.Fprintf(a.stdout, "\nfrom    %s\nto      %s\n\n", human.Time(r.From), human.Time(r.To))
 	t := a.table("budget", "limit", "peak", "at", "late", "refused", "unused", "")
 	for _, b := range r.Budgets {
-		name := b.Budget.Name
+		name := r.Name(&b.Budget)
 		if b.Budget.Shadow {
 			name += " (shadow)"
 		}

@@ -158,7 +158,7 @@ func (r *replaying) tables(d *plan.ReplayDocument, report *plan.ReplayReport) {
 		if b.Budget.Shadow {
 			window += " (shadow)"
 		}
-		t.Row(human.Name(b.Budget.Name), b.Budget.Limit, b.Budget.Measure, window, b.Refused, b.RefusedUnits, r.clock(b.First), r.clock(b.Last))
+		t.Row(report.Name(&b.Budget), b.Budget.Limit, b.Budget.Measure, window, b.Refused, b.RefusedUnits, r.clock(b.First), r.clock(b.Last))
 	}
 	t.Print()
 	if len(d.Refusals) > 0 {

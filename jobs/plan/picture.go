@@ -90,11 +90,7 @@ func (c *canvas) drawBudget(budget int) {
 		height = max(height, len(stacks[i]))
 	}
 	c.WriteByte('\n')
-	name := b.Name
-	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
-		name = quoted // fit for a terminal
-	}
-	title := fmt.Sprintf("%s, %s in %s; a row is %s, a column %s", name, b.Measure, b.Window,
+	title := fmt.Sprintf("%s, %s in %s; a row is %s, a column %s", r.Name(b), b.Measure, b.Window,
 		formatRow(b.Limit, rows), human.Duration(r.To.Sub(r.From)/time.Duration(len(columns))))
 	c.writeWrapped(strings.Fields(title), " ")
 	for row := height - 1; row >= 0; row-- {
