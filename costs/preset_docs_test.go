@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/quota/feedback"
 )
 
 func TestPresetsDocumentIsCurrent(t *testing.T) {
@@ -42,6 +43,18 @@ func TestPresetsDocumentIsCurrent(t *testing.T) {
 				t.Errorf("%s: it does not say %q", p.Name, text)
 			}
 		}
+	}
+}
+
+// TestPresetsDocumentLacksADialect: docs/presets.md lists those that feedback:
+// can name.
+func TestPresetsDocumentLacksADialect(t *testing.T) {
+	data, err := os.ReadFile("../docs/presets.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := ": " + strings.Join(feedback.Names(), ", ") + " |"; !strings.Contains(string(data), want) {
+		t.Errorf("no line of it ends with %q", want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"go/format"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -11,7 +12,8 @@ import (
 )
 
 // TestRecipes follows each recipe of CONTRIBUTING.md in a copy of the tree: it
-// writes the files, makes the changes and runs the commands.
+// writes the files, makes the changes and runs the commands. What it writes is
+// formatted, as make check wants it.
 func TestRecipes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and tests other packages for half a minute")
@@ -27,7 +29,7 @@ func TestRecipes(t *testing.T) {
 		title, text, _ := strings.Cut(recipe, "\n")
 		t.Run(title, func(t *testing.T) {
 			copyTree(t, tree)
-			commands := 0
+			commands, sources := 0, map[string]bool{}
 			for _, block := range regexp.MustCompile("(?s)```(\\w+)(?: (\\S+))?\n(.*?)```").FindAllStringSubmatch(text, -1) {
 				language, name, text := block[1], block[2], block[3]
 				switch {
@@ -39,9 +41,18 @@ func TestRecipes(t *testing.T) {
 					runLines(t, tree, text)
 					commands++
 				}
+				if strings.HasSuffix(name, ".go") {
+					sources[name] = true
+				}
 			}
 			if commands == 0 {
 				t.Error("it runs nothing")
+			}
+			for name := range sources {
+				text := mustRead(t, filepath.Join(tree, name))
+				if formatted, err := format.Source([]byte(text)); err != nil || string(formatted) != text {
+					t.Errorf("%s is not as gofmt writes it, error %v", name, err)
+				}
 			}
 		})
 	}
