@@ -1,10 +1,11 @@
 // Package quota guards the quota of a metered upstream API from the caller's
 // side.
 //
-// A [Guard] charges each [Call], in the upstream's own units, to every [Budget]
-// that covers it. Spends are recorded in a [Ledger], which all processes that
-// use the quota share. A call that a budget cannot pay for is refused before it
-// is sent. While the ledger is healthy, over all processes that share it:
+// A [Guard] charges each [Call], in the upstream's own [Units], to every
+// [Budget] that covers it. Spends are recorded in a [Ledger], which all
+// processes that use the quota share. A call that a budget cannot pay for is
+// refused before it is sent. While the ledger is healthy, over all processes
+// that share it:
 //
 //   - the units admitted in a budget's window never exceed its limit;
 //   - a refused call never reaches the upstream;
@@ -34,19 +35,22 @@
 // redisledger many hosts. Package journal wraps one, to grant an allowance
 // while it is down and to restore what it has lost. [NewGuard] takes the
 // ledger, the budgets and [Options], which may be nil. Each budget has a
-// [Window]: [Sliding], [Daily], [Monthly] or [Counter].
+// [Window]: [Sliding], [Daily], [Monthly] or [Counter]. Its [Measure] says
+// whether it counts units or calls.
 //
 // A Transport charges the requests of an http.Client. [Guard.Spend] and
 // [Guard.Wait] charge a call by hand and return a [Grant], which can be settled
 // to the real cost or refunded. [WithCaller] attributes calls to a [Caller].
 //
-// A refused call returns a [RefusedError], which says which budget refused it
-// and when to try again. A call that costs more than a whole limit returns a
-// [NeverFitsError]. [Guard.Probe] checks a call without charging it.
+// A refused call returns a [RefusedError], which says which budget refused it,
+// for what [Reason], and when to try again. A call that costs more than a whole
+// limit returns a [NeverFitsError]. [Guard.Probe] checks a call without
+// charging it.
 //
-// [Guard.Balances] returns the [Balance] of each budget; package usage breaks
-// it down by method, job, lane and region. [Guard.FullestKeys] finds the keys
-// that have used most, of calls with a Key.
+// [Guard.Balances] returns the [Balance] of each budget, with a [FloorBalance]
+// for each of its floors; package usage breaks it down by method, job, lane and
+// region. [Guard.FullestKeys] returns the [KeyBalance] of the keys that have
+// used most, of calls with a Key.
 //
 // A Transport with a Feedback function applies the [Verdict] that it reads from
 // each answer: the real cost, a cooldown, what the upstream says is left.
@@ -80,21 +84,24 @@
 // [Ledger.Spend] decides a [Batch] of [Request] values and returns an [Answer]
 // to each, with a [Receipt] and what each window then holds ([Held]). A
 // [Charge] is a budget as a ledger sees it: its [Coverage] says which calls
-// count, and each [Floor] reserves a part of the limit. An [ID] identifies a
-// request; [NewClient] returns a client id for it.
+// count, and each [Floor] reserves a part of the limit. The [WindowKind] of its
+// window says how to count, and a calendar window has a [Day] at each time. An
+// [ID] identifies a request; [NewClient] returns a client id for it.
 //
 // [Ledger.Standings] returns a [Standing] for each charge. [Ledger.Entries]
-// lists the [Entry] values that a [Query] selects, and [Ledger.Sums] adds them
-// up to [Sum] values. [Retention] and [MaxSettle] bound how long a log keeps
-// its entries and how many of them one change may rewrite. A ledger that can be
-// on a test's clock is a [RealTimeLedger]. One that lets concurrent callers
-// share a batch is a [CombiningLedger].
+// lists the [Entry] values that a [Query] selects, each of an [EntryKind], and
+// [Ledger.Sums] adds them up to [Sum] values. [Retention] and [MaxSettle] bound
+// how long a log keeps its entries and how many of them one change may rewrite.
+// A log that keeps no entries settles a call by what is [Recorded] in its
+// receipt. A ledger that can be on a test's clock is a [RealTimeLedger]. One
+// that lets concurrent callers share a batch is a [CombiningLedger], which lets
+// a decorator wrap its [SpendFunc].
 //
 // A log has an epoch ([NewEpoch]). If it lacks what a batch knows, Spend
 // returns a [ForgottenError], and package journal calls [Ledger.Restore] with a
 // [Restoration]: the entries that a host was granted, and what it has heard of
 // budgets ([WindowUse]), in which [Life] of the log and beside which [Gap].
 // [RestoreResult] says what the log lacked. [Move] marks a log that has left
-// for another ledger, and [CheckLookAlike] refuses accounts whose names are
-// easily confused.
+// for another ledger, and [CheckLookAlike] returns a [LookAlikeError] for an
+// account whose name is easily taken for one that the ledger has.
 package quota

@@ -81,6 +81,18 @@ func TestTypeIsNotInTheGlossary(t *testing.T) {
 	}
 }
 
+// TestQuotaDocLacksAType: go doc lists the exported types of quota by name
+// only, so the package's comment says which are for callers, which are for
+// authors of ledgers, and what each is for.
+func TestQuotaDocLacksAType(t *testing.T) {
+	doc := mustRead(t, "../../quota/doc.go")
+	for _, name := range exportedTypes(t, "quota") {
+		if !strings.Contains(doc, "["+name+"]") {
+			t.Errorf("quota/doc.go lacks [%s]; name it in the chapter of those who need it", name)
+		}
+	}
+}
+
 // hasWord reports whether a part of a type's name is a word, perhaps in
 // the plural.
 func hasWord(words map[string]bool, name string) bool {
