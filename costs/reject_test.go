@@ -80,7 +80,7 @@ func TestMisreadHostsAreMissing(t *testing.T) {
 }
 
 // A value exactly at a bound is valid, and takes effect.
-func TestBoundsAreTaken(t *testing.T) {
+func TestValuesAtABoundAreRejected(t *testing.T) {
 	u := use(t, "reset_margin: 1h\ncosts: {get: 9}\nbudgets: [{name: all, limit: 9, window: 400d}, {name: day, limit: 9, window: {day: UTC}, floor: {IN: 4, US: 5}, floor_until: 1h}, {name: month, limit: 9, count: units, window: {month: UTC}, floor: {IN: 9}, floor_until: 26d22h}]").Upstreams()[0]
 	if len(u.Budgets) != 3 || u.Budgets[2].FloorUntil.Hours() != 646 {
 		t.Errorf("%+v", u.Budgets)

@@ -100,9 +100,9 @@ func TestDeadLedgerInvisible(t *testing.T) {
 	})
 }
 
-// TestOutageIsBackOfNothing: what is said after an outage counts what was sent,
-// and says nothing of units if none were.
-func TestOutageIsBackOfNothing(t *testing.T) {
+// TestEndOfAnOutageCountsWhatWasNotSent: what is said after an outage counts
+// what was sent, and says nothing of units if none were.
+func TestEndOfAnOutageCountsWhatWasNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := ""
 		c, guard, inner := openFailing(t, filepath.Join(t.TempDir(), "state"), func(err error) { said = err.Error() })

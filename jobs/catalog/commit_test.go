@@ -94,7 +94,7 @@ func TestIndexFollowsUpsert(t *testing.T) {
 
 // A page that is committed again after its first answer was lost leaves the
 // same rows and the same checkpoint; a page out of order leaves nothing.
-func TestCommitAgain(t *testing.T) {
+func TestPageCommittedAgainIsStoredTwice(t *testing.T) {
 	c, k := openTest(t)
 	first := Page{Region: "US", Tick: tick, Step: "trending", Videos: chart("v", 50), FirstRank: 1, Next: "CDIQAA"}
 	second := Page{Region: "US", Tick: tick, Step: "trending", Number: 1, Videos: chart("w", 50), FirstRank: 51, Done: true}

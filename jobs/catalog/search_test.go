@@ -79,7 +79,7 @@ func TestSearch(t *testing.T) {
 }
 
 // A hit has its chart positions, per region.
-func TestHitCharts(t *testing.T) {
+func TestHitLacksItsCharts(t *testing.T) {
 	c, k := openTest(t)
 	v := Video{ID: "a/b?c", Title: "whale", CategoryID: "15"}
 	commit(t, c, Page{Region: "US", Videos: []Video{{ID: "x"}, {ID: "y"}, v}, FirstRank: 1, Categories: []Category{{ID: "15", Title: "Pets & Animals"}}})

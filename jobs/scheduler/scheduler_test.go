@@ -232,9 +232,9 @@ func TestOneRegionNeverOverlaps(t *testing.T) {
 	})
 }
 
-// TestOrder: passes start in the given order, at most as many at once
-// as allowed.
-func TestOrder(t *testing.T) {
+// TestPassesStartInTheGivenOrder: passes start in the given order, at most as
+// many at once as allowed.
+func TestPassesStartInTheGivenOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := work(t, func(context.Context, string, int) jobs.RegionReport {
 			takes(time.Minute)
@@ -258,9 +258,10 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestReplace: running passes end with the old work, which is closed then. The
-// new work starts at once, without regions that it does not name.
-func TestReplace(t *testing.T) {
+// TestReplacedWorkIsClosedAfterItsPasses: running passes end with the old work,
+// which is closed then. The new work starts at once, without regions that it
+// does not name.
+func TestReplacedWorkIsClosedAfterItsPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var closed []string
 		slow := work(t, func(ctx context.Context, region string, _ int) jobs.RegionReport {

@@ -51,7 +51,7 @@ func response(status int, header, text string) *http.Response {
 	return resp
 }
 
-func TestNames(t *testing.T) {
+func TestNamesLacksADialect(t *testing.T) {
 	want := []string{"anthropic", "generic", "github", "google", "hubspot", "openai", "reddit", "salesforce", "shopify", "slack"}
 	if got := feedback.Names(); !slices.Equal(got, want) {
 		t.Errorf("names %q; want %q", got, want)
@@ -69,7 +69,7 @@ func TestNames(t *testing.T) {
 // A spent day is a cooldown until just after the next Pacific midnight, on
 // days of 23 and 25 hours too; one that is reported just after a midnight is
 // the day that ended.
-func TestReset(t *testing.T) {
+func TestSpentDayEndsAfterPacificMidnight(t *testing.T) {
 	for now, until := range map[string]string{
 		"2026-11-20T12:00:00Z": "2026-11-21T08:00:30Z",
 		"2026-07-01T06:59:59Z": "2026-07-01T07:00:30Z",
@@ -88,7 +88,7 @@ func TestReset(t *testing.T) {
 
 // If the upstream's day or month does not begin at midnight, or its clock is
 // further off, the cooldown ends accordingly.
-func TestResets(t *testing.T) {
+func TestSpentDayEndsAtTheDocumentsReset(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)

@@ -159,10 +159,11 @@ func issue(t *testing.T, dir, name string, by *x509.Certificate, with *ecdsa.Pri
 	return certificate, key
 }
 
-// TestWays spends over each kind of connection to one server: plain, a socket,
-// TLS with a client certificate, RESP2 and 3, and an ACL user. A wrong
-// certificate is a configuration error, not a server that is down.
-func TestWays(t *testing.T) {
+// TestEveryKindOfConnectionSpends spends over each kind of connection to one
+// server: plain, a socket, TLS with a client certificate, RESP2 and 3, and an
+// ACL user. A wrong certificate is a configuration error, not a server that is
+// down.
+func TestEveryKindOfConnectionSpends(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	ca, key := issue(t, dir, "ca", nil, nil)

@@ -15,9 +15,9 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestStaleEdges: a process that has cached where a window begins notices every
-// change by another process to the totals before it.
-func TestStaleEdges(t *testing.T) {
+// TestCachedBeginOfAWindowIsStale: a process that has cached where a window
+// begins notices every change by another process to the totals before it.
+func TestCachedBeginOfAWindowIsStale(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
 	hour := charge("hour", 1000, quota.Sliding(time.Hour))
@@ -78,10 +78,10 @@ func TestStaleEdges(t *testing.T) {
 	}
 }
 
-// TestStaleEdgesOfADeletedLog: one process has the log anew, another still
+// TestCachedBeginIsOfADeletedLog: one process has the log anew, another still
 // knows where windows of the old one began. Meta alone tells it, even a meta
 // that was lost before.
-func TestStaleEdgesOfADeletedLog(t *testing.T) {
+func TestCachedBeginIsOfADeletedLog(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
 	hour, day := charge("hour", 1000, quota.Sliding(time.Hour)), charge("day", 1000, quota.Sliding(24*time.Hour))
@@ -109,9 +109,9 @@ func TestStaleEdgesOfADeletedLog(t *testing.T) {
 	}
 }
 
-// TestKnownEdgesSpareTheSearch: a decision that knows where its windows begin
+// TestCachedBeginSparesTheSearch: a decision that knows where its windows begin
 // reads the newest record of each list and nothing else of it.
-func TestKnownEdgesSpareTheSearch(t *testing.T) {
+func TestCachedBeginSparesTheSearch(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
 	given := redis.NewClient(&redis.Options{Addr: server.Addr})

@@ -212,10 +212,10 @@ func TestSettleUpFarIsAddedOnce(t *testing.T) {
 	}
 }
 
-// TestServerStands stops the server's process while calls are in flight. Each
-// call is charged at most once, and exactly once if granted. None takes much
-// longer than a second.
-func TestServerStands(t *testing.T) {
+// TestServerThatHangsChargesTwice stops the server's process while calls are in
+// flight. Each call is charged at most once, and exactly once if granted. None
+// takes much longer than a second.
+func TestServerThatHangsChargesTwice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits five seconds for a server that hangs")
 	}

@@ -291,10 +291,10 @@ func (c *onRecords) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestAlertBeforeTheFirstCommand: a server refuses a client without a
+// TestMissingCertificateIsSaidToBeDown: a server refuses a client without a
 // certificate once that has shaken hands, and resets the connection, since it
 // has not read all that the client sent. The first command cannot be written.
-func TestAlertBeforeTheFirstCommand(t *testing.T) {
+func TestMissingCertificateIsSaidToBeDown(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }

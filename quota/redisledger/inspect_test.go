@@ -130,9 +130,9 @@ func expect(t *testing.T, l *redisledger.Ledger, want []string) {
 	}
 }
 
-// TestInspectTheWay checks findings about the connection, about clients given
-// to New, and about versions that no test can start.
-func TestInspectTheWay(t *testing.T) {
+// TestInspectReportsAnInsecureConnection checks findings about the connection,
+// about clients given to New, and about versions that no test can start.
+func TestInspectReportsAnInsecureConnection(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://127.0.0.1:1":                                        "",
 		"redis://localhost:1":                                        "",

@@ -275,9 +275,9 @@ func TestLostAmongMany(t *testing.T) {
 	}
 }
 
-// TestGuardPasses: ten minutes after the last lost answer or cooldown,
-// decisions are as short as before.
-func TestGuardPasses(t *testing.T) {
+// TestDecisionsStayLongAfterALostAnswer: ten minutes after the last lost answer
+// or cooldown, decisions are as short as before.
+func TestDecisionsStayLongAfterALostAnswer(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

@@ -146,9 +146,9 @@ func TestFloorsSameAsInMemory(t *testing.T) {
 	})
 }
 
-// TestProduct compares the long division in Lua with big integers, mostly with
-// products that are exact multiples or off by one.
-func TestProduct(t *testing.T) {
+// TestLongDivisionIsInexact compares the long division in Lua with big
+// integers, mostly with products that are exact multiples or off by one.
+func TestLongDivisionIsInexact(t *testing.T) {
 	client := raw(t, redistest.Start(t))
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 2000 {

@@ -9,9 +9,9 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestOfTwoBudgetsThatFreeTogetherTheFirstRefuses: the first in the request
+// TestFirstOfTwoBudgetsThatFreeTogetherRefuses: the first in the request
 // refuses, whatever the order in the batch, with floors that end and without.
-func TestOfTwoBudgetsThatFreeTogetherTheFirstRefuses(t *testing.T) {
+func TestFirstOfTwoBudgetsThatFreeTogetherRefuses(t *testing.T) {
 	server := redistest.Start(t)
 	india := []quota.Floor{{Coverage: quota.NewCoverage(quota.Coverage{Regions: []string{"IN"}}), Units: 2}}
 	first, second := charge("first", 9, quota.Daily(time.UTC)), charge("second", 5, quota.Daily(time.UTC))

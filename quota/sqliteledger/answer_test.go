@@ -81,9 +81,9 @@ func TestShortWindowAfterAPause(t *testing.T) {
 	}
 }
 
-// TestEdgeOfWhatAHandleKnows: windows begin at the oldest record that a handle
-// caches, before it, and after it.
-func TestEdgeOfWhatAHandleKnows(t *testing.T) {
+// TestWindowBeginsOutsideTheCachedRecords: windows begin at the oldest record
+// that a handle caches, before it, and after it.
+func TestWindowBeginsOutsideTheCachedRecords(t *testing.T) {
 	l, clock := timed(t)
 	var charges []*quota.Charge
 	for _, calls := range []int{1, 2, 255, 256, 257, 300, 511, 512, 513} {
