@@ -119,7 +119,7 @@ func (s *service) load(open func() (*client.Client, *configuration, error)) erro
 	s.setup.Report = report.report
 	c, later, err := open()
 	s.log = s.Logger()
-	report.log, report.client = s.log, c
+	report.opened(s.log, c)
 	if err == nil {
 		s.metrics.add(c, s.setup.Timer)
 		s.startWatch(c)

@@ -16,46 +16,67 @@ import (
 // concurrent use.
 type reportLog struct {
 	service *service
-	log     *slog.Logger
-	client  *client.Client
 
-	mu   sync.Mutex
-	told time.Time // when the outage began that was logged last
+	mu     sync.Mutex
+	log    *slog.Logger   // nil until opened
+	client *client.Client // likewise
+	told   time.Time      // when the outage began that was logged last
+}
+
+// opened is called once the configuration is loaded. What its client reports
+// before that is logged without the secrets known by then.
+func (r *reportLog) opened(log *slog.Logger, c *client.Client) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log, r.client = log, c
+}
+
+func (r *reportLog) logger() *slog.Logger {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.log == nil {
+		return r.service.Logger()
+	}
+	return r.log
 }
 
 func (r *reportLog) report(call quota.Call, err error) {
+	log := r.logger()
 	outage, ok := errors.AsType[*client.OutageError](err)
 	switch {
 	case ok:
-		r.reportOutage(outage)
+		r.reportOutage(log, outage)
 	case is[*journal.RestoredError](err):
-		r.log.Warn("ledger restored", "reason", err.Error())
+		log.Warn("ledger restored", "reason", err.Error())
 	case is[*journal.UnwrittenError](err):
-		r.log.Warn("journal not written", "reason", err.Error())
+		log.Warn("journal not written", "reason", err.Error())
 	case is[*quota.ClockError](err):
-		r.log.Warn("the clock of this host is wrong", "reason", err.Error())
+		log.Warn("the clock of this host is wrong", "reason", err.Error())
 	case setup.Disagrees(err):
-		r.log.Warn("the upstream disagrees with costs.yaml", "method", call.Method, "reason", err.Error())
+		log.Warn("the upstream disagrees with costs.yaml", "method", call.Method, "reason", err.Error())
 	default:
-		r.log.Warn("a call stays charged", "method", call.Method, "reason", err.Error())
+		log.Warn("a call stays charged", "method", call.Method, "reason", err.Error())
 	}
 }
 
 // reportOutage logs an outage when it begins and when it ends.
-func (r *reportLog) reportOutage(outage *client.OutageError) {
-	message := "ledger back"
+func (r *reportLog) reportOutage(log *slog.Logger, outage *client.OutageError) {
+	message, told := "ledger back", false
+	r.mu.Lock()
 	if outage.Down {
-		message = "ledger down"
-		r.mu.Lock()
-		told := r.told.Equal(outage.Since)
+		message, told = "ledger down", r.told.Equal(outage.Since)
 		r.told = outage.Since
-		r.mu.Unlock()
-		if told {
-			return
-		}
 	}
-	text := r.client.DescribeOutage(outage)
-	r.log.Warn(message, "reason", text)
+	c := r.client
+	r.mu.Unlock()
+	if told {
+		return
+	}
+	text := outage.Error()
+	if c != nil {
+		text = c.DescribeOutage(outage)
+	}
+	log.Warn(message, "reason", text)
 	r.service.systemd.notify("STATUS=" + text)
 }
 

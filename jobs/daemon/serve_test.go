@@ -128,3 +128,19 @@ func TestServeNeedsItsUsualPort(t *testing.T) {
 	}
 	first.ends()
 }
+
+// TestUnreadableJournalIsReported: what a client reported while the
+// configuration was being loaded, such as a journal that is no folder, ended
+// serve and proxy with a nil pointer.
+func TestUnreadableJournalIsReported(t *testing.T) {
+	s := newStand(t, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
+	s.write("journal", "a file")
+	d := s.serve()
+	d.says(`level=WARN msg="journal not written" reason="account .*p.*: the journal of this host: `)
+	d.says(passOf("US", "complete calls=1"))
+	d.ends()
+	d = s.proxy()
+	d.says(`msg="journal not written"`)
+	d.says("msg=listening")
+	d.ends()
+}
