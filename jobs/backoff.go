@@ -99,13 +99,13 @@ func countFailure(f *catalog.Failures, first int, now time.Time, reason string) 
 	f.Until, f.Reason = now.Add(backoff(f.Count, first)), reason
 }
 
-// end records how an attempt ended that brought no page. It is a failure if
-// something was paid or a program failed, unless the guard, a refused key or,
-// of a program, the user ended it: a call that is paid and ended before its
-// answer would be paid again by each run. An error of the catalogue leaves the
-// attempt recorded as a failure.
+// end records how an attempt ended that brought no page, or, with a nil why,
+// that it made no call. It is a failure if something was paid or a program
+// failed, unless the guard, a refused key or, of a program, the user ended it:
+// a call that is paid and ended before its answer would be paid again by each
+// run. An error of the catalogue leaves the attempt recorded as a failure.
 func (a *attempt) end(ctx context.Context, why error) {
-	failed := a.isFailure(why)
+	failed := why != nil && a.isFailure(why)
 	_ = a.Catalog.ChangeFailures(context.WithoutCancel(ctx), a.region.Name, a.step.Name(), a.step.family(), func(own, all *catalog.Failures) error {
 		*own = a.own
 		if !failed {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 	"github.com/ration-dev/ration/quota"
 )
@@ -180,5 +181,41 @@ func TestRefusalCountedAsFailure(t *testing.T) {
 	}
 	if left, err := s.Catalog.Failures(t.Context()); len(left) != 0 || err != nil {
 		t.Errorf("%+v, %v; want no failures", left, err)
+	}
+}
+
+// TestRegionWithoutNewChannelsResetsTheMethod: a channels step that finds no
+// channel makes no call. It ended the failures of channels.list, so that the
+// other regions went on paying for calls that fail.
+func TestRegionWithoutNewChannelsResetsTheMethod(t *testing.T) {
+	regions := []string{"US", "GB", "DE", "FR", "IN", "BR"}
+	s := newScene(t, plenty, "[channels]", nil, regions...)
+	s.Parallel = 1
+	schedule, err := jobs.ParseSchedule("*/5 * * * *", time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, region := range regions {
+		s.regions[i].Schedule = schedule
+		if region == "BR" { // it has seen no video yet
+			continue
+		}
+		page := catalog.Page{Region: region, Tick: noon.Add(-time.Hour), Step: "trending", Videos: []catalog.Video{{ID: region, ChannelID: "UC" + region}}}
+		if err := s.Catalog.Commit(t.Context(), page); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.upstream.Fail(youtubetest.Fault{Method: "channels.list", Status: 500, Times: -1})
+	last := len(s.regions) - 1
+	for range ticks { // as serve does, whose jitter lets any region be the first
+		for _, some := range [][]jobs.Region{s.regions[last:], s.regions[:last]} {
+			if _, err := s.Run(t.Context(), some); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.clock.Add(5 * time.Minute)
+	}
+	if calls := s.calls("channels.list"); calls == 0 || calls > 13 {
+		t.Errorf("%d calls of channels.list in a day; want at most 13", calls)
 	}
 }

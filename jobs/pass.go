@@ -172,6 +172,10 @@ func (p *pass) fetchStep(ctx context.Context, step Step, at catalog.Checkpoint) 
 		page.Region, page.Tick = p.region.Name, p.tick
 		page.Step = step.Name()
 		page.Method = step.Method()
+		if noneNew := len(page.Channels)+len(page.MissingChannels) == 0; step.Kind == Channels && noneNew {
+			attempt.end(ctx, nil) // no call was made, which says nothing about the method
+			page.Method = ""
+		}
 		page.Number = at.Pages
 		lastOfList := page.Next == "" && step.Kind != Channels
 		page.Done = page.Done || lastOfList || at.Pages+1 == step.Pages

@@ -39,7 +39,7 @@ type Page struct {
 	Region string
 	Tick   time.Time // tick of the pass
 	Step   string    // name of the step, such as "trending" or "search:music"
-	Method string    `json:"-"` // of the call; its failures end with this page
+	Method string    `json:"-"` // of the call, whose failures end with this page; "" if none was made
 	Number int       // number of pages of this step committed before: Checkpoint.Pages
 
 	Videos []Video
