@@ -118,7 +118,7 @@ func (s *Scheduler) Alive(ctx context.Context) bool {
 
 // clockCheck is how often the wall clock is checked. Timers stop while the
 // host is suspended and ignore changes of the clock; ticks are late by no more
-// than this.
+// than this. A clock that is set back by more makes all regions due.
 const clockCheck = time.Minute
 
 // loop is the state of a running scheduler, owned by one goroutine.
@@ -127,7 +127,8 @@ type loop struct {
 	ctx     context.Context
 	work    *Work
 	regions map[string]*regionState
-	running int // number of running passes, of old work too
+	running int       // number of running passes, of old work too
+	checked time.Time // the latest time that the wall clock showed
 }
 
 // regionState is the state of a region's passes.
@@ -162,16 +163,36 @@ func (l *loop) takeOver(w *Work) {
 		if known == nil {
 			known = &regionState{}
 		}
-		known.Region, known.due = r, true
-		known.resumeAt = time.Time{}
-		known.freeTries, known.paidTries = 0, 0
-		l.setNextStart(known, time.Now())
+		known.Region = r
 		regions[r.Name] = known
 	}
 	l.regions = regions
+	l.resumeAll()
 	if old != nil && old.running == 0 {
 		old.close()
 	}
+}
+
+// resumeAll makes all regions due.
+func (l *loop) resumeAll() {
+	l.checked = time.Now().Round(0)
+	for _, r := range l.regions {
+		r.due = true
+		r.resumeAt = time.Time{}
+		r.freeTries, r.paidTries = 0, 0
+		l.setNextStart(r, l.checked)
+	}
+}
+
+// checkClock resumes all regions if the wall clock was set back: what they wait
+// for may be as far away as the clock was ahead.
+func (l *loop) checkClock() {
+	now := time.Now().Round(0)
+	if l.checked.Sub(now) > clockCheck {
+		l.work.log().Warn("the clock was set back: all regions are resumed", "from", formatTime(l.checked), "to", formatTime(now))
+		l.resumeAll()
+	}
+	l.checked = now
 }
 
 // setNextStart sets the first start of a region after a time, by the wall
@@ -200,6 +221,7 @@ func (l *loop) handleTick(r *regionState) {
 
 // startDue starts passes that are due, up to the limit of parallel ones.
 func (l *loop) startDue() {
+	l.checkClock()
 	var due []string
 	now := time.Now()
 	for _, r := range l.work.Regions {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -42,5 +43,39 @@ func TestJitter(t *testing.T) {
 	}
 	if len(seen) != 8 {
 		t.Errorf("eight regions start at %d times", len(seen))
+	}
+}
+
+// TestClockSetBack: the clock was ahead by eight hours when serve began, as at
+// a start before its host asks the time, and by eight hours no pass came.
+func TestClockSetBack(t *testing.T) {
+	schedule, err := jobs.ParseSchedule("@hourly", time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := make(chan string, 1)
+	run := func(_ context.Context, region jobs.Region) jobs.RegionReport {
+		began <- region.Name
+		return jobs.RegionReport{Region: region.Name, Outcome: jobs.Complete}
+	}
+	l := &loop{Scheduler: New(nil), ctx: t.Context(), regions: map[string]*regionState{}}
+	l.takeOver(&Work{Regions: []jobs.Region{{Name: "US", Schedule: schedule}}, Run: run})
+	ahead := time.Now().Add(8 * time.Hour)
+	us := l.regions["US"]
+	us.due, us.resumeAt = false, ahead
+	l.setNextStart(us, ahead)
+	l.checked = ahead
+	l.startDue()
+	if wait := time.Until(us.nextStart); wait > time.Hour {
+		t.Errorf("the next pass is in %s; want it within the hour", wait)
+	}
+	if us.pass == nil {
+		t.Fatal("no pass begins; want the present tick's")
+	}
+	<-began
+	l.endPass(<-l.ended)
+	l.checked = time.Now().Add(time.Second) // it is corrected by so much every day
+	if l.startDue(); us.pass != nil {
+		t.Error("a pass begins again after a second")
 	}
 }
