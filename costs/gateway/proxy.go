@@ -18,7 +18,6 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/duration"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/readahead"
 )
 
 // newBase returns the transport of proxied requests. It leaves encodings as the
@@ -90,16 +89,12 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 	s, r := g.newStream(w, r, ctx)
 	defer s.end()
 	defer s.flushCut()
-	if wait > 0 && hasBody(r) && r.ProtoMajor == 1 {
-		ahead := readahead.NewSpooled(r.Body, maxAhead, maxSpooled)
-		defer endReadAhead(ahead, s.control)
-		r.Body = ahead
-	}
+	defer s.endReadAhead()
 	reverse := httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			t.rewrite(p.Out)
 			if p.Out.Body != nil {
-				newRequestBody(s, p.In, p.Out)
+				newRequestBody(s, p.In, p.Out, wait > 0)
 			}
 		},
 		Transport:     c.proxied,

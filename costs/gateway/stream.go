@@ -40,6 +40,7 @@ type stream struct {
 	limit   time.Duration
 	cancel  context.CancelCauseFunc
 	control *http.ResponseController
+	ahead   *readahead.Body // of the request; nil if it does not wait, or has none
 
 	answered atomic.Bool // the answer's header has arrived
 	bodyRead atomic.Bool // the request's body was read to its end
@@ -138,8 +139,14 @@ type requestBody struct {
 	in, out *http.Request
 }
 
-// newRequestBody replaces the body of out, a copy of in.
-func newRequestBody(s *stream, in, out *http.Request) {
+// newRequestBody replaces the body of out, a copy of in. If the request waits,
+// it begins to read ahead: not before in was copied, because net/http writes
+// its trailers at the end of the body.
+func newRequestBody(s *stream, in, out *http.Request, waits bool) {
+	if waits && in.ProtoMajor == 1 {
+		s.ahead = readahead.NewSpooled(out.Body, maxAhead, maxSpooled)
+		out.Body = s.ahead
+	}
 	for name := range out.Trailer {
 		if strings.HasPrefix(name, headerPrefix) {
 			delete(out.Trailer, name)
@@ -177,13 +184,16 @@ const (
 
 // endReadAhead ends the reading at once: the body must not be read after the
 // handler has returned.
-func endReadAhead(ahead *readahead.Body, control *http.ResponseController) {
-	ahead.Stop()
-	select {
-	case <-ahead.Done():
-	default:
-		_ = control.SetReadDeadline(past)
-		<-ahead.Done()
+func (s *stream) endReadAhead() {
+	if s.ahead == nil {
+		return
 	}
-	ahead.Discard()
+	s.ahead.Stop()
+	select {
+	case <-s.ahead.Done():
+	default:
+		_ = s.control.SetReadDeadline(past)
+		<-s.ahead.Done()
+	}
+	s.ahead.Discard()
 }

@@ -297,3 +297,27 @@ func TestGoneClientIsCharged(t *testing.T) {
 		}
 	}
 }
+
+// TestTrailersOfAWaitingRequest: a body that is read ahead ends while its
+// request is copied. Its trailers were written and copied at the same time,
+// which ends the process.
+func TestTrailersOfAWaitingRequest(t *testing.T) {
+	var names, trailers strings.Builder
+	for i := range 250 { // net/http takes 4 KiB of trailers
+		fmt.Fprintf(&names, ", X-%d", i)
+		fmt.Fprintf(&trailers, "X-%d: %d\r\n", i, i)
+	}
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("X-Last", r.Trailer.Get("X-249"))
+	})
+	c := newClient(t, anyTable, t.TempDir(), u)
+	s := newServer(t, &gateway.Options{Endpoint: u.URL}, c)
+	for range 40 {
+		resp, text := s.raw("POST /to/api.example.com/x HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nRation-Max-Wait: 1s\r\n" +
+			"Transfer-Encoding: chunked\r\nTrailer: " + names.String()[2:] + "\r\n\r\n4\r\nbody\r\n0\r\n" + trailers.String() + "\r\n")
+		if resp.StatusCode != http.StatusOK || resp.Header.Get("X-Last") != "249" {
+			t.Errorf("%s with the last trailer %q: %s", resp.Status, resp.Header.Get("X-Last"), text)
+		}
+	}
+}
