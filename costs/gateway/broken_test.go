@@ -2,10 +2,13 @@ package gateway_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"strings"
 	"testing"
 
@@ -91,5 +94,39 @@ func TestCutAnswerIsRepeated(t *testing.T) {
 		if string(text) != "abc" || err != io.ErrUnexpectedEOF || used(t, c) != 1 {
 			t.Errorf("%q, %v, %d used; want abc, %v, and 1", text, err, used(t, c), io.ErrUnexpectedEOF)
 		}
+	}
+}
+
+// TestClientResetsDuringHints: an HTTP/2 client may end a request while
+// net/http writes the header of a 103, which was changed then: a fatal error.
+func TestClientResetsDuringHints(t *testing.T) {
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		for range 20 {
+			for i := range 100 {
+				w.Header().Set(fmt.Sprintf("X-%d", i), "a")
+			}
+			w.WriteHeader(http.StatusEarlyHints)
+		}
+	})
+	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, anyTable, t.TempDir(), u))
+	client := &http.Client{Transport: &http.Transport{Protocols: protocols(true)}}
+	defer client.CloseIdleConnections()
+	for range 60 {
+		ctx, reset := context.WithCancel(t.Context())
+		hinted := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+			if h.Get("Content-Length") != "" || h.Get("X-99") != "a" {
+				t.Errorf("a hint with %v; want the upstream's", h)
+			}
+			reset()
+			return nil
+		}})
+		req, err := http.NewRequestWithContext(hinted, "GET", s.url+"/to/api.example.com/x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := client.Do(req); err == nil {
+			resp.Body.Close()
+		}
+		reset()
 	}
 }

@@ -154,6 +154,10 @@ func isWebSocket(r *http.Request) bool {
 // hintWriter is a ResponseWriter that cleans the headers of informational
 // answers, which do not pass through ModifyResponse. It drops 100 Continue,
 // which net/http itself sends when the request's body is first read.
+//
+// For HTTP/2, net/http goes on reading the header after WriteHeader if the
+// client has reset the stream, while httputil.ReverseProxy clears it. It reads
+// a copy if there is a Content-Length, which it does not send.
 type hintWriter struct {
 	http.ResponseWriter
 	clean func(http.Header)
@@ -166,6 +170,7 @@ func (w hintWriter) WriteHeader(status int) {
 		return
 	case status < 200:
 		w.clean(w.Header())
+		w.Header().Set("Content-Length", "0")
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
