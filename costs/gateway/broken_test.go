@@ -130,3 +130,34 @@ func TestClientResetsDuringHints(t *testing.T) {
 		reset()
 	}
 }
+
+// TestHintsBesideContinue: net/http writes 100 Continue when the body is first
+// read, which may be while an upstream's 103 is written.
+func TestHintsBesideContinue(t *testing.T) {
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		for range 20 {
+			w.WriteHeader(http.StatusEarlyHints)
+		}
+		io.Copy(io.Discard, r.Body)
+	})
+	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, anyTable, t.TempDir(), u))
+	for range 100 {
+		conn := s.dial()
+		fmt.Fprint(conn, "POST /to/api.example.com/x HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\nRation-Max-Wait: 1s\r\n\r\n")
+		reader := bufio.NewReader(conn)
+		status := 0
+		for status < 200 {
+			resp, err := http.ReadResponse(reader, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if status = resp.StatusCode; status == http.StatusContinue {
+				io.WriteString(conn, "body")
+			}
+		}
+		conn.Close()
+		if status != http.StatusOK {
+			t.Errorf("%d; want 200", status)
+		}
+	}
+}

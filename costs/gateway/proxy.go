@@ -117,7 +117,8 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { c.failed(w, r, t, s, err) },
 		ErrorLog:     discardLog,
 	}
-	reverse.ServeHTTP(hintWriter{w, func(header http.Header) { t.clean(header, table) }}, r)
+	expects := r.ProtoMajor == 1 && r.Header.Get("Expect") != ""
+	reverse.ServeHTTP(hintWriter{w, func(header http.Header) { t.clean(header, table) }, expects}, r)
 }
 
 // proxyContext returns a request's context with its caller and how long it may
@@ -157,18 +158,22 @@ func isWebSocket(r *http.Request) bool {
 //
 // For HTTP/2, net/http goes on reading the header after WriteHeader if the
 // client has reset the stream, while httputil.ReverseProxy clears it. It reads
-// a copy if there is a Content-Length, which it does not send.
+// a copy if there is a Content-Length, which it does not send. For HTTP/1, it
+// writes 100 Continue without regard to what is written here, so that a request
+// which expects that gets no other informational answer.
 type hintWriter struct {
 	http.ResponseWriter
-	clean func(http.Header)
+	clean   func(http.Header)
+	expects bool // the client expects 100 Continue, over HTTP/1
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w hintWriter) WriteHeader(status int) {
+	isHint := status < 200
 	switch {
-	case status == http.StatusContinue:
+	case status == http.StatusContinue, isHint && w.expects:
 		return
-	case status < 200:
+	case isHint:
 		w.clean(w.Header())
 		w.Header().Set("Content-Length", "0")
 	}
