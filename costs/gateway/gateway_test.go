@@ -370,3 +370,27 @@ func TestWhoMayUseTheGateway(t *testing.T) {
 		t.Errorf("%s, the upstream saw %q; want the client's own", a.Status, a.text)
 	}
 }
+
+// TestReportOfADecodedBody: most programs decode a body and report it beside
+// the Content-Encoding that it had. The cost in it was not charged, and a spent
+// quota not noticed.
+func TestReportOfADecodedBody(t *testing.T) {
+	c := newClient(t, strings.Replace(table, "feedback: generic", "feedback: openai", 1), t.TempDir(), nil)
+	s := newServer(t, nil, c)
+	for body, want := range map[string]string{
+		`{\"usage\":{\"total_tokens\":40}}`:              `{"units":40,"cooldown":null`,
+		`{\"error\":{\"code\":\"rate_limit_exceeded\"}}`: `{"units":1,"cooldown":{"account":"my-project"`,
+	} {
+		grant, _ := s.do("POST", "/v1/spend", `{"method":"items.get"}`).json["grant"].(string)
+		status := 200
+		if strings.Contains(body, "error") {
+			status = 403
+		}
+		a := s.do("POST", "/v1/grants/"+grant+"/report",
+			fmt.Sprintf(`{"status":%d,"headers":{"Content-Type":"application/json","Content-Encoding":"gzip"},"body":"%s"}`, status, body))
+		if !strings.HasPrefix(a.text, want) {
+			t.Errorf("%s: %s; want %s", body, a.text, want)
+		}
+		s.do("DELETE", "/v1/cooldowns?account=my-project", "")
+	}
+}

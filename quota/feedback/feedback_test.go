@@ -115,8 +115,8 @@ func TestSpentDayEndsAtTheDocumentsReset(t *testing.T) {
 	}
 }
 
-// A caller that asks for gzip itself gets the compressed body, which is
-// read too.
+// A caller that asks for gzip itself gets the compressed body, which is read
+// too, and so is one that a program has decompressed before it reports it.
 func TestGzippedBody(t *testing.T) {
 	pack := func(text string) string {
 		var b strings.Builder
@@ -130,7 +130,7 @@ func TestGzippedBody(t *testing.T) {
 		sent  string
 		class bool
 	}{
-		"whole": {pack(spent), true}, "cut short": {pack(spent)[:80], false}, "not packed": {spent, false}, "empty": {"", false},
+		"whole": {pack(spent), true}, "cut short": {pack(spent)[:80], false}, "not packed": {spent, true}, "empty": {"", false},
 		"a bomb": {pack(`{"error":{"errors":[{"reason":"quotaExceeded"}]}` + strings.Repeat(" ", 10<<20) + "}"), false},
 	} {
 		resp := response(403, "Content-Encoding: gzip", c.sent)

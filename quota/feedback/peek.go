@@ -44,10 +44,12 @@ func peek(resp *http.Response, limit int) []byte {
 }
 
 // gunzip decompresses a body. net/http leaves a body compressed if the caller
-// asked for gzip itself. It returns nil if the body is malformed or has more
-// than limit bytes.
+// asked for gzip itself. A program that reports an answer has most often
+// decompressed its body, and left the header. gunzip returns nil if the body is
+// malformed or has more than limit bytes.
 func gunzip(resp *http.Response, body []byte, limit int) []byte {
-	if !strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") || len(body) == 0 {
+	isPacked := bytes.HasPrefix(body, []byte("\x1f\x8b"))
+	if !isPacked || !strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
 		return body
 	}
 	packed, err := gzip.NewReader(bytes.NewReader(body))
