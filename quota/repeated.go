@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -37,6 +38,19 @@ func (g *Grant) checkRepeated(ctx context.Context, call *Call) error {
 	g.units = entry.Units
 	g.refunded, g.repeated = entry.Kind == EntryRefunded, true
 	return nil
+}
+
+// refundedSince reports whether one of several grants was repeated and has been
+// refunded since it was looked up: the request that it repeats was being
+// decided, and not all of its calls fit.
+func refundedSince(ctx context.Context, grants []*Grant) bool {
+	return slices.ContainsFunc(grants, func(g *Grant) bool {
+		if !g.repeated {
+			return false
+		}
+		entry, ok := g.entry(ctx)
+		return ok && entry.Kind == EntryRefunded
+	})
 }
 
 // entry looks up the entry of a grant. ok is false if the log cannot tell.

@@ -103,7 +103,7 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 	}
 	more, refunded, err := g.spendAlike(ctx, &others, set, set.charges, count-1)
 	grants, again = append(grants, more...), again || refunded
-	if err == nil && !again {
+	if err == nil && !again && !refundedSince(ctx, grants) {
 		return grants, false, nil
 	}
 	granted := 0
