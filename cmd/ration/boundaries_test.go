@@ -59,7 +59,7 @@ var boundaries = map[string][]string{
 	"jobs/entries":                     {"quota/usage", "costs/client", "jobs", "jobs/catalog", "jobs/history", "jobs/setup"},
 	"jobs/history":                     {"quota", "quota/usage", "costs/client", "jobs/catalog"},
 	"jobs/internal/ledgers":            {"internal/redistest", "quota", "quota/memledger", "quota/redisledger", "quota/sqliteledger"},
-	"jobs/plan":                        {"quota", "quota/memledger", "quota/usage", "costs", "costs/human", "costs/duration", "jobs", "jobs/command"},
+	"jobs/plan":                        {"quota", "quota/memledger", "quota/usage", "costs", "costs/human", "costs/duration", "costs/strictyaml", "jobs", "jobs/command"},
 	"jobs/setup":                       {"quota", "quota/journal", "quota/metrics", "quota/privatefile", "quota/sqliteledger", "costs", "costs/alert", "costs/client", "costs/gateway", "costs/human", "costs/levels", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/command", "jobs/plan", "jobs/web"},
 	"jobs/status":                      {"quota", "quota/journal", "quota/usage", "costs", "costs/client", "costs/human", "jobs", "jobs/catalog", "jobs/plan", "jobs/setup", "jobs/shadow"},
 	"jobs/shadow":                      {"quota/metrics", "quota/usage", "costs/client", "costs/human", "jobs/plan"},

@@ -55,12 +55,18 @@ func Meant(name string, known []string) string {
 func FlowList(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
-		quoted[i] = word
-		var value any
-		err := yaml.Unmarshal([]byte(word), &value)
-		if err != nil || value != word || strings.ContainsAny(word, "{}[],#&*!|>'\"%@`:") {
-			quoted[i] = strconv.Quote(word)
-		}
+		quoted[i] = FlowText(word)
 	}
 	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// FlowText writes a word in YAML, in quotes if it would be read as anything
+// else without them.
+func FlowText(word string) string {
+	var value any
+	err := yaml.Unmarshal([]byte(word), &value)
+	if err != nil || value != word || strings.ContainsAny(word, "{}[],#&*!|>'\"%@`:") {
+		return strconv.Quote(word)
+	}
+	return word
 }

@@ -241,3 +241,20 @@ func TestSuggestionsKeepTheMostCalls(t *testing.T) {
 		})
 	}
 }
+
+// TestSuggestionNamesRegions: the names of regions that are numbers, or null,
+// were written without quotes, so that regions.yaml could not be read.
+func TestSuggestionNamesRegions(t *testing.T) {
+	schedule, err := jobs.ParseSchedule("@hourly", time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"emea", "null", "true", "007", "1.50", "0x10", "1_000", "2026-11-26", "no"} {
+		s := &plan.Suggestion{Regions: []jobs.Region{{Name: name, Schedule: schedule, Steps: []jobs.Step{
+			{Kind: jobs.Command, Pages: 1, Program: &command.Program{Args: []string{"./fetch.sh"}, Job: "fetch", Timeout: time.Minute}}}}}}
+		read, err := jobs.Parse("regions.yaml", []byte("version: 1\n"+s.YAML()), nil)
+		if err != nil || read.Regions[0].Name != name {
+			t.Errorf("%s: %v\n%s", name, err, s.YAML())
+		}
+	}
+}

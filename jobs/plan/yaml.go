@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/command"
 )
@@ -37,7 +38,7 @@ func (s *Suggestion) YAML() string {
 		if steps := flowSteps(region.Steps); steps != fetch {
 			own = append(own, "fetch: "+steps)
 		}
-		fmt.Fprintf(&out, "  %s: {%s}%s\n", region.Name, strings.Join(own, ", "), s.formatWas(region.Name))
+		fmt.Fprintf(&out, "  %s: {%s}%s\n", strictyaml.FlowText(region.Name), strings.Join(own, ", "), s.formatWas(region.Name))
 	}
 	return out.String()
 }
