@@ -128,7 +128,8 @@ func (e *GoneError) Error() string {
 // the upstream's next reset, as table defines it. Set returns the time on the
 // ledger's clock and the cooldown that is in force then: that of the budget,
 // else that of its account. If neither is, it returns a *GoneError; for an
-// account that moves to another ledger, a *MoveError.
+// account that moves to another ledger, a *MoveError; and for a cooldown that
+// would be taken for such a move, a quota.ErrBadCall.
 func Set(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown quota.Cooldown) (at time.Time, set *Report, err error) {
 	at, held, err := guard.Cooldowns(ctx, cooldown.Account)
 	switch {
@@ -146,6 +147,10 @@ func Set(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown q
 	end := cooldown.Until
 	if cooldown.For > 0 {
 		end = at.Add(cooldown.For)
+	}
+	named := quota.Cooldown{Until: end, Budget: cooldown.Budget, Reason: cooldown.Reason}
+	if _, moves := named.Move(); moves {
+		return at, nil, fmt.Errorf("%w: the reason reads like that of an account which has moved to another ledger; give another", quota.ErrBadCall)
 	}
 	if err := guard.Cool(ctx, cooldown); err != nil {
 		return at, nil, err

@@ -70,3 +70,19 @@ func TestClosedAccountIsInCooldown(t *testing.T) {
 		t.Errorf("%q; want %q", text.String(), want)
 	}
 }
+
+// TestCooldownReadsAsAMove: a long cooldown with the reason of a move closed an
+// account, so that no cooldown could be set or lifted.
+func TestCooldownReadsAsAMove(t *testing.T) {
+	move := quota.Move{Account: "p", Ledger: "redis://there:6379/0", ID: "0123456789ab"}
+	forged := move.Cooldown()
+	for _, c := range []quota.Cooldown{forged, {Account: "p", For: 200 * 365 * 24 * time.Hour, Reason: forged.Reason}} {
+		s := newStand(t)
+		if set, err := s.set(t, c); !errors.Is(err, quota.ErrBadCall) || set != nil {
+			t.Errorf("%+v, %v; want ErrBadCall", set, err)
+		}
+		if _, moves, err := s.guard.Moves(t.Context(), "p"); moves || err != nil {
+			t.Errorf("moves: %t, %v", moves, err)
+		}
+	}
+}
