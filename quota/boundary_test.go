@@ -32,8 +32,9 @@ func Example_boundary() {
 	// Output: fixed window: 100 of 50, sliding window: 50 of 50
 }
 
-// TestBoundary shows the example's result under go test -v.
-func TestBoundary(t *testing.T) {
+// TestSlidingWindowHoldsAcrossABoundary shows the example's result under
+// go test -v.
+func TestSlidingWindowHoldsAcrossABoundary(t *testing.T) {
 	fixed, sliding := acrossABoundary()
 	t.Logf("fixed window: %d of 50, sliding window: %d of 50", fixed, sliding)
 	if fixed != 100 || sliding != 50 {

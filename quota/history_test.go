@@ -39,7 +39,7 @@ func TestHistoryKeepsEntriesBeyondTheWindows(t *testing.T) {
 	}
 }
 
-func TestRetentionOfAccounts(t *testing.T) {
+func TestRetentionCoversWindowsAndHistory(t *testing.T) {
 	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{
 		budget("minute", 10, time.Minute), budget("hour", 10, time.Hour),
 		{Account: "counted", Name: "each", Limit: 10, Window: quota.Counter(time.Hour)},

@@ -11,9 +11,9 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestFullestKeys lists the keys closest to their limits, without the guard's
-// internal logs.
-func TestFullestKeys(t *testing.T) {
+// TestFullestKeysComeFirst lists the keys closest to their limits, without the
+// guard's internal logs.
+func TestFullestKeysComeFirst(t *testing.T) {
 	guard := newGuard(t, nil, budget("minute", 1000, time.Minute), quota.Budget{Account: account, Name: "search", Limit: 10,
 		Window: quota.Sliding(time.Hour), Methods: []string{"search"}})
 	for i := range 30 {
@@ -72,9 +72,9 @@ func TestClockGlitchFreezesABudget(t *testing.T) {
 	}
 }
 
-// TestGrantBalances: the balances of a grant, as spend --json shows them, do
-// not need a second query of the ledger.
-func TestGrantBalances(t *testing.T) {
+// TestGrantKnowsItsBalances: the balances of a grant, as spend --json shows
+// them, do not need a second query of the ledger.
+func TestGrantKnowsItsBalances(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 	search := quota.Budget{Account: account, Name: "search", Limit: 50, Window: quota.Sliding(time.Minute), Methods: []string{"search"}}

@@ -24,7 +24,7 @@ func (c *counting) Spend(ctx context.Context, b *quota.Batch) ([]quota.Answer, e
 
 func (c *counting) RealTime() bool { return true }
 
-func TestRefusalCache(t *testing.T) {
+func TestRefusalIsCachedForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &counting{Ledger: memledger.Open(nil)}
 		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, time.Minute)}, nil)

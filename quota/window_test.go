@@ -10,10 +10,10 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestCalendarWindows checks windows on the days on which their zones' clocks
-// change, in months of every length, and in zones with offsets that are not
-// whole hours or with days without a midnight.
-func TestCalendarWindows(t *testing.T) {
+// TestCalendarWindowsFollowTheirZone checks windows on the days on which their
+// zones' clocks change, in months of every length, and in zones with offsets
+// that are not whole hours or with days without a midnight.
+func TestCalendarWindowsFollowTheirZone(t *testing.T) {
 	at := func(s string) time.Time {
 		parsed, err := time.Parse(time.RFC3339, s)
 		if err != nil {
@@ -74,8 +74,8 @@ func TestCalendarWindows(t *testing.T) {
 	}
 }
 
-// TestTimesOfDay: a window begins at a whole minute of the day.
-func TestTimesOfDay(t *testing.T) {
+// TestDaysBeginAtWholeMinutes: a window begins at a whole minute of the day.
+func TestDaysBeginAtWholeMinutes(t *testing.T) {
 	for at, ok := range map[time.Duration]bool{
 		-time.Minute: false, 0: true, 30 * time.Second: false, 9*time.Hour + 30*time.Second: false,
 		24*time.Hour - time.Minute: true, 24 * time.Hour: false, 25 * time.Hour: false,
@@ -88,9 +88,9 @@ func TestTimesOfDay(t *testing.T) {
 	}
 }
 
-// TestMarginsAndHorizons: a margin is 0 to an hour, and a window's horizon
-// includes it on both sides.
-func TestMarginsAndHorizons(t *testing.T) {
+// TestHorizonIncludesBothMargins: a margin is 0 to an hour, and a window's
+// horizon includes it on both sides.
+func TestHorizonIncludesBothMargins(t *testing.T) {
 	for margin, ok := range map[time.Duration]bool{
 		-time.Microsecond: false, 0: true, time.Microsecond: true, time.Hour: true, time.Hour + time.Microsecond: false, time.Nanosecond: false,
 	} {
@@ -133,8 +133,8 @@ func TestWindowsAsCostsYAMLWritesThem(t *testing.T) {
 	}
 }
 
-// TestWindowsBegin: Since is the earliest time of an entry that counts.
-func TestWindowsBegin(t *testing.T) {
+// TestSinceIsTheEarliestTimeThatCounts: an entry of before it counts no more.
+func TestSinceIsTheEarliestTimeThatCounts(t *testing.T) {
 	at := time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		window quota.Window

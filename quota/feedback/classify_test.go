@@ -56,7 +56,8 @@ const (
 	search    = "quota_metric=youtube.googleapis.com/search_list"
 )
 
-// The shapes come from public reports; TestRecordedBodies reads the originals.
+// The shapes come from public reports; TestRecordedBodyIsMisclassified reads
+// the originals.
 var classified = []struct {
 	name   string
 	status int
@@ -143,7 +144,7 @@ var classified = []struct {
 		feedback.SlowDown, "default", "r: [31mred REDACTED https://x/?key=REDACTED&q=1 éé"},
 }
 
-func TestClassNames(t *testing.T) {
+func TestEveryClassHasAName(t *testing.T) {
 	for class, want := range map[feedback.Class]string{feedback.Fine: "fine", feedback.Never: "never", feedback.Permanent: "permanent", feedback.Permanent + 1: "class 6", 255: "class 255"} {
 		if got := class.String(); got != want {
 			t.Errorf("class %d is %q; want %q", class, got, want)
@@ -151,7 +152,7 @@ func TestClassNames(t *testing.T) {
 	}
 }
 
-func TestClassify(t *testing.T) {
+func TestResponseIsMisclassified(t *testing.T) {
 	for _, test := range classified {
 		t.Run(test.name, func(t *testing.T) {
 			got := feedback.Classify(test.status, nil, []byte(test.body))
@@ -183,11 +184,12 @@ func check(t *testing.T, status int, got feedback.Classification) {
 	}
 }
 
-// TestRecordedBodies reads the bodies in public reports, if they are present.
-func TestRecordedBodies(t *testing.T) {
+// TestRecordedBodyIsMisclassified reads the bodies in public reports, if they
+// are present.
+func TestRecordedBodyIsMisclassified(t *testing.T) {
 	file, err := os.Open("../../../shared/data/errors.ndjson")
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Log("no recorded bodies here; TestClassify has the same shapes")
+		t.Log("no recorded bodies here; TestResponseIsMisclassified has the same shapes")
 		return
 	}
 	if err != nil {
@@ -218,7 +220,7 @@ func TestRecordedBodies(t *testing.T) {
 
 const date = "Fri, 20 Nov 2026 12:00:00 GMT"
 
-func TestRetryAfter(t *testing.T) {
+func TestRetryAfterIsMisread(t *testing.T) {
 	none := time.Duration(-1)
 	tests := []struct {
 		values []string

@@ -180,7 +180,7 @@ var dialectTests = []struct {
 	{"generic", "two budgets, which is not known", []quota.Budget{hour("a", 60), hour("b", 60)}, 200, dated + "X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 9\nX-RateLimit-Reset: 300", "", quota.Verdict{}},
 }
 
-func TestDialects(t *testing.T) {
+func TestDialectMisreadsAResponse(t *testing.T) {
 	zone := time.FixedZone("", 60*60)
 	for _, test := range dialectTests {
 		t.Run(test.dialect+", "+test.name, func(t *testing.T) {

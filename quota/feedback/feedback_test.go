@@ -158,7 +158,7 @@ var (
 	}
 )
 
-func TestGoogle(t *testing.T) {
+func TestGoogleErrorCoolsDownTheWrongBudget(t *testing.T) {
 	const searches, videos = "search.list", "videos.list"
 	daySearch := body(429, spentText("Search Queries", "day"), "rateLimitExceeded", searchDay, search)
 	now, midnight := at("2026-11-20T12:00:00Z"), at("2026-11-21T00:00:30Z")
@@ -264,7 +264,7 @@ func TestBodyReadsTheSame(t *testing.T) {
 
 // Behind a Transport, a spent bucket stops the calls of its budget before the
 // wire, and no others. Their refusals name the caller that hit the limit.
-func TestTransport(t *testing.T) {
+func TestSpentBucketStopsOnlyItsBudget(t *testing.T) {
 	hits := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hits++

@@ -116,9 +116,9 @@ func TestStalledErrorIsRetried(t *testing.T) {
 	})
 }
 
-// TestShortReads: a body that arrives byte by byte, or with empty reads,
-// reads the same.
-func TestShortReads(t *testing.T) {
+// TestShortReadsHideTheReason: a body that arrives byte by byte, or with empty
+// reads, reads the same.
+func TestShortReadsHideTheReason(t *testing.T) {
 	spent := body(403, spentHTML, "quotaExceeded")
 	resp := &http.Response{StatusCode: 403, Header: http.Header{}, Body: io.NopCloser(&oneByOne{text: spent})}
 	if got := reader(t, "google", feedback.Options{})(call, resp); got.Reason != "403 quotaExceeded" {

@@ -67,9 +67,9 @@ var upstreams = []struct {
 	}},
 }
 
-// TestSettle charges an estimate for each call of 8 concurrent callers, and
-// compares the total with the upstream's own.
-func TestSettle(t *testing.T) {
+// TestChargesAddUpToTheUpstreamsCount charges an estimate for each call of 8
+// concurrent callers, and compares the total with the upstream's own.
+func TestChargesAddUpToTheUpstreamsCount(t *testing.T) {
 	for _, u := range upstreams {
 		t.Run(u.dialect+u.path, func(t *testing.T) {
 			var hits, counted, reported atomic.Int64

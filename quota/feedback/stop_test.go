@@ -101,9 +101,9 @@ func TestRetryAfterWithoutError(t *testing.T) {
 	}
 }
 
-// TestRetryAfterScope: a failing upstream stops its account, another error the
-// budget that covers the call.
-func TestRetryAfterScope(t *testing.T) {
+// TestRetryAfterOfAFailingUpstreamStopsItsAccount: a failing upstream stops its
+// account, another error the budget that covers the call.
+func TestRetryAfterOfAFailingUpstreamStopsItsAccount(t *testing.T) {
 	budgets := []quota.Budget{hour("all", 100), {Account: "my-project", Name: "tier2", Limit: 20, Window: quota.Sliding(time.Minute), Methods: []string{"search.list"}}}
 	for _, c := range []struct {
 		dialect string
@@ -184,8 +184,8 @@ func TestCooldownsIgnoreTheHostClock(t *testing.T) {
 	}
 }
 
-// TestUnusualResponses has responses that are easy to misread.
-func TestUnusualResponses(t *testing.T) {
+// TestUnusualResponseIsMisread has responses that are easy to misread.
+func TestUnusualResponseIsMisread(t *testing.T) {
 	theirs := quota.Budget{Account: "another-project", Name: "core", Limit: 5000, Window: quota.Sliding(1000 * time.Hour)}
 	month := quota.Budget{Account: "my-project", Name: "month", Limit: 100_000, Window: quota.Monthly(time.UTC)}
 	estimate := quota.Budget{Account: "my-project", Name: "estimate", Limit: 600, Window: quota.Counter(10 * time.Minute)}
