@@ -45,9 +45,10 @@ func TestWindowChangedInPlace(t *testing.T) {
 	}
 }
 
-// TestMemory compares the memory in use with the documentation, while entries
-// arrive and after they have left, with a new job for each.
-func TestMemory(t *testing.T) {
+// TestEntriesTakeAtMost52Bytes compares the memory in use with the
+// documentation, while entries arrive and after they have left, with a new job
+// for each.
+func TestEntriesTakeAtMost52Bytes(t *testing.T) {
 	const n = 50_000
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))

@@ -6,9 +6,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRing compares a ring with a slice, over several chunks, and its search
-// from any guess.
-func TestRing(t *testing.T) {
+// TestRingDiffersFromASlice compares a ring with a slice, over several chunks,
+// and its search from any guess.
+func TestRingDiffersFromASlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r ring[int64]
 		var all []int64 // what was pushed, rising

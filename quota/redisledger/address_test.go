@@ -23,9 +23,9 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestURLs: a valid URL is shown without its secrets; an invalid one is an
-// ErrLedgerConfig without any part of the password.
-func TestURLs(t *testing.T) {
+// TestShownURLHoldsASecret: a valid URL is shown without its secrets; an
+// invalid one is an ErrLedgerConfig without any part of the password.
+func TestShownURLHoldsASecret(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://host":                                   "redis://host:6379/0",
 		"redis://[::1]":                                  "redis://[::1]:6379/0",

@@ -19,9 +19,9 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestCluster runs on three masters and three replicas. Its subtests depend on
-// their order.
-func TestCluster(t *testing.T) {
+// TestSpendingGoesOnWhileAClusterChanges runs on three masters and three
+// replicas. Its subtests depend on their order.
+func TestSpendingGoesOnWhileAClusterChanges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster of six nodes and waits for failovers, 8 seconds")
 	}
@@ -35,7 +35,7 @@ func TestCluster(t *testing.T) {
 	t.Run("owners die while spending", func(t *testing.T) { ownersDie(t, cluster, url, 1) })
 }
 
-// TestSoakCluster runs TestCluster for minutes.
+// TestSoakCluster runs TestSpendingGoesOnWhileAClusterChanges for minutes.
 func TestSoakCluster(t *testing.T) {
 	soak(t)
 	cluster := redistest.StartCluster(t)

@@ -17,8 +17,9 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestInspect finds exactly the problems of real servers.
-func TestInspect(t *testing.T) {
+// TestInspectReportsExactlyTheProblems finds exactly the problems of real
+// servers.
+func TestInspectReportsExactlyTheProblems(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts servers of each kind, 2 seconds")
 	}

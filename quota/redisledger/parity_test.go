@@ -186,9 +186,10 @@ func nearWrap(t *testing.T, client *redis.Client) {
 	}
 }
 
-// TestTotalsWrap begins just below the number at which running totals start
-// anew: nothing may show, in the log or in a list beside it.
-func TestTotalsWrap(t *testing.T) {
+// TestWrappedTotalsChangeADecision begins just below the number at which
+// running totals start anew: nothing may show, in the log or in a list beside
+// it.
+func TestWrappedTotalsChangeADecision(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
 	clock := &ledgertest.Clock{}

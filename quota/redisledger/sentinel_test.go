@@ -12,9 +12,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestSentinels runs on a master with two replicas and three sentinels. Its
-// subtests depend on their order.
-func TestSentinels(t *testing.T) {
+// TestSpendingOutlivesMasterAndSentinels runs on a master with two replicas and
+// three sentinels. Its subtests depend on their order.
+func TestSpendingOutlivesMasterAndSentinels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts six servers and waits for failovers, 15 seconds")
 	}
@@ -38,7 +38,7 @@ func TestSentinels(t *testing.T) {
 	t.Run("the sentinels go while spending", func(t *testing.T) { sentinelsGo(t, group, url) })
 }
 
-// TestSoakSentinels runs TestSentinels for minutes.
+// TestSoakSentinels runs TestSpendingOutlivesMasterAndSentinels for minutes.
 func TestSoakSentinels(t *testing.T) {
 	soak(t)
 	for range 8 {

@@ -137,9 +137,9 @@ func TestEntriesLoseTheirLabels(t *testing.T) {
 	}
 }
 
-// TestKeysInOnePage: there are more keys than in one page, and some are deleted
-// during the listing.
-func TestKeysInOnePage(t *testing.T) {
+// TestKeysOfSeveralPagesAreListedOnce: there are more keys than in one page,
+// and some are deleted during the listing.
+func TestKeysOfSeveralPagesAreListedOnce(t *testing.T) {
 	const n = 1203
 	l, clock := timed(t)
 	each := charge("each", 10, quota.Counter(time.Minute))

@@ -257,10 +257,10 @@ func TestCutLogIsDown(t *testing.T) {
 	}
 }
 
-// TestDamagedFile: a file that SQLite cannot read is left as it is for callers
-// who know nothing of it, and is lost for one who does: the restoration sets it
-// aside.
-func TestDamagedFile(t *testing.T) {
+// TestDamagedFileIsSetAside: a file that SQLite cannot read is left as it is
+// for callers who know nothing of it, and is lost for one who does: the
+// restoration sets it aside.
+func TestDamagedFileIsSetAside(t *testing.T) {
 	path, day := fresh(t), charge("day", 10, hour)
 	l := open(t, path, nil)
 	known := spend(t, l, 3, day)
@@ -309,9 +309,9 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
-// TestDamagedStatements: what SQLite can read and a ledger cannot is damaged
-// too.
-func TestDamagedStatements(t *testing.T) {
+// TestDamagedStatementsSetTheFileAside: what SQLite can read and a ledger
+// cannot is damaged too.
+func TestDamagedStatementsSetTheFileAside(t *testing.T) {
 	path, day := fresh(t), charge("day", 10, hour)
 	l := open(t, path, nil)
 	known := spend(t, l, 3, day)
