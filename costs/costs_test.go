@@ -189,7 +189,7 @@ func atoi(s string) (n int) {
 	return n
 }
 
-func TestLoad(t *testing.T) {
+func TestLoadResolvesTheLedgersPath(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "costs.yaml")
 	text := "version: 1\naccount: a\nledger: LEDGER\ncosts: {get: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"
@@ -277,7 +277,7 @@ func TestMethodsByName(t *testing.T) {
 	}
 }
 
-func TestQuote(t *testing.T) {
+func TestQuoteSaysThePriceOrWhyThereIsNone(t *testing.T) {
 	table := parse(t, two)
 	got, err := table.Quote("", "https://youtube.googleapis.com/youtube/v3/search?q=x&key=AIzaSECRET")
 	if err != nil || !got.Guarded || got.Call.Units != 100 || len(got.Budgets) != 1 || got.Budgets[0].Name != "all" {

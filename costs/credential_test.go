@@ -19,7 +19,7 @@ costs: {get: 1}
 budgets: [{name: all, limit: 1, window: 24h}]
 credential: `
 
-func TestCredential(t *testing.T) {
+func TestCredentialPathIsRelativeToCostsYAML(t *testing.T) {
 	for text, want := range map[string]costs.Credential{
 		`{file: keys/a, header: authorization, prefix: "Bearer "}`: {File: "conf/keys/a", Header: "Authorization", Prefix: "Bearer "},
 		"{file: /srv/a, header: X-Api-Key}":                        {File: "/srv/a", Header: "X-Api-Key"},

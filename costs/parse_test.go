@@ -226,7 +226,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestWindows(t *testing.T) {
+func TestWindowIsReadAsAnother(t *testing.T) {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
 		t.Fatal(err)

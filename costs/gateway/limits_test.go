@@ -192,9 +192,9 @@ func (f flushed) Write(b []byte) (int, error) {
 	return f.ResponseWriter.Write(b)
 }
 
-// TestDrain: a server that is told to end answers what is in flight, and after
-// its grace ends that too.
-func TestDrain(t *testing.T) {
+// TestShutdownAnswersWhatIsInFlight: a server that is told to end answers what
+// is in flight, and after its grace ends that too.
+func TestShutdownAnswersWhatIsInFlight(t *testing.T) {
 	for _, grace := range []time.Duration{time.Minute, time.Millisecond} {
 		arrived, release := make(chan bool), make(chan bool)
 		u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

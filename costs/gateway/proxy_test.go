@@ -250,8 +250,8 @@ func TestExpectContinue(t *testing.T) {
 	}
 }
 
-// TestLargeBodies pass whole in both directions, announced and chunked.
-func TestLargeBodies(t *testing.T) {
+// TestLargeBodiesPassWhole: in both directions, announced and chunked.
+func TestLargeBodiesPassWhole(t *testing.T) {
 	s, _, seen := newProxy(t, func(w http.ResponseWriter, r *http.Request) {
 		sum := sha256.New()
 		io.Copy(sum, r.Body)

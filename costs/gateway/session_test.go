@@ -209,9 +209,9 @@ func TestReleaseWaitsForRequests(t *testing.T) {
 	<-served
 }
 
-// TestDocuments: lines, what is known in spite of an error, and
-// malformed queries.
-func TestDocuments(t *testing.T) {
+// TestDocumentsHaveTheirTypeAndStatus: lines, what is known in spite of an
+// error, and malformed queries.
+func TestDocumentsHaveTheirTypeAndStatus(t *testing.T) {
 	document := func(found any, err error) gateway.Document {
 		return func(context.Context, *client.Client, url.Values) (any, error) { return found, err }
 	}
