@@ -251,7 +251,7 @@ func TestRegionsSchema(t *testing.T) {
 	}
 }
 
-func TestTick(t *testing.T) {
+func TestNowLiesBetweenTickAndNext(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)

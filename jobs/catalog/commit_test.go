@@ -27,7 +27,7 @@ func stored(t *testing.T, c *Catalog, id, word string) Video {
 	return Video{}
 }
 
-func TestUpsert(t *testing.T) {
+func TestSnippetOverwritesAFullVideo(t *testing.T) {
 	published := day0.Add(-48 * time.Hour)
 	full := Video{ID: "dQw4w9WgXcQ", Title: `Tom & "Jerry"`, Description: "the whole description", ChannelID: "UC1", ChannelTitle: "Cats",
 		CategoryID: "1", PublishedAt: published, Tags: []string{"mouse", "cat"}, Views: count(100), Likes: count(10), Comments: count(0)}
@@ -140,7 +140,7 @@ func TestCancelledCommitStoresNothing(t *testing.T) {
 	}
 }
 
-func TestPassLifecycle(t *testing.T) {
+func TestPassIsFinishedRestartedAndReplaced(t *testing.T) {
 	c, k := openTest(t)
 	ctx := t.Context()
 	read := func(tick time.Time) PassState {
@@ -197,7 +197,7 @@ func TestPassLifecycle(t *testing.T) {
 
 // A region whose passes never finish moves to the end of the order like
 // any other.
-func TestLongestUnfetched(t *testing.T) {
+func TestUnfinishedRegionStaysFirst(t *testing.T) {
 	c, k := openTest(t)
 	commit(t, c, Page{Region: "DE"})
 	k.t = k.t.Add(time.Minute)

@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestKnownPage: the newest page of a step and token comes back as it was
-// committed, until it is older than the retention.
-func TestKnownPage(t *testing.T) {
+// TestKnownPageLastsAsLongAsTheRetention: the newest page of a step and token
+// comes back as it was committed, until it is older than the retention.
+func TestKnownPageLastsAsLongAsTheRetention(t *testing.T) {
 	clock := &clock{t: day0}
 	c := openAt(t, filepath.Join(t.TempDir(), "catalog.db"), clock)
 	page := Page{Region: "US", Tick: day0, Step: "trending", Token: "", Next: "CDIQAA", ETag: "one", FirstRank: 1,

@@ -8,7 +8,7 @@ import (
 
 // A row is deleted exactly thirty days after its last refresh, with the rows
 // that refer to it.
-func TestPrune(t *testing.T) {
+func TestRowsArePrunedThirtyDaysAfterARefresh(t *testing.T) {
 	c, k := openTest(t)
 	ctx := t.Context()
 	old := chart("old", pruneBatch+10) // more than one batch

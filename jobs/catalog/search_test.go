@@ -18,7 +18,7 @@ func ids(hits []Hit) []string {
 	return all
 }
 
-func TestSearch(t *testing.T) {
+func TestSearchFindsTheBestMatchFirst(t *testing.T) {
 	c, _ := openTest(t)
 	day := 24 * time.Hour
 	video := func(id, title, description, channel string, age time.Duration, tags ...string) Video {

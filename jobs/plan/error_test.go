@@ -134,8 +134,8 @@ func TestSuggestReturnsErrors(t *testing.T) {
 	}
 }
 
-// TestUnusedMean compares with means computed by hand.
-func TestUnusedMean(t *testing.T) {
+// TestUnusedMeanIsAsComputedByHand compares with means computed by hand.
+func TestUnusedMeanIsAsComputedByHand(t *testing.T) {
 	regions := "schedule: '0 0 * * *'\nfetch: [{trending: {pages: 60}}]\nregions: {US: {}}\n"
 	for name, c := range map[string]struct {
 		window quota.Window

@@ -10,9 +10,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestPicture draws two regions on a budget that they exceed together, and none
-// of a budget that no step is charged to.
-func TestPicture(t *testing.T) {
+// TestPictureShowsWhatExceedsTheLimit draws two regions on a budget that they
+// exceed together, and none of a budget that no step is charged to.
+func TestPictureShowsWhatExceedsTheLimit(t *testing.T) {
 	from := at(t, "2026-11-20T00:00:00Z")
 	report := play(t, &plan.Input{From: from, To: from.Add(6 * time.Hour),
 		Regions: parse(t, "fetch: [categories]\nregions:\n  US: {schedule: 0 * * * *}\n  UA: {schedule: 0 */3 * * *}\n"),

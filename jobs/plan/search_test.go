@@ -92,8 +92,8 @@ func bruteForce(s *scheduleSearch, spec, other string) int {
 	return most
 }
 
-// TestChooseBest checks the criteria and their order.
-func TestChooseBest(t *testing.T) {
+// TestBestVariantFavoursThePoorestRegion checks the criteria and their order.
+func TestBestVariantFavoursThePoorestRegion(t *testing.T) {
 	original := choice{"0 * * * *", []int{4, 2}}
 	fewer, seldom, both := choice{"0 * * * *", []int{3, 2}}, choice{"0 */2 * * *", []int{4, 2}}, choice{"0 */2 * * *", []int{3, 1}}
 	s := &scheduleSearch{original: variant{original, original}}
@@ -130,8 +130,9 @@ func TestChooseBest(t *testing.T) {
 
 func equal(a, b choice) bool { return a.spec == b.spec && slices.Equal(a.pages, b.pages) }
 
-// TestShareKept checks the share of one region and the smallest of all.
-func TestShareKept(t *testing.T) {
+// TestShareKeptCountsTicksAndPages checks the share of one region and the
+// smallest of all.
+func TestShareKeptCountsTicksAndPages(t *testing.T) {
 	in := input(quota.Budget{Limit: 1000, Window: quota.Sliding(24 * time.Hour)}, fetch(t, "US", "0 * * * *", 4), fetch(t, "IN", "0 * * * *", 2), fetch(t, "BR", "0 0 29 2 *", 2))
 	s, err := newSearch(t.Context(), in)
 	if err != nil {

@@ -10,9 +10,10 @@ import (
 	"github.com/ration-dev/ration/jobs"
 )
 
-// TestJitter: each tick has one start, from any time asked. It is late by less
-// than the jitter and half a period, and differs between regions.
-func TestJitter(t *testing.T) {
+// TestEachTickStartsOnceDespiteJitter: each tick has one start, from any time
+// asked. It is late by less than the jitter and half a period, and differs
+// between regions.
+func TestEachTickStartsOnceDespiteJitter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schedule, err := jobs.ParseSchedule(rapid.SampledFrom([]string{"* * * * *", "7 */6 * * *", "0 9 * * 1-5", "@every 90s"}).Draw(t, "spec"), time.UTC)
 		if err != nil {

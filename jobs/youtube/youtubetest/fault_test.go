@@ -172,7 +172,7 @@ func TestHalfAnswers(t *testing.T) {
 
 // An upstream that hangs before or during its answer charges for it; the
 // client's deadline ends the wait.
-func TestHangs(t *testing.T) {
+func TestHangingUpstreamCharges(t *testing.T) {
 	for _, f := range []youtubetest.Fault{{Delay: -1}, {Delay: time.Hour}, {Delivery: youtubetest.Stalled}} {
 		arrived := make(chan struct{}, 4)
 		upstream, _, srv := start(t, &youtubetest.Options{Now: func() time.Time {
@@ -216,7 +216,7 @@ func TestHangs(t *testing.T) {
 }
 
 // Latency and delays pass in real time, after the charge.
-func TestLatency(t *testing.T) {
+func TestLatencyPassesAfterTheCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := youtubetest.New(&youtubetest.Options{Latency: 80 * time.Millisecond})
 		upstream.Fail(youtubetest.Fault{Delay: time.Second})

@@ -32,7 +32,7 @@ const (
 )
 
 // Each kind of request has its cost in both models, and its answer.
-func TestPrices(t *testing.T) {
+func TestEveryRequestHasItsCost(t *testing.T) {
 	fiftyOne := strings.TrimSuffix(strings.Repeat("abcdefghijk,", 51), ",")
 	for _, c := range []struct {
 		path         string
@@ -92,7 +92,7 @@ func TestPrices(t *testing.T) {
 
 // A call is admitted while anything is left and may exceed the limit, unless
 // Exact is set.
-func TestAdmission(t *testing.T) {
+func TestCallIsAdmittedWhileAnythingIsLeft(t *testing.T) {
 	type limits = youtubetest.Options
 	for _, c := range []struct {
 		name     string
