@@ -22,8 +22,8 @@ func isError(err error, text string) bool {
 	return ok && strings.Contains(err.Error(), text)
 }
 
-// TestMomentOfAnotherDay reads how long ago, days and times.
-func TestMomentOfAnotherDay(t *testing.T) {
+// TestSinceTakesAgesDaysAndTimes reads how long ago, days and times.
+func TestSinceTakesAgesDaysAndTimes(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		text, failed string

@@ -9,9 +9,9 @@ import (
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 )
 
-// TestUnits parses what each kind of flag takes for a bare number, a day and
-// a typo.
-func TestUnits(t *testing.T) {
+// TestBareNumberIsSecondsOnlyForAWait parses what each kind of flag takes for a
+// bare number, a day and a typo.
+func TestBareNumberIsSecondsOnlyForAWait(t *testing.T) {
 	for _, test := range []struct {
 		text      string
 		age, wait time.Duration // -1: an error

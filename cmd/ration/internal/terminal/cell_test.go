@@ -2,8 +2,9 @@ package terminal
 
 import "testing"
 
-// TestCell holds that a spreadsheet runs nothing that came from outside.
-func TestCell(t *testing.T) {
+// TestSpreadsheetRunsACell holds that a spreadsheet runs nothing that came from
+// outside.
+func TestSpreadsheetRunsACell(t *testing.T) {
 	for name, want := range map[string]string{
 		"": "", "-": "-", "search.list": "search.list", "a=b": "a=b", "é": "é", " ": " ", `"`: `"`,
 		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@sum": "'@sum", " =1": "' =1", `"=1"`: `'"=1"`, "'=1": "''=1", "--": "'--",
