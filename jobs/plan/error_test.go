@@ -195,6 +195,28 @@ func TestNeedCountsRegionsThatStart(t *testing.T) {
 	}
 }
 
+// everyFourMinutes is one region with three ticks of one page.
+func everyFourMinutes(t *testing.T, floor map[string]quota.Units) *plan.Input {
+	from := at(t, "2026-11-20T23:50:00Z")
+	return &plan.Input{From: from, To: from.Add(12 * time.Minute), Regions: parse(t, "schedule: '@every 4m'\nfetch: [{trending: {pages: 1}}]\nregions: {US: {}}\n"),
+		Budgets: []quota.Budget{{Account: "my-project", Name: "one", Limit: 4, Window: quota.Sliding(time.Minute), Methods: []string{"videos.list"}, Floor: floor}}}
+}
+
+// TestLeastLacksTheFirstPages: whatever a chart holds, its first page is
+// fetched at every tick.
+func TestLeastLacksTheFirstPages(t *testing.T) {
+	if r := play(t, everyFourMinutes(t, nil)); r.Ticks != 3 || r.Calls != 3 || r.Units != 3 || r.Least != 3 {
+		t.Errorf("%d ticks, %d calls, %d units, %d at least; want 3 of each", r.Ticks, r.Calls, r.Units, r.Least)
+	}
+}
+
+// TestNeedCountsARegionsOwnFloor: a floor is kept from other regions only.
+func TestNeedCountsARegionsOwnFloor(t *testing.T) {
+	if b := play(t, everyFourMinutes(t, map[string]quota.Units{"US": 2})).Budgets[0]; b.Need != 1 || b.Over {
+		t.Errorf("need %d, over %t; want the one call", b.Need, b.Over)
+	}
+}
+
 // unreadable is a ledger that cannot be read: its standings fail, or
 // its entries.
 type unreadable struct {
