@@ -67,8 +67,8 @@ func (l *Ledger) appendHeard(a *account, records []record, newest quota.Receipt)
 
 // noteRepeated asks what the budgets hold of which a repeated batch says
 // nothing, since the answer that said it was lost, and writes it, if the log
-// that was asked still has the grant: it may be lost by then. After an error,
-// the host hears it with its next grant.
+// that was asked still has the grant: it may be lost by then. Without an answer
+// to that, the host hears it with its next grant.
 func (l *Ledger) noteRepeated(ctx context.Context, a *account, batch *quota.Batch, answers []quota.Answer) {
 	var unheard []*quota.Charge
 	var newest quota.Receipt
@@ -104,9 +104,7 @@ func (l *Ledger) noteRepeated(ctx context.Context, a *account, batch *quota.Batc
 			records[i] = record{kind: refused, at: at, epoch: newest.Epoch, units: unheard[i].Limit + unheard[i].Beside, heard: []use{{l.heardName(a.name, unheard[i].Budget), s.Used}}}
 		}
 		last, err := l.newestEntry(ctx, a.name)
-		if err == nil {
-			l.appendHeard(a, records, last)
-		}
+		l.appendHeard(a, records, last) // without last, the host looks for its grant
 		return err
 	})
 }

@@ -3,6 +3,7 @@ package journal_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"testing"
 
 	"github.com/ration-dev/ration/internal/redistest"
@@ -29,6 +30,33 @@ func (r repeating) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 func TestRepeatedAnswerSaysNothing(t *testing.T) {
 	u, ledger := startUpstream(t), memledger.Open(nil)
 	ours := newHost(t, func() quota.Ledger { return repeating{ledger} })
+	theirs := newHost(t, func() quota.Ledger { return ledger })
+	u.spend(t, theirs.process(), 300)
+	u.spend(t, ours.process(), 1)
+	ledger = memledger.Open(nil)
+	u.exhaust(t, ours.process())
+	u.exhaust(t, theirs.process())
+	if hits := u.hits.Load(); hits != 500 {
+		t.Errorf("%d calls reached the upstream; want 500", hits)
+	}
+}
+
+// silent is a ledger that does not say what its newest entry is.
+type silent struct{ quota.Ledger }
+
+func (l silent) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota.Entry, error] {
+	if query.Newest {
+		return unread(l).Entries(ctx, query)
+	}
+	return l.Ledger.Entries(ctx, query)
+}
+
+// TestRepeatedAnswerIsHeardInPart: a host that got a repeated answer had heard
+// what the budgets held, and forgot it since the answer to its question for the
+// newest entry was lost. 800 of 500.
+func TestRepeatedAnswerIsHeardInPart(t *testing.T) {
+	u, ledger := startUpstream(t), memledger.Open(nil)
+	ours := newHost(t, func() quota.Ledger { return silent{repeating{ledger}} })
 	theirs := newHost(t, func() quota.Ledger { return ledger })
 	u.spend(t, theirs.process(), 300)
 	u.spend(t, ours.process(), 1)
