@@ -148,7 +148,7 @@ func (l *Ledger) refusal(s *state, batch *quota.Batch, r *quota.Request, now int
 		budgets = append(budgets, charge.Budget)
 	}
 	for _, budget := range budgets {
-		if c := s.cooldowns[budget]; c.until > now {
+		if c, now := s.cooldowns[budget], s.earliest(now); c.until > now {
 			return &quota.RefusedError{Account: batch.Account, Key: batch.Key, Budget: budget, Method: r.Method, Units: r.Units, Caller: r.Caller,
 				Reason: quota.ReasonCooldown, Detail: c.reason, Needed: r.Units,
 				RetryAt: decide.Time(c.until), RetryAfter: time.Duration(c.until-now) * time.Microsecond}

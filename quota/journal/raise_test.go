@@ -13,6 +13,8 @@ import (
 	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
@@ -134,6 +136,53 @@ func TestRaiseWhoseEntryIsNotFound(t *testing.T) {
 	s.exhaust("ours")
 	s.mustBe(400)
 	s.mustBeInUse(500)
+}
+
+// slow is a ledger that takes two seconds for a decision.
+type slow struct {
+	quota.Ledger
+	clock *ledgertest.Clock
+}
+
+func (l slow) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	l.clock.Add(2 * time.Second)
+	return l.Ledger.Spend(ctx, batch)
+}
+
+// unreachable is a ledger that is down.
+type unreachable struct{ quota.Ledger }
+
+func (unreachable) Spend(context.Context, *quota.Batch) ([]quota.Answer, error) { return nil, errDown }
+
+// TestCooldownEndsEarlyAfterASlowAnswer: a host took its clock for two seconds
+// behind that of a ledger which had taken as long for a decision. When the
+// ledger forgot, or was down, a cooldown was over for it that much too early.
+func TestCooldownEndsEarlyAfterASlowAnswer(t *testing.T) {
+	for _, isDown := range []bool{false, true} {
+		clock := &ledgertest.Clock{}
+		clock.Set(time.Date(2027, 3, 13, 12, 0, 0, 0, time.UTC))
+		open := func() quota.Ledger { return memledger.Open(&memledger.Options{Now: clock.Now}) }
+		ledger := open()
+		ours := newHost(t, func() quota.Ledger { return slow{ledger, clock} })
+		ours.now = clock.Now
+		g := ours.process()
+		spend := func(g *quota.Guard) error {
+			_, err := g.Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: 1})
+			return err
+		}
+		must(t, spend(g))
+		must(t, g.Cool(t.Context(), quota.Cooldown{Account: account, Until: clock.Now().Add(3 * time.Second), Reason: "r"}))
+		clock.Add(1500 * time.Millisecond)
+		ledger = open()
+		ours.open = func() quota.Ledger { return ledger }
+		if isDown {
+			ours.open = func() quota.Ledger { return unreachable{ledger} }
+		}
+		refused, ok := errors.AsType[*quota.RefusedError](spend(ours.process()))
+		if !ok || refused.Reason != quota.ReasonCooldown || refused.RetryAfter != 1500*time.Millisecond {
+			t.Errorf("down %t: %+v; want a cooldown for 1.5 s", isDown, refused)
+		}
+	}
 }
 
 // dying is a ledger whose process is killed when it sets a cooldown.

@@ -321,12 +321,16 @@ func (s *state) prune(now int64) {
 	s.gaps = slices.DeleteFunc(s.gaps, func(g quota.Gap) bool { return g.To.UnixMicro() < oldest })
 }
 
+// earliest returns the earliest time that the ledger's clock can show when now
+// is computed from the skew. Of a slow answer, that is too low.
+func (s *state) earliest(now int64) int64 { return min(now, now+s.skew) }
+
 // cooldownsToSet returns the cooldowns that the ledger does not have, and those
 // to set if it has forgotten: all that hold, except those that a clock ahead
 // has set. Among them is that of an account which has moved.
 func (s *state) cooldownsToSet(account string, now int64) (owed, forgotten []quota.Cooldown) {
 	for budget, c := range s.cooldowns {
-		if c.until <= now {
+		if c.until <= s.earliest(now) {
 			continue
 		}
 		set := quota.Cooldown{Account: account, Budget: budget, Until: decide.Time(c.until), Reason: c.reason}
