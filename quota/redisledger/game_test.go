@@ -126,7 +126,10 @@ func (g *game) send(resent bool) []quota.Answer {
 	for i := range answers[0] {
 		mem, red := answers[0][i].Receipt, answers[1][i].Receipt
 		isRefused := answers[0][i].Err != nil
-		if isRefused && mem.At.IsZero() { // memory drops idle logs
+		// Memory drops idle logs. When a counter is no longer in use, and the log
+		// keeps entries again, is not specified.
+		keepsNone := mem.At.IsZero() || g.noLog && red.At.IsZero()
+		if isRefused && keepsNone {
 			red = mem
 		}
 		if g.unnamed || isRefused { // the ledgers' ids differ, perhaps of the newest entry
