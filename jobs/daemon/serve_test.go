@@ -130,7 +130,7 @@ func TestServeNeedsItsUsualPort(t *testing.T) {
 }
 
 // TestUnreadableJournalIsReported: what a client reported while the
-// configuration was being loaded, such as a journal that is no folder, ended
+// configuration was being loaded, such as a journal that is not a folder, ended
 // serve and proxy with a nil pointer.
 func TestUnreadableJournalIsReported(t *testing.T) {
 	s := newStand(t, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
