@@ -112,7 +112,7 @@ func TestTwoServesOnOneHost(t *testing.T) {
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
 	// Other tests have the address for a moment. If another program has it for
 	// longer, that does as well.
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); runtime.Gosched() {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if taken, err := net.Listen("tcp", setup.DefaultAddress); err == nil {
 			defer taken.Close()
 			break
