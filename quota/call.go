@@ -102,20 +102,23 @@ func CallerFrom(ctx context.Context) Caller {
 type uninterruptedKey struct{}
 
 // WithUninterruptedSpends returns a copy of ctx whose end does not interrupt a
-// spend that the ledger is deciding; waits for units still end with it. A
-// ledger has timeouts of its own, and a spend that it can decide in the
-// caller's goroutine takes up to half as long. It is for servers, whose
-// contexts end when the client hangs up.
+// spend that the ledger is deciding; waits for units still end with it, and a
+// deadline that ctx has or gets holds as without it. A ledger has timeouts of
+// its own, and a spend that it can decide in the caller's goroutine takes up to
+// half as long. It is for servers, whose contexts end when the client hangs up.
 func WithUninterruptedSpends(ctx context.Context) context.Context {
 	return context.WithValue(ctx, uninterruptedKey{}, true)
 }
 
 // ledgerContext returns the context of a spend for the ledger.
 func ledgerContext(ctx context.Context) context.Context {
-	if ctx.Done() != nil && ctx.Err() == nil && ctx.Value(uninterruptedKey{}) != nil {
-		return context.WithoutCancel(ctx)
+	if ctx.Done() == nil || ctx.Err() != nil || ctx.Value(uninterruptedKey{}) == nil {
+		return ctx
 	}
-	return ctx
+	if _, hasDeadline := ctx.Deadline(); hasDeadline {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
 }
 
 // or returns c with its empty fields taken from other.

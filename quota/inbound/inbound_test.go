@@ -207,8 +207,8 @@ func TestServersDeadlineIsShorter(t *testing.T) {
 	}
 	defer ledger.Close()
 	server.Hang(t)
-	reported := 0
-	limits, err := inbound.New(ledger, []inbound.Limit{{Calls: 1, Per: time.Hour}}, &inbound.Options{FailClosed: true, Report: func(error) { reported++ }})
+	reported, last := 0, error(nil)
+	limits, err := inbound.New(ledger, []inbound.Limit{{Calls: 1, Per: time.Hour}}, &inbound.Options{FailClosed: true, Report: func(err error) { reported, last = reported+1, err }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,9 +223,14 @@ func TestServersDeadlineIsShorter(t *testing.T) {
 	if answer := ask(hasty); answer.Code != http.StatusServiceUnavailable || reported != 1 {
 		t.Errorf("status %d, %d errors reported; want 503 and 1", answer.Code, reported)
 	}
+	uninterrupted, cancel := context.WithTimeout(quota.WithUninterruptedSpends(t.Context()), 50*time.Millisecond)
+	defer cancel()
+	if answer := ask(uninterrupted); answer.Code != http.StatusServiceUnavailable || !errors.Is(last, context.DeadlineExceeded) {
+		t.Errorf("uninterrupted: status %d, %v; want 503 at the deadline", answer.Code, last)
+	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if answer := ask(gone); answer.Body.Len() != 0 || reported != 1 {
+	if answer := ask(gone); answer.Body.Len() != 0 || reported != 2 {
 		t.Errorf("a client that has gone: %q, %d errors reported; want no more", answer.Body, reported)
 	}
 }
