@@ -22,6 +22,7 @@ import (
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/entries"
 	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
@@ -120,19 +121,15 @@ func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) erro
 	}
 	f.filter.Region = setup.SpellRegion(f.filter.Region, table)
 	source := &usage.LogReader{Accounts: chosen, Since: since, Until: until, Filter: f.filter}
+	r := &logReport{app: a, flags: f, source: source, none: "no entries"}
 	err = a.withClient(table, false, func(c *client.Client) error {
 		source.Ledger = c.Ledger()
 		a.warnOfSpelling(ctx, c)
-		return (&logReport{app: a, flags: f, source: source}).print(ctx, c)
+		return r.print(ctx, c)
 	})
 	if errors.Is(err, setup.ErrNoLedger) {
-		if f.ByHistory(source) {
-			if days, err := entries.Days(ctx, a.setup(), nil, source); err == nil && len(days) > 0 {
-				return (&logReport{app: a, flags: f, source: source}).printPeriods(ctx, days)
-			}
-		}
-		a.remark("log", "no ledger at %s yet: nothing was spent", a.setup().LedgerName())
-		return nil
+		source.Ledger, r.none = memledger.Open(nil), fmt.Sprintf("no ledger at %s yet: nothing was spent", a.setup().LedgerName())
+		return r.print(ctx, nil)
 	}
 	return err
 }
@@ -142,8 +139,10 @@ type logReport struct {
 	*app
 	flags  *logFlags
 	source *usage.LogReader
+	none   string // what an empty log means
 }
 
+// print prints what the flags select. c is nil if there is no ledger.
 func (r *logReport) print(ctx context.Context, c *client.Client) error {
 	found, err := r.flags.Select(ctx, r.setup(), c, r.source)
 	switch {
@@ -156,13 +155,14 @@ func (r *logReport) print(ctx context.Context, c *client.Client) error {
 	default:
 		err = r.printLines(ctx, found.Lines)
 	}
-	if found.More && err == nil {
+	switch {
+	case err != nil || c == nil || r.flags.ByHistory(r.source):
+		return err
+	case found.More:
 		r.remark("log", "older entries are not shown; --last 0 shows all")
+		return nil
 	}
-	if !r.flags.ByHistory(r.source) && !found.More && err == nil {
-		err = r.noteMissing(ctx, c.Guard())
-	}
-	return err
+	return r.noteMissing(ctx, c.Guard())
 }
 
 // printNone says that nothing was selected, and which filter is to blame. Only
@@ -172,7 +172,7 @@ func (r *logReport) printNone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	said := "no entries"
+	said := r.none
 	if len(names) > 0 {
 		said = "no entry matches"
 		if by, asked, unknown := r.flags.filter.Unknown(names); unknown {
