@@ -15,12 +15,12 @@ import (
 )
 
 // TestReadme runs the commands of the console blocks of the README and of
-// docs/operating.md and docs/gateway.md, in order, on the shipped files, and
-// holds what they print against what the page shows. Numbers, times and ids
+// pages of docs, in order, on the shipped files, and holds what they print
+// against what the page shows. Numbers, times and ids
 // differ from run to run, words do not: the processes begin at midday, since
 // within half a minute of midnight some commands rightly say something else.
 func TestReadme(t *testing.T) {
-	for page, commands := range map[string]int{"README.md": 4, "docs/operating.md": 12, "docs/gateway.md": 8} {
+	for page, commands := range map[string]int{"README.md": 4, "docs/operating.md": 12, "docs/gateway.md": 8, "docs/faults.md": 8} {
 		t.Run(page, func(t *testing.T) { runPage(t, filepath.Join("..", "..", page), commands) })
 	}
 }
