@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -66,6 +67,9 @@ func (g *Guard) waitTogether(ctx context.Context, call Call, count int, maxWait 
 			as.trial.release(ctx, g)
 		}
 		refused, ok := errors.AsType[*RefusedError](err)
+		if _, stayed := errors.AsType[*stayedError](err); stayed { // to try again would charge more
+			return nil, err
+		}
 		if again && call.ID != (ID{}) { // the ledger remembers calls under this id that were refunded
 			call.ID = call.ID.derived("")
 		}
@@ -107,13 +111,13 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 		return grants, false, nil
 	}
 	granted := 0
-	for _, grant := range grants {
+	for _, grant := range slices.Backward(grants) { // a ledger refunds only what is near the end of a log (MaxSettle)
 		if grant.repeated {
 			continue
 		}
 		granted++
 		if failed := grant.Refund(ctx); failed != nil {
-			return nil, true, errors.Join(err, fmt.Errorf("some of the calls stay charged: %w", failed))
+			return nil, true, &stayedError{errors.Join(err, fmt.Errorf("some of the calls stay charged: %w", failed))}
 		}
 	}
 	set.refusedTogether(err, call, count, 0, Units(granted))
@@ -122,6 +126,13 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 	}
 	return nil, !errors.Is(err, ErrReused), err
 }
+
+// stayedError is the error of calls together of which some were granted and
+// could not be refunded.
+type stayedError struct{ error }
+
+// Unwrap returns the error of the calls, if any, and of the refund.
+func (e *stayedError) Unwrap() error { return e.error }
 
 // refusedTogether makes the refusal of one call one of count calls. Its limits
 // lack what kept calls need, and what it says is used includes granted ones,
