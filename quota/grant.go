@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -27,6 +28,7 @@ type Grant struct {
 	units    Units  // as recorded at present
 	refunded bool
 	settled  bool // units were settled, so that the same Settle is a no-op
+	inDoubt  bool // the answer to a Settle or Refund was lost, which may have lowered the charge
 }
 
 // ID returns the id of the ledger entry, as ration log shows it.
@@ -54,7 +56,7 @@ func (g *Grant) Call() Call {
 // job is left out, since no coverage depends on it.
 func (g *Grant) recorded() Receipt {
 	receipt, class := g.receipt, &g.set.class
-	receipt.Recorded = &Recorded{Method: class.method, Caller: Caller{Lane: class.lane, Region: class.region}, Units: g.units, Refunded: g.refunded, Shared: g.redeemed || g.repeated}
+	receipt.Recorded = &Recorded{Method: class.method, Caller: Caller{Lane: class.lane, Region: class.region}, Units: g.units, Refunded: g.refunded, Shared: g.redeemed || g.repeated || g.inDoubt}
 	return receipt
 }
 
@@ -97,8 +99,9 @@ func (g *Grant) Tightest() (tightest Balance, ok bool) {
 // Settle changes the charge to what the call really cost, 0 to MaxUnits, even
 // if that exceeds a limit. The last Settle or Refund applies. Settle returns
 // ErrStays if it is too late to lower the charge, or if the account has only
-// Counter windows and the grant comes from Redeem or from a repeated Call.ID:
-// the log then cannot tell whether another process has lowered it already.
+// Counter windows and the grant comes from Redeem or from a repeated Call.ID,
+// or an earlier Settle or Refund returned ErrInDoubt: the log then cannot tell
+// whether the charge has been lowered already.
 func (g *Grant) Settle(ctx context.Context, used Units) error {
 	if g == nil {
 		return nil
@@ -118,6 +121,7 @@ func (g *Grant) Settle(ctx context.Context, used Units) error {
 		g.units = used
 		g.refunded, g.settled = false, true
 	}
+	g.inDoubt = g.inDoubt || errors.Is(err, ErrInDoubt)
 	return opError("settle", err)
 }
 
@@ -136,5 +140,6 @@ func (g *Grant) Refund(ctx context.Context) error {
 	if g.settled = false; err == nil {
 		g.units, g.refunded = 0, true
 	}
+	g.inDoubt = g.inDoubt || errors.Is(err, ErrInDoubt)
 	return opError("refund", err)
 }
