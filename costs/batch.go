@@ -12,6 +12,7 @@ import (
 
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/readahead"
 )
 
 // BatchMethod is a method whose requests hold several calls.
@@ -88,32 +89,23 @@ func (b *BatchMethod) countCalls(req *http.Request) int64 {
 }
 
 // readBody returns the body of a request and restores it. ok is false if the
-// body is compressed, longer than maxBody, or of unknown length.
+// body is compressed, longer than maxBody, or of unknown length, or has not
+// arrived when the request's context ends.
 func readBody(req *http.Request) ([]byte, bool) {
 	fits := req.ContentLength > 0 && req.ContentLength <= maxBody
 	isCompressed := len(req.Header.Values("Content-Encoding")) > 0
 	if req.Body == nil || !fits || isCompressed {
 		return nil, false
 	}
-	body, err := io.ReadAll(io.LimitReader(req.Body, req.ContentLength))
-	rest := io.Reader(req.Body)
-	if err != nil {
-		rest = failingReader{err}
+	ahead := readahead.New(req.Body, int(req.ContentLength))
+	req.Body = ahead
+	select {
+	case <-ahead.Done():
+	case <-req.Context().Done():
 	}
-	req.Body = &restoredBody{io.MultiReader(bytes.NewReader(body), rest), req.Body}
-	return body, err == nil && int64(len(body)) == req.ContentLength
+	body, _ := ahead.Stop()
+	return body, int64(len(body)) == req.ContentLength
 }
-
-// restoredBody is a body that has been read and restored.
-type restoredBody struct {
-	io.Reader
-	io.Closer
-}
-
-// failingReader is the rest of a body after a read error.
-type failingReader struct{ err error }
-
-func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
 // countMembers returns the number of items in the lists under a key of a JSON
 // object. Repeated keys add up, since parsers differ in which one they use. ok

@@ -2,6 +2,7 @@ package costs_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
@@ -111,6 +114,31 @@ func TestABatchThatCannotBeReadCostsTheMost(t *testing.T) {
 	if req.Body.Close(); !closed.closed {
 		t.Error("closing the body does not close what it stands for")
 	}
+}
+
+// TestStalledBatchOutlastsItsContext: a request whose body does not arrive was
+// not given up when its context ended.
+func TestStalledBatchOutlastsItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := salesforce(t)
+		guard, err := quota.NewGuard(memledger.Open(nil), table.Budgets(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		body, writer := io.Pipe()
+		defer writer.Close()
+		req := post(t, "composite/batch", subrequests(2)).WithContext(ctx)
+		req.Body = body
+		_, err = (&quota.Transport{Guard: guard, Price: table.Price}).RoundTrip(req)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v; want the end of the context", err)
+		}
+		if _, err := writer.Write([]byte("{")); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("%v; want the body closed", err)
+		}
+	})
 }
 
 type closing struct {

@@ -37,7 +37,7 @@ var boundaries = map[string][]string{
 	"quota/usage":                      {"quota"},
 	"quota/metrics":                    {"quota", "quota/journal"},
 	"quota/journal":                    {"quota", "quota/internal/decide", "internal/filelock", "quota/privatefile"},
-	"costs":                            {"internal/textfmt", "quota", "quota/feedback", "costs/human", "costs/duration", "costs/strictyaml"},
+	"costs":                            {"internal/textfmt", "quota", "quota/feedback", "quota/readahead", "costs/human", "costs/duration", "costs/strictyaml"},
 	"costs/alert":                      {"internal/textfmt", "quota", "quota/journal", "quota/privatefile", "quota/usage", "costs", "costs/client", "costs/human"},
 	"costs/client":                     {"quota", "costs/human", "quota/privatefile", "quota/journal", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml"},
 	"costs/duration":                   {"internal/textfmt"},
