@@ -41,7 +41,7 @@ func (l *Ledger) Cooldowns(ctx context.Context, account string) ([]quota.Cooldow
 	within, cancel := l.bounded(ctx, patience)
 	defer cancel()
 	cmd := redis.NewMapStringStringCmd(within, "hgetall", l.names(account, "").cooldowns)
-	if err := l.sendCommand(within, cmd); err != nil {
+	if err := l.process(within, cmd); err != nil {
 		return nil, ended(ctx, l.failed(err, classify(err), false))
 	}
 	now, err := l.storeTime(within)

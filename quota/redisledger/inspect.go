@@ -74,10 +74,14 @@ func (l *Ledger) Inspect(ctx context.Context) ([]Finding, error) {
 		if len(nodes) == 1 {
 			i.name = l.where
 		}
-		if err := i.run(ctx); err != nil {
+		ofNode, err := await(ctx, l, func() ([]Finding, error) {
+			err := i.run(ctx)
+			return i.found, err
+		})
+		if err != nil {
 			return found, l.failed(err, classify(err), false)
 		}
-		found = append(found, i.found...)
+		found = append(found, ofNode...)
 	}
 	return found, nil
 }

@@ -93,18 +93,26 @@ func (l *Ledger) scanOnce(ctx context.Context, node redis.Cmdable, pattern strin
 	}
 	within, cancel := l.bounded(ctx, patience)
 	defer cancel()
-	names, next, err := node.Scan(within, cursor, pattern, scanned).Result()
-	for _, name := range names {
-		var of string
-		if of, err = read(within, node, name); err != nil {
-			break
-		}
-		found = append(found, of)
+	type page struct {
+		found []string
+		next  uint64
 	}
+	answer, err := await(within, l, func() (p page, err error) {
+		names, next, err := node.Scan(within, cursor, pattern, scanned).Result()
+		p.next = next
+		for _, name := range names {
+			var of string
+			if of, err = read(within, node, name); err != nil {
+				break
+			}
+			p.found = append(p.found, of)
+		}
+		return p, err
+	})
 	if err != nil {
 		return nil, 0, ended(ctx, l.failed(err, classify(err), false))
 	}
-	return found, next, nil
+	return answer.found, answer.next, nil
 }
 
 // keyOf returns the key of the log with a Redis key, or "" if it is not a

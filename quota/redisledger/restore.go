@@ -187,7 +187,7 @@ func (l *Ledger) storeTime(ctx context.Context) (int64, error) {
 		return l.now().UnixMicro(), nil
 	}
 	cmd := redis.NewTimeCmd(ctx, "time")
-	if err := l.sendCommand(ctx, cmd); err != nil {
+	if err := l.process(ctx, cmd); err != nil {
 		return 0, l.failed(err, classify(err), false)
 	}
 	return cmd.Val().UnixMicro(), nil

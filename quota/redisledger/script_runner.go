@@ -135,19 +135,32 @@ func (l *Ledger) send(ctx context.Context, line []any) (any, error) {
 	return cmd.Val(), nil
 }
 
-// process sends one command, a once or onceStrings. A client given to New may
-// ignore deadlines, so process abandons it when the time is up. An abandoned
-// command may still be written to.
+// process sends one command: a once, a onceStrings or one that only reads. If
+// its error is errSilent, the command may still be written to.
 func (l *Ledger) process(ctx context.Context, cmd redis.Cmder) error {
+	_, err := await(ctx, l, func() (struct{}, error) { return struct{}{}, l.sendCommand(ctx, cmd) })
+	return err
+}
+
+// await returns what ask returns. A client given to New may ignore deadlines,
+// so await abandons it with errSilent when the time is up.
+func await[T any](ctx context.Context, l *Ledger, ask func() (T, error)) (T, error) {
 	if l.own {
-		return l.sendCommand(ctx, cmd)
+		return ask()
 	}
-	done := make(chan error, 1)
-	go func() { done <- l.sendCommand(ctx, cmd) }()
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := ask()
+		done <- result{value, err}
+	}()
 	select {
-	case err := <-done:
-		return err
+	case r := <-done:
+		return r.value, r.err
 	case <-ctx.Done():
-		return errSilent
+		return result{}.value, errSilent
 	}
 }

@@ -1,0 +1,67 @@
+package redisledger_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/redisledger"
+)
+
+// TestGivenClientWaitsForAServerThatHangs: go-redis ignores deadlines without
+// ContextTimeoutEnabled. Cooldowns, Keys, Accounts and Inspect waited for as
+// long as a given client does, and ignored the end of their contexts.
+func TestGivenClientWaitsForAServerThatHangs(t *testing.T) {
+	server := redistest.Start(t)
+	given := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: -1})
+	t.Cleanup(func() { _ = given.Close() })
+	l := redisledger.New(given, nil)
+	mustSpend(t, l, "m", 1, day)
+	server.Hang(t)
+	goesOn := time.AfterFunc(10*time.Second, func() { server.GoOn(t) })
+	defer server.GoOn(t)
+	defer goesOn.Stop()
+	var reads sync.WaitGroup
+	began := time.Now()
+	for name, read := range map[string]func(context.Context) error{
+		"cooldowns": func(ctx context.Context) error { _, err := l.Cooldowns(ctx, account); return err },
+		"inspect":   func(ctx context.Context) error { _, err := l.Inspect(ctx); return err },
+		"keys": func(ctx context.Context) error {
+			for _, err := range l.Keys(ctx, account) {
+				return err
+			}
+			return nil
+		},
+		"accounts": func(ctx context.Context) error {
+			for _, err := range l.Accounts(ctx) {
+				return err
+			}
+			return nil
+		},
+	} {
+		reads.Go(func() {
+			if err := read(t.Context()); !errors.Is(err, quota.ErrLedgerDown) {
+				t.Errorf("%s: %v; want that the ledger is down", name, err)
+			}
+			if took := time.Since(began); took > 8*time.Second {
+				t.Errorf("%s took %s; want a second, or 3 of Inspect", name, took)
+			}
+		})
+		reads.Go(func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			time.AfterFunc(50*time.Millisecond, cancel)
+			err := read(ctx)
+			if isEnded := errors.Is(err, context.Canceled) || name == "inspect"; !isEnded || time.Since(began) > 8*time.Second {
+				t.Errorf("%s, canceled: %v after %s", name, err, time.Since(began))
+			}
+		})
+	}
+	reads.Wait()
+}
