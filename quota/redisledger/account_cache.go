@@ -24,7 +24,7 @@ type accountCache struct {
 	unkeyed names                  // of the account's own log
 	edges   map[*quota.Charge]edge // where the windows of that log begin
 	looked  logSearch
-	spelled bool          // whether the account's name was checked
+	spelled int64         // when the account's name was checked, by this host's clock, µs; 0 if it was not
 	newest  quota.Receipt // of this process in that log
 }
 

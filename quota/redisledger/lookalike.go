@@ -11,21 +11,26 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// spellingLasts is how long the spelling of an account holds after the last
-// process has begun to use it.
-const spellingLasts = 30 * 24 * time.Hour
+const (
+	// spellingLasts is how long the spelling of an account holds after a process
+	// that uses it has checked it last.
+	spellingLasts = 30 * 24 * time.Hour
+	// checkSpellingEvery is how often a process does so.
+	checkSpellingEvery = int64(24 * time.Hour / time.Microsecond)
+)
 
 // checkLookAlike checks that an account is spelled as other processes spell it.
-// A process that records anything does so once, and keeps the first spelling
-// for the others; one that only reads keeps none, since its own may be the
-// wrong one. It is best effort: what it cannot read or write it leaves to the
-// scripts, which report it.
+// A process that records anything does so once a day, and keeps the first
+// spelling for the others; one that only reads keeps none, since its own may be
+// the wrong one. It is best effort: what it cannot read or write it leaves to
+// the scripts, which report it.
 func (l *Ledger) checkLookAlike(ctx context.Context, account string, records bool) error {
-	a := l.cache(account)
+	a, now := l.cache(account), l.elapsed()
 	a.mu.Lock()
-	checked := a.spelled
+	since := now - a.spelled
+	isChecked := a.spelled != 0 && max(since, -since) < checkSpellingEvery
 	a.mu.Unlock()
-	if checked {
+	if isChecked {
 		return nil
 	}
 	// The key holds the first spelling of all that are folded alike.
@@ -57,7 +62,7 @@ func (l *Ledger) checkLookAlike(ctx context.Context, account string, records boo
 	}
 	if _, err = l.send(ctx, set); err == nil {
 		a.mu.Lock()
-		a.spelled = true
+		a.spelled = now
 		a.mu.Unlock()
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
@@ -39,5 +40,26 @@ func TestReaderKeepsNoSpelling(t *testing.T) {
 	}
 	if ttl := client.TTL(t.Context(), "ration:spelled:"+account).Val(); ttl < 29*24*time.Hour {
 		t.Errorf("the spelling expires in %s; want 30 days", ttl)
+	}
+}
+
+// TestSpellingOfALongRunExpires: a process that had spent for a month had
+// checked its spelling once. That had expired, so a process with another one
+// had the whole limit too.
+func TestSpellingOfALongRunExpires(t *testing.T) {
+	t.Parallel()
+	server, clock := redistest.Start(t), &ledgertest.Clock{}
+	client := raw(t, server)
+	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	open := func() *redisledger.Ledger { return redisledger.New(client, &redisledger.Options{Now: clock.Now}) }
+	runs := open()
+	mustSpend(t, runs, "m", 1, day)
+	do(t, client, "del", "ration:spelled:"+account) // as it expires
+	clock.Add(25 * time.Hour)
+	mustSpend(t, runs, "m", 1, day)
+	batch := &quota.Batch{Account: strings.ToUpper(account), Requests: []quota.Request{{Method: "m", Units: 1, Charges: []*quota.Charge{day}}}}
+	_, err := open().Spend(t.Context(), batch)
+	if alike, ok := errors.AsType[*quota.LookAlikeError](err); !ok || alike.Known != account {
+		t.Errorf("%v; want that the account is spelled %q", err, account)
 	}
 }
