@@ -57,3 +57,29 @@ func TestOneCauseIsReportedOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestEntryBecomesPartOfTheOneAbove: YAML joins a plain text with the next line
+// if that is indented further. Lanes [cron, backfill] were the lane "cron -
+// backfill", so that their budget covered no call, and a comment behind the
+// second line was a part of the text.
+func TestEntryBecomesPartOfTheOneAbove(t *testing.T) {
+	const advice = " continues the value of the line above: correct its indentation, or write that value in one line"
+	for text, want := range map[string]string{
+		"count: 1\nitems:\n  - cron\n    - backfill\n":        "4:5: - backfill" + advice,
+		"count: 1\nitems:\n  - cron\n\n    - b  # c\n  - d\n": "5:5: - b  # c" + advice,
+		"name: my\r\n  project # the one\r\ncount: 1\r\n":     "2:3: project" + advice,
+		"count: 1\nname: a\n   b\n  c\n":                      "3:4: b" + advice,
+		"count: 1\nitems: [a\n  b, c]\n":                      "3:3: b" + advice,
+		"count: 1\nname:\n  # c\n  a\n  b\n":                  "5:3: b" + advice,
+		"count: 1\nname:\n\n  a\n\n  b\n":                     "6:3: b" + advice,
+	} {
+		if _, err := read(text); err == nil || err.Error() != "f.yaml:"+want {
+			t.Errorf("%q:\ngot  %v\nwant f.yaml:%s", text, err, want)
+		}
+	}
+	for _, text := range []string{"name:\n\n  # a\n  x  # b\n\ncount: 1\n", "count: 1\nname: \"a\n  b\"\n", "items: [a,\n  b\n  , c]\n\ncount: 1"} {
+		if _, err := read(text); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

@@ -78,6 +78,9 @@ func Parse(name string, data []byte) *File {
 		f.reportSyntax(err)
 		return f
 	}
+	if f.checkLines(tokens); len(f.mistakes) > 0 {
+		return f
+	}
 	found := 0
 	for _, document := range tree.Docs {
 		if document.Body == nil {
