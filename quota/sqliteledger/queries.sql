@@ -193,7 +193,7 @@ SELECT seq, grants FROM clients WHERE log = ?1 AND client = ?2
 INSERT INTO clients (log, client, seq, stamp, grants) VALUES (?1, ?2, ?3, ?4, ?5)
 ON CONFLICT (log, client) DO UPDATE SET seq = excluded.seq, stamp = excluded.stamp, grants = excluded.grants
 -- client-sweep
-DELETE FROM clients WHERE log = ?1 AND client IN (SELECT client FROM clients WHERE log = ?1 ORDER BY stamp DESC LIMIT -1 OFFSET ?2)
+DELETE FROM clients WHERE log = ?1 AND stamp < ?2
 
 -- idle
 SELECT g.log, g.horizon,

@@ -134,7 +134,7 @@ func TestSteadySpendingStaysSmall(t *testing.T) {
 	if got, other := used(t, l, all), used(t, l, list); got != perDay || other != 30 {
 		t.Errorf("%d and %d used; want %d and 30", got, other, perDay)
 	}
-	for table, most := range map[string]int64{"entries": 2 * perDay, "records": 2 * 30, "labels": 5 * perDay, "clients": 4096 + 256} {
+	for table, most := range map[string]int64{"entries": 2 * perDay, "records": 2 * 30, "labels": 5 * perDay, "clients": 5 + 256} {
 		if rows := count(t, l, table); rows > most {
 			t.Errorf("%d %s; want at most %d", rows, table, most)
 		}

@@ -348,7 +348,7 @@ func (t *tx) writeLastBatch(g *log, client uint64, last *lastBatch) {
 		return
 	}
 	if g.clients[client] == nil && client%sweepEvery == 0 {
-		t.exec("client-sweep", g.id, int64(decide.MaxClients))
+		t.exec("client-sweep", g.id, g.newest-decide.ClientMemory)
 	}
 	t.exec("client-set", g.id, int64(client), int64(last.seq), g.newest, last.encode())
 	g.cacheLastBatch(client, last)
