@@ -46,9 +46,9 @@ type Transport struct {
 	// tries the upstream first; MaxWait includes the wait for its answer, which
 	// takes at most 10 seconds.
 	MaxWait time.Duration
-	// MaxTotalWait limits the time that all requests together wait. It is
-	// approximate: each of several concurrent requests may use what is left. 0
-	// means no limit.
+	// MaxTotalWait limits the time that all requests together wait. The time
+	// that the ledger takes does not count. It is approximate: each of several
+	// concurrent requests may use what is left. 0 means no limit.
 	MaxTotalWait time.Duration
 
 	// Retries is the most times that a request is sent again after an answer
@@ -177,11 +177,7 @@ func (t *Transport) pay(ctx context.Context, call Call) (*Grant, *trial, error) 
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
-	began, maxWait := time.Now(), t.maxWaitOf(ctx)
-	grant, trial, err := t.charge(ctx, call, maxWait)
-	if maxWait > 0 {
-		t.waited.Add(int64(time.Since(began)))
-	}
+	grant, trial, err := t.charge(t.countingWaits(ctx), call, t.maxWaitOf(ctx))
 	if err == nil && ctx.Err() != nil {
 		if !t.succeeded(call, grant.Refund(ctx)) {
 			t.charged(call, 1, call.Units)
@@ -277,6 +273,14 @@ func (t *Transport) maxWaitOf(ctx context.Context) time.Duration {
 		return min(maxWait, t.MaxTotalWait-time.Duration(t.waited.Load()))
 	}
 	return maxWait
+}
+
+// countingWaits returns ctx with waits that are added to the total.
+func (t *Transport) countingWaits(ctx context.Context) context.Context {
+	if t.MaxTotalWait <= 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, totalWaitKey{}, &t.waited)
 }
 
 type maxWaitKey struct{}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -132,9 +133,16 @@ func mustGiveUp(ctx context.Context, err error, maxWait time.Duration) bool {
 	return ok && time.Until(deadline) < refused.RetryAfter
 }
 
+// totalWaitKey is the key of an *atomic.Int64, to which sleep adds.
+type totalWaitKey struct{}
+
 // sleep returns nil after d, when wake is closed or when waits end, and
 // otherwise the reason why ctx ended.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
+	if total, ok := ctx.Value(totalWaitKey{}).(*atomic.Int64); ok {
+		began := time.Now()
+		defer func() { total.Add(int64(time.Since(began))) }()
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
