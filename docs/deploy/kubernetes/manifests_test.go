@@ -62,6 +62,9 @@ func TestManifests(t *testing.T) {
 
 func checkPod(t *testing.T, name string, pod core.PodSpec, state, journal string) {
 	t.Helper()
+	if pod.Hostname == "" {
+		t.Errorf("%s names each pod otherwise, so that the limit of an earlier one holds against a raised one", name)
+	}
 	volumes := map[string]core.Volume{}
 	for _, v := range pod.Volumes {
 		volumes[v.Name] = v
