@@ -177,9 +177,16 @@ func unwrapTransport(base http.RoundTripper) (transport *http.Transport, wrapped
 // cancelingBody returns a body of resp that cancels the request's context
 // when it is closed or read to its end. It returns the body itself if the
 // parent context never ends, so that nothing would leak, or if the protocol
-// was switched.
-func cancelingBody(resp *http.Response, parent context.Context, cancel context.CancelCauseFunc) io.ReadCloser {
-	if parent.Done() == nil || resp.StatusCode == http.StatusSwitchingProtocols {
+// was switched: net/http has then handed the connection over, and does not
+// watch the context.
+func cancelingBody(resp *http.Response, parent context.Context, cancel context.CancelCauseFunc, base http.RoundTripper) io.ReadCloser {
+	if parent.Done() == nil {
+		return resp.Body
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		if transport, _ := unwrapTransport(base); transport != nil {
+			cancel(nil)
+		}
 		return resp.Body
 	}
 	if resp.Body == nil || resp.Body == http.NoBody {

@@ -247,7 +247,7 @@ func (t *Transport) send(req *http.Request, call Call, grant *Grant, trial *tria
 	}
 	t.Guard.upstreams.recordDate(call.Account, resp)
 	resp.Request = req
-	resp.Body = cancelingBody(resp, req.Context(), cancel)
+	resp.Body = cancelingBody(resp, req.Context(), cancel, t.base())
 	if t.Feedback == nil {
 		return resp, Verdict{}, nil
 	}
