@@ -1,6 +1,9 @@
 package strictyaml_test
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // Each of these used to be several lines, of which the first was not the cause.
 func TestOneCauseIsReportedOnce(t *testing.T) {
@@ -81,5 +84,19 @@ func TestEntryBecomesPartOfTheOneAbove(t *testing.T) {
 		if _, err := read(text); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// TestSpaceLooksLikeAnother: a name with a no-break space was another name than
+// the one with a space, which looks the same.
+func TestSpaceLooksLikeAnother(t *testing.T) {
+	for _, space := range []string{"\u00a0", "\u2007", "\u202f"} {
+		_, err := read("count: 1\nname: a" + space + "b\n")
+		if want := fmt.Sprintf("f.yaml:2:7: name is %q: write it with plain spaces", "a"+space+"b"); err == nil || err.Error() != want {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+	if _, err := read("count: 1\nname: a b\u3000c\n"); err != nil { // of another width
+		t.Error(err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
@@ -213,19 +212,14 @@ func (n Node) PaddedText(most int) string {
 		n.Mistake("%s is empty: write a text, or remove it", n.name)
 	case strings.ContainsFunc(text, isControl):
 		n.Mistake("%s is %s: write it without control characters", n.name, quote(text))
+	case strings.ContainsAny(text, otherSpaces):
+		n.Mistake("%s is %s: write it with plain spaces", n.name, quote(text))
 	case len(text) > most:
 		n.Mistake("%s has %d bytes: write at most %d", n.name, len(text), most)
 	default:
 		return text
 	}
 	return ""
-}
-
-// isControl reports whether r is a control character, sets the direction of the
-// text around it, or is one of those without a width that separate words. Two
-// names that differ in such a character alone look the same.
-func isControl(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || strings.ContainsRune("\u00ad\u200b\u2060\ufeff", r)
 }
 
 // Verbatim reads a text of at most most bytes as it stands: it may be empty,
