@@ -56,7 +56,7 @@ func (p *Planner) Play(ctx context.Context, days int, suggest bool) (err error) 
 	if p.From.IsZero() {
 		p.From = p.At.Truncate(time.Microsecond)
 	}
-	p.To = p.From.AddDate(0, 0, days)
+	p.To = p.From.Add(time.Duration(days) * 24 * time.Hour)
 	if p.Report, err = Play(ctx, &p.Input); err == nil && suggest && !p.Report.Fits {
 		p.Suggestion, err = Suggest(ctx, &p.Input, p.Report)
 	}
