@@ -17,13 +17,13 @@ type MoveError struct{ quota.Move }
 
 // Error says what lifting it would do.
 func (e *MoveError) Error() string {
-	account := human.Name(e.Account)
+	account, command := human.Name(e.Account), human.ClearCommand(e.Account, "")
 	if e.Arriving {
-		return fmt.Sprintf("account %s is being copied here from %s, and is not complete: if it were open now, what is not copied yet would be granted again; complete the copy, or give it up with ration cooldown clear --account %[1]s --reopen",
-			account, human.Name(e.Ledger))
+		return fmt.Sprintf("account %s is being copied here from %s, and is not complete: if it were open now, what is not copied yet would be granted again; complete the copy, or give it up with %s --reopen",
+			account, human.Name(e.Ledger), command)
 	}
-	return fmt.Sprintf("account %s has moved from here to %s: if both were open, both would grant its calls; once no process uses that one, ration cooldown clear --account %[1]s --reopen opens this one",
-		account, human.Name(e.Ledger))
+	return fmt.Sprintf("account %s has moved from here to %s: if both were open, both would grant its calls; once no process uses that one, %s --reopen opens this one",
+		account, human.Name(e.Ledger), command)
 }
 
 // Unwrap returns quota.ErrLedgerConfig.

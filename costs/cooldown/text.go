@@ -18,11 +18,11 @@ func WriteStill(out io.Writer, still []Report, at time.Time) {
 			fmt.Fprintf(out, "closed: %v\n", &MoveError{move})
 			continue
 		}
-		name, command := human.Scope(c.Account, ""), "--account "+c.Account
+		budget := ""
 		if c.Budget != nil {
-			name, command = human.Name(*c.Budget), *c.Budget
+			budget = *c.Budget
 		}
-		fmt.Fprintf(out, "still in cooldown: %s %s; ration cooldown clear %s lifts that\n", name, Text(c.Until, at, c.Reason), command)
+		fmt.Fprintf(out, "still in cooldown: %s %s; %s lifts that\n", human.Scope(c.Account, budget), Text(c.Until, at, c.Reason), human.ClearCommand(c.Account, budget))
 	}
 }
 

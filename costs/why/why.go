@@ -93,11 +93,7 @@ func (d *Document) set(found *usage.Explanation) {
 		d.helped("%s", later)
 	case quota.ReasonCooldown:
 		d.helped("%s", later)
-		name := "--account " + r.Account
-		if r.Budget != nil {
-			name = *r.Budget
-		}
-		d.helped("lifting the cooldown, if the upstream serves again: ration cooldown clear %s", name)
+		d.helped("lifting the cooldown, if the upstream serves again: %s", human.ClearCommand(r.Account, r.RefusedError().Budget))
 	default:
 		d.helped("no other call of the same process that waited for the same budget")
 		d.helped("%s", later)

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/reconcile"
@@ -246,6 +247,19 @@ func TestReconcileRejectsContradictions(t *testing.T) {
 		t.Errorf("%v; want a refusal", err)
 	}
 	r.holds(map[string]quota.Units{"long": 0, "short": 0})
+}
+
+// TestArgumentsWithSpaces: a name with spaces was several arguments of the
+// command that the error asks for.
+func TestArgumentsWithSpaces(t *testing.T) {
+	r := newStand(t, memledger.Open(nil), []quota.Budget{{Name: "the day"}, {Name: "search", Methods: []string{"search.list"}}})
+	if err := r.reconcile(false, map[string]quota.Units{"the day": 100}); err != nil {
+		t.Fatal(err)
+	}
+	err := r.reconcile(false, map[string]quota.Units{"search": 50})
+	if want := " search=50 " + textfmt.ShellQuote("the day") + "=N"; !rejected(err) || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v; want the arguments%s", err, want)
+	}
 }
 
 // TestRejectedReadingsChangeCalls: readings of calls and of units are checked

@@ -140,10 +140,10 @@ func (s *snapshot) arguments(further []string) string {
 	}
 	var numbers []number
 	for i, used := range s.targets {
-		numbers = append(numbers, number{used, fmt.Sprintf("%s=%d", s.balances[i].Budget.Name, used)})
+		numbers = append(numbers, number{used, fmt.Sprintf("%s=%d", textfmt.ShellQuote(s.balances[i].Budget.Name), used)})
 	}
 	for _, name := range further {
-		numbers = append(numbers, number{s.balances[s.index[name]].Used, name + "=N"})
+		numbers = append(numbers, number{s.balances[s.index[name]].Used, textfmt.ShellQuote(name) + "=N"})
 	}
 	slices.SortFunc(numbers, func(x, y number) int { return cmp.Or(cmp.Compare(x.used, y.used), cmp.Compare(x.text, y.text)) })
 	words := make([]string, len(numbers))

@@ -1,0 +1,22 @@
+package human
+
+import (
+	"strings"
+
+	"github.com/ration-dev/ration/internal/textfmt"
+)
+
+// ClearCommand returns the command that lifts the cooldown of a budget or, if
+// budget is empty, of its whole account. It names the account of a budget too,
+// since another account may have a budget of that name.
+func ClearCommand(account, budget string) string {
+	const command = "ration cooldown clear "
+	flag := "--account " + textfmt.ShellQuote(account)
+	switch {
+	case budget == "":
+		return command + flag
+	case strings.HasPrefix(budget, "-"): // else it would be a flag
+		return command + flag + " -- " + textfmt.ShellQuote(budget)
+	}
+	return command + textfmt.ShellQuote(budget) + " " + flag
+}
