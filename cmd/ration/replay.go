@@ -133,6 +133,10 @@ func (r *replaying) noteCooldowns(ctx context.Context, guard *quota.Guard) error
 	}
 	_, held, err := cooldown.List(ctx, guard, r.InForce.Accounts())
 	for _, c := range held {
+		if moves := c.Moves(); moves != "" {
+			r.remark("replay", "%s", moves)
+			continue
+		}
 		name := human.Name(c.Account)
 		if c.Budget != nil {
 			name = human.Name(*c.Budget)

@@ -179,11 +179,27 @@ func (w *Watch) found(account string, balances []quota.Balance) (events []*event
 			continue
 		}
 		cooling[c.Budget] = true
-		events = append(events, &event{Kind: costs.AlertCooldown, Account: account, Budget: c.Budget, Until: &c.Until,
-			name:   fmt.Sprintf("cooldown %s %d", c.Budget, c.Until.Unix()/3600),
-			detail: fmt.Sprintf("%s is in cooldown until %s: %s", human.Scope(account, c.Budget), human.Time(c.Until), c.Reason)})
+		if e := cooldownEvent(c); e != nil {
+			events = append(events, e)
+		}
 	}
 	return events
+}
+
+// cooldownEvent returns the event of a cooldown, or nil for one that closes an
+// account while it is copied.
+func cooldownEvent(c *quota.Cooldown) *event {
+	e := &event{Kind: costs.AlertCooldown, Account: c.Account, Budget: c.Budget, name: fmt.Sprintf("cooldown %s %d", c.Budget, c.Until.Unix()/3600)}
+	switch move, moves := c.Move(); {
+	case !moves:
+		e.Until = &c.Until
+		e.detail = fmt.Sprintf("%s is in cooldown until %s: %s", human.Scope(c.Account, c.Budget), human.Time(c.Until), c.Reason)
+	case move.Arriving:
+		return nil
+	default:
+		e.detail = human.MoveText(&move)
+	}
+	return e
 }
 
 // levelEvent returns the event of a budget, which is sent if it has reached a

@@ -195,6 +195,25 @@ func TestWatchBlocksCalls(t *testing.T) {
 	}
 }
 
+// TestMovedAccountAlerts: an account that had moved to another ledger was said
+// to be in cooldown until 2200, and so was one that was just being copied.
+func TestMovedAccountAlerts(t *testing.T) {
+	dir, r := t.TempDir(), newReceiver(t, 0)
+	c := newClient(t, "{webhook: "+r.URL+"/hook}", sqlite(dir), dir)
+	for _, move := range []quota.Move{{Account: "p", Ledger: "sqlite:there.db", Arriving: true, ID: "0123456789ab"}, {Account: "p", Ledger: "sqlite:there.db", ID: "0123456789ab"}} {
+		if err := c.Guard().Ledger().SetCooldown(t.Context(), move.Cooldown()); err != nil {
+			t.Fatal(err)
+		}
+		alert.New(c, nil).Check(t.Context())
+		if err := c.Guard().Ledger().ClearCooldown(t.Context(), "p", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := r.texts(); len(got) != 1 || !strings.Contains(got[0], `account "p" has moved to the ledger sqlite:there.db; name that one`) {
+		t.Errorf("%q; want one alert that names the new ledger", got)
+	}
+}
+
 // TestDriftIsReportedOnce: what the client reports again and again is one
 // alert.
 func TestDriftIsReportedOnce(t *testing.T) {

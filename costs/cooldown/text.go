@@ -40,6 +40,16 @@ func (r *Report) Ends(at time.Time) (until, in string) {
 	return human.Time(r.Until), human.Duration(r.Until.Sub(at))
 }
 
+// Moves returns human.MoveText of a cooldown that closes an account which
+// moves, and "" for any other.
+func (r *Report) Moves() string {
+	move, moves := r.move()
+	if !moves {
+		return ""
+	}
+	return human.MoveText(&move)
+}
+
 // move returns the Move whose cooldown the report is of, and whether it is of
 // one.
 func (r *Report) move() (quota.Move, bool) {

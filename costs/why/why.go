@@ -162,6 +162,9 @@ func (d *Document) SetReason(reason string) {
 
 // nowText says what refuses a call, and until when at least.
 func nowText(r *quota.RefusedError) string {
+	if move, moves := r.Move(); moves {
+		return human.MoveText(&move)
+	}
 	if r.Reason == quota.ReasonCooldown {
 		return fmt.Sprintf("%s is in cooldown until %s", human.Scope(r.Account, r.Budget), human.Time(r.RetryAt))
 	}

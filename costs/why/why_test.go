@@ -89,6 +89,25 @@ func TestExplanationOfACooldown(t *testing.T) {
 	}
 }
 
+// TestExplanationOfAMovedAccount names the new ledger. It said that the account
+// is in cooldown until 2200.
+func TestExplanationOfAMovedAccount(t *testing.T) {
+	c := open(t)
+	e := why.New(refuse(t, c), time.Now())
+	move := quota.Move{Account: "p", Ledger: "redis://there:6379/0", ID: "0123456789ab"}
+	if err := c.Ledger().SetCooldown(t.Context(), move.Cooldown()); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.ReadLedger(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(e.Now.Reasons, func(reason string) bool {
+		return strings.HasPrefix(reason, `account "p" has moved to the ledger redis://there:6379/0; `)
+	}) {
+		t.Errorf("%q; want the new ledger", e.Now.Reasons)
+	}
+}
+
 // TestExplanationNamesAllThatRefuses: a cooldown hid the budget, which refuses
 // the call for longer.
 func TestExplanationNamesAllThatRefuses(t *testing.T) {

@@ -123,6 +123,10 @@ func (p *Planner) Remarks() (remarks []string) {
 		}
 	}
 	for _, c := range p.State.Cooldowns {
+		if move, moves := c.Move(); moves {
+			say("%s", human.MoveText(&move))
+			continue
+		}
 		say("%s is in cooldown until %s", human.Name(cmp.Or(c.Budget, c.Account)), human.Time(c.Until))
 	}
 	if p.Unrecorded > 0 {

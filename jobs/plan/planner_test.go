@@ -1,11 +1,13 @@
 package plan_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/jobs/plan"
+	"github.com/ration-dev/ration/quota"
 )
 
 // TestDaysOfAPlanHave24Hours: a plan whose start was given at the offset of
@@ -24,5 +26,16 @@ func TestDaysOfAPlanHave24Hours(t *testing.T) {
 		if got := p.Report.To.Sub(p.Report.From); got != 48*time.Hour {
 			t.Errorf("two days from %s are %s", from, got)
 		}
+	}
+}
+
+// TestPlanOfAnAccountThatIsCopied: the plan said that the account is in
+// cooldown until 2200.
+func TestPlanOfAnAccountThatIsCopied(t *testing.T) {
+	move := quota.Move{Account: "p", Ledger: "sqlite:there.db", Arriving: true, ID: "0123456789ab"}
+	p := &plan.Planner{Report: &plan.Report{Fits: true}}
+	p.State.Cooldowns = []quota.Cooldown{move.Cooldown()}
+	if got := p.Remarks()[0]; !strings.HasPrefix(got, "account p is being copied to this ledger from sqlite:there.db: ") {
+		t.Errorf("%q; want that it is copied", got)
 	}
 }

@@ -111,17 +111,14 @@ func (r *Report) cooldownRemark(b *usage.BudgetReport) string {
 		return ""
 	}
 	move, ok := (&quota.Cooldown{Account: b.Account, Until: *b.CooldownUntil, Reason: *b.CooldownReason}).Move()
-	switch {
-	case !ok:
-		what := b.Name
-		if r.isOfAccount(b) {
-			what = "account " + human.Name(b.Account)
-		}
-		return fmt.Sprintf("%s is in cooldown until %s (in %s): %q", what, human.Time(*b.CooldownUntil), human.Duration(b.CooldownUntil.Sub(r.At)), *b.CooldownReason)
-	case move.Arriving:
-		return fmt.Sprintf("account %s is being copied to this ledger from %s: calls are refused until the copy is complete; if it was interrupted, run the same ration ledger copy again", human.Name(b.Account), human.Name(move.Ledger))
+	if ok {
+		return human.MoveText(&move)
 	}
-	return (&quota.MovedError{Account: b.Account, Ledger: move.Ledger}).Error()
+	what := b.Name
+	if r.isOfAccount(b) {
+		what = "account " + human.Name(b.Account)
+	}
+	return fmt.Sprintf("%s is in cooldown until %s (in %s): %q", what, human.Time(*b.CooldownUntil), human.Duration(b.CooldownUntil.Sub(r.At)), *b.CooldownReason)
 }
 
 // isOfAccount reports whether the cooldown of a budget is that of its account,

@@ -83,9 +83,16 @@ func (q *question) price(table *costs.Table) (call quota.Call, passes string, er
 func (q *question) probe(r *http.Request, c *client.Client, call quota.Call) {
 	err := c.Guard().Probe(r.Context(), call)
 	refused, isRefused := errors.AsType[*quota.RefusedError](err)
+	var move quota.Move
+	moves := false
+	if isRefused {
+		move, moves = refused.Move()
+	}
 	switch {
 	case err == nil:
 		q.Pass, q.Answer = true, "It would pass."
+	case moves:
+		q.Answer = "It would not pass: " + human.MoveText(&move) + "."
 	case isRefused:
 		q.Answer, q.RetryAt = "It would be refused: "+refused.Short()+".", refused.RetryAt
 		q.Now = client.RefusedAt(refused, nil)
