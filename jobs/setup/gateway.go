@@ -89,7 +89,7 @@ func (s *Setup) OpenGateway(o *GatewayOptions) (*GatewayServer, error) {
 
 // addPage adds the page to a gateway that is not served yet.
 func (s *Setup) addPage(d *GatewayServer, token string) {
-	o := &web.Options{Client: d.Acquire, Token: token, Redact: s.Clean}
+	o := &web.Options{Client: d.Acquire, Token: token, Redact: s.Clean, Region: SpellRegion}
 	if s.HasRegions() {
 		o.Regions = s.Schedule
 	}

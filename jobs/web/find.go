@@ -52,6 +52,8 @@ func (p *Page) find(r *http.Request, c *client.Client) *found {
 		}
 	}
 	source.Filter.Run = strings.ToLower(source.Filter.Run)
+	spelled := source.Filter
+	spelled.Region = p.options.Region(spelled.Region, c.Table())
 	all := usage.LogReader{Ledger: source.Ledger, Accounts: source.Accounts} // so that the scan is bounded
 	for line, err := range all.Lines(r.Context(), true) {
 		if err != nil {
@@ -62,7 +64,8 @@ func (p *Page) find(r *http.Request, c *client.Client) *found {
 			f.More = true
 			break
 		}
-		if report := usage.NewLineReport(&line); source.Filter.Selects(&line.Entry) && hasWords(report, words) {
+		isSelected := source.Filter.Selects(&line.Entry) || spelled.Selects(&line.Entry)
+		if report := usage.NewLineReport(&line); isSelected && hasWords(report, words) {
 			f.Rows = append(f.Rows, report)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/usage"
 )
 
 // question is "would this call pass?", and its answer.
@@ -41,7 +42,7 @@ func (p *Page) answerQuestion(r *http.Request, c *client.Client) *question {
 		}
 		return q
 	}
-	call.Caller = quota.Caller{Region: q.Region, Lane: q.Lane}
+	call.Caller = quota.Caller{Region: p.options.Region(attributed(q.Region), c.Table()), Lane: attributed(q.Lane)}
 	var names []string
 	for _, b := range c.Guard().Covering(call) {
 		names = append(names, b.Name)
@@ -50,6 +51,14 @@ func (p *Page) answerQuestion(r *http.Request, c *client.Client) *question {
 	q.probe(r, c, call)
 	q.Answer = p.options.Redact(q.Answer)
 	return q
+}
+
+// attributed returns a name of a caller: none for the dash that stands for it.
+func attributed(name string) string {
+	if name == usage.Unattributed {
+		return ""
+	}
+	return name
 }
 
 // price returns the call that is meant: a method, or a URL with or without a

@@ -13,6 +13,7 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/jobs/web"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/sqliteledger"
@@ -87,7 +88,7 @@ func newScene(t *testing.T, o sceneOptions) *scene {
 	}
 	t.Cleanup(func() { c.Close() })
 	s.Client, s.gateway = c, gateway.New(&gateway.Options{Token: o.token})
-	s.page = web.New(&web.Options{Client: s.gateway.Acquire, Token: o.token, Every: o.every, Catalog: o.catalog,
+	s.page = web.New(&web.Options{Client: s.gateway.Acquire, Token: o.token, Every: o.every, Catalog: o.catalog, Region: setup.SpellRegion,
 		Regions: func(*costs.Table) ([]jobs.Region, error) {
 			if o.regions == "" {
 				return nil, nil

@@ -55,6 +55,10 @@ type Options struct {
 	// regions, shows none.
 	Regions func(*costs.Table) ([]jobs.Region, error)
 
+	// Region returns a region that a reader names as costs.yaml writes it. nil
+	// leaves it.
+	Region func(name string, table *costs.Table) string
+
 	// Catalog is the path of the catalogue, for the passes; "" shows none.
 	Catalog string
 
@@ -92,6 +96,9 @@ func New(o *Options) *Page {
 	rand.Read(p.secret)
 	if p.options.Every == 0 {
 		p.options.Every = 2 * time.Second
+	}
+	if p.options.Region == nil {
+		p.options.Region = func(name string, _ *costs.Table) string { return name }
 	}
 	if p.options.Redact == nil {
 		p.options.Redact = func(text string) string { return text }
