@@ -57,7 +57,7 @@ var boundaries = map[string][]string{
 	"jobs/demo":                        {"quota", "quota/privatefile", "costs/human", "jobs", "jobs/youtube/youtubetest"},
 	"jobs/doctor":                      {"quota", "quota/privatefile", "quota/redisledger", "quota/sqliteledger", "costs", "costs/alert", "costs/client", "costs/gateway", "costs/human", "costs/strictyaml", "jobs", "jobs/setup", "jobs/status"},
 	"jobs/entries":                     {"quota/usage", "costs/client", "jobs", "jobs/catalog", "jobs/history", "jobs/setup"},
-	"jobs/history":                     {"quota", "quota/usage", "costs/client", "jobs/catalog"},
+	"jobs/history":                     {"quota", "quota/reconcile", "quota/usage", "costs/client", "jobs/catalog"},
 	"jobs/internal/ledgers":            {"internal/redistest", "quota", "quota/memledger", "quota/redisledger", "quota/sqliteledger"},
 	"jobs/plan":                        {"quota", "quota/memledger", "quota/usage", "costs", "costs/human", "costs/duration", "costs/strictyaml", "jobs", "jobs/command"},
 	"jobs/setup":                       {"quota", "quota/journal", "quota/metrics", "quota/privatefile", "quota/sqliteledger", "costs", "costs/alert", "costs/client", "costs/gateway", "costs/human", "costs/levels", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/command", "jobs/plan", "jobs/web"},

@@ -17,6 +17,7 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/redisledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
+	"github.com/ration-dev/ration/quota/usage"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -203,6 +204,12 @@ func TestJobCalledReconcileHasTheCorrectionsOfADay(t *testing.T) {
 		}
 		w.fill(0)
 		w.want("job", map[string]string{" 2026-11-20 (corrections)": "40/0", " 2026-11-20 reconcile": "2/0"})
+		for job, want := range map[string]quota.Units{"": 42, "reconcile": 42, "(corrections)": 40} { // as the log selects
+			days, err := history.Days(t.Context(), w.stores[0], &usage.LogReader{Accounts: []string{"p"}, Filter: usage.Filter{Job: job}})
+			if err != nil || len(days) != 1 || days[0].Units != want {
+				t.Errorf("days of job %q: %+v, %v; want %d units", job, days, err, want)
+			}
+		}
 	})
 }
 

@@ -245,6 +245,9 @@ func (s *LogReader) Names(ctx context.Context) (map[string][]string, error) {
 	for i := range sums {
 		for _, dimension := range Dimensions()[1:] { // without run
 			n := nameIn(dimension, &sums[i])
+			if job := name(sums[i].Caller.Job); dimension == "job" && job == s.Filter.Job {
+				n = job // of corrections, which it selects
+			}
 			isListed := len(names[dimension]) < maxNames || n == s.Filter.field(dimension)
 			if isListed && !slices.Contains(names[dimension], n) {
 				names[dimension] = append(names[dimension], n)

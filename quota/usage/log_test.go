@@ -153,3 +153,18 @@ func TestJobCalledReconcileHasTheCorrections(t *testing.T) {
 		}
 	}
 }
+
+// TestJobOfCorrectionsIsUnknown: where another filter matched nothing, the job
+// of corrections was said to be the one that does not occur.
+func TestJobOfCorrectionsIsUnknown(t *testing.T) {
+	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
+	call := quota.Call{Account: "p", Method: "list", Units: 40, Caller: quota.Caller{Lane: quota.LaneManual, Job: "reconcile"}}
+	if err := s.guard.Note(t.Context(), quota.Note{Call: call, Kind: quota.EntryCorrection}); err != nil {
+		t.Fatal(err)
+	}
+	source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p"}, Filter: usage.Filter{Job: "reconcile", Region: "ZZ"}}
+	names, err := source.Names(t.Context())
+	if by, name, found := source.Filter.Unknown(names); err != nil || !found || name != "ZZ" {
+		t.Errorf("%v: %s %q is unknown; want the region", err, by, name)
+	}
+}
