@@ -25,6 +25,7 @@ type pageData struct {
 	Form     string
 	Version  string
 	SignedIn bool
+	HasPlan  bool // at /v1/plan
 	Parts    map[string]template.HTML
 	Budgets  [][]template.HTML // by account
 	Question *question
@@ -41,7 +42,7 @@ func (p *Page) show(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	data := &pageData{snapshot: s, Assets: assets(), View: v, By: dimensions(), Form: p.formToken(), Version: version,
-		Periods: periods(), SignedIn: p.options.Token != "", Parts: map[string]template.HTML{}, Budgets: make([][]template.HTML, len(s.Accounts))}
+		Periods: periods(), SignedIn: p.options.Token != "", HasPlan: p.options.Regions != nil, Parts: map[string]template.HTML{}, Budgets: make([][]template.HTML, len(s.Accounts))}
 	for _, one := range parts {
 		account, isBudget := strings.CutPrefix(one.ID, "budget-")
 		if !isBudget {

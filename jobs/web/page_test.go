@@ -19,6 +19,7 @@ import (
 
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/jobs/history"
+	"github.com/ration-dev/ration/jobs/web"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
@@ -219,6 +220,30 @@ func TestAShadowSaysWhatItWouldRefuse(t *testing.T) {
 		if time.Now().After(late) {
 			t.Fatal(s.fetch("/").text)
 		}
+	}
+}
+
+// TestTimeOfAnotherYear: a cooldown until January 2031 was shown as one until
+// this January.
+func TestTimeOfAnotherYear(t *testing.T) {
+	s := newScene(t, sceneOptions{})
+	if err := s.Guard().Cool(t.Context(), quota.Cooldown{Account: "my-project", Until: time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC), Reason: "long"}); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, s.fetch("/").text, `is in cooldown until <time datetime="2031-01-02T03:04:05Z">2031-01-02 03:04:05Z</time>`)
+}
+
+// TestPageWithoutASchedule links to no plan, which there is none of.
+func TestPageWithoutASchedule(t *testing.T) {
+	const link = `<a href="/v1/plan">`
+	s := newScene(t, sceneOptions{regions: sceneRegions})
+	contains(t, s.fetch("/").text, link)
+	page := web.New(&web.Options{Client: s.gateway.Acquire})
+	defer page.Close()
+	w := httptest.NewRecorder()
+	page.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	if text := w.Body.String(); w.Code != 200 || strings.Contains(text, link) {
+		t.Errorf("%d, and a link to a plan in %s", w.Code, text)
 	}
 }
 

@@ -44,12 +44,13 @@ func grouped(n int64) string {
 	return sign + digits
 }
 
-// when writes a time in UTC, rounded up to a second as the commands write it.
-// The page's script shows it in the zone of its reader.
+// when writes a time in UTC as the commands do: rounded up to a second, and
+// with the year unless it is this one. The page's script shows it in the zone
+// of its reader.
 func when(t time.Time) template.HTML {
 	t = human.JSONTime(t)
-	shown := t.Add(time.Second - 1).Truncate(time.Second)
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339Nano), shown.Format("01-02 15:04:05Z")))
+	shown := human.Dated(human.RoundUp(t), time.Now(), human.TableTime)
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339Nano), shown))
 }
 
 // relative writes how far a time is away. What is in such a span does not make

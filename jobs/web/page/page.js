@@ -10,14 +10,16 @@
   const clock = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
   const sameDay = new Intl.DateTimeFormat(undefined, clock);
   const otherDay = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", ...clock });
+  const otherYear = new Intl.DateTimeFormat(undefined, { year: "numeric", day: "numeric", month: "short", ...clock });
   const hour = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
   function local(root) {
     for (const e of root.querySelectorAll("time")) {
       const at = new Date(Math.ceil(Date.parse(e.dateTime) / 1000) * 1000); // not early
       if (isNaN(at)) continue;
-      const today = at.toDateString() === new Date(now()).toDateString();
-      e.textContent = (e.dataset.hour !== undefined ? hour : today ? sameDay : otherDay).format(at);
+      const today = new Date(now());
+      const date = at.toDateString() === today.toDateString() ? sameDay : at.getFullYear() === today.getFullYear() ? otherDay : otherYear;
+      e.textContent = (e.dataset.hour !== undefined ? hour : date).format(at);
       e.title = e.dateTime;
     }
   }
