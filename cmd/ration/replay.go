@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -169,7 +168,7 @@ func (r *replaying) tables(d *plan.ReplayDocument, report *plan.ReplayReport) {
 		fmt.Fprintln(r.stdout)
 		t := r.table("hour", "budget", "region", "refused", "units")
 		for _, hour := range d.Refusals[:min(len(d.Refusals), maxReplayRows)] {
-			t.Row(human.Dated(hour.Hour, r.now(), "01-02 15:04Z"), human.Name(cmp.Or(hour.Budget, hour.Account)), human.Name(hour.Region), hour.Refused, hour.Units)
+			t.Row(human.Dated(hour.Hour, r.now(), "01-02 15:04Z"), report.Name(&quota.Budget{Account: hour.Account, Name: hour.Budget}), human.Name(hour.Region), hour.Refused, hour.Units)
 		}
 		t.Print()
 		if more := len(d.Refusals) - maxReplayRows; more > 0 {

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/ration-dev/ration/jobs/plan"
@@ -19,6 +20,17 @@ func TestBudgetsOfOneName(t *testing.T) {
 		b := &planned.Budgets[i].Budget
 		if name, again := planned.Name(b), replayed.Name(b); name != want || again != want {
 			t.Errorf("%s in a plan, %s in a replay; want %s", name, again, want)
+		}
+	}
+	planned.Budgets[0].Over = true
+	planned.Budgets[1].Budget.Shadow = true
+	planned.Budgets[1].Refused = 2
+	p := &plan.Planner{Report: planned}
+	p.State.Cooldowns = []quota.Cooldown{{Account: "b", Budget: "hour"}}
+	got := strings.Join(p.Remarks(), "\n")
+	for _, want := range []string{"hour of b is in cooldown until ", "hour of b is a shadow; ", "late hour of a may be asked for "} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in the remarks:\n%s", want, got)
 		}
 	}
 }

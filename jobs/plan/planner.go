@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -127,14 +126,18 @@ func (p *Planner) Remarks() (remarks []string) {
 			say("%s", human.MoveText(&move))
 			continue
 		}
-		say("%s is in cooldown until %s", human.Name(cmp.Or(c.Budget, c.Account)), human.Time(c.Until))
+		name := human.Name(c.Account)
+		if c.Budget != "" {
+			name = r.Name(&quota.Budget{Account: c.Account, Name: c.Budget})
+		}
+		say("%s is in cooldown until %s", name, human.Time(c.Until))
 	}
 	if p.Unrecorded > 0 {
 		say("not counted: %s sent within the allowance while the ledger was down", human.Count(p.Unrecorded, "unit"))
 	}
 	for _, b := range r.Budgets {
 		if b.Budget.Shadow && b.Refused > 0 {
-			say("%s is a shadow; it would refuse %s, the first at %s", human.Name(b.Budget.Name), human.Count(b.Refused, "call"), human.Time(b.First))
+			say("%s is a shadow; it would refuse %s, the first at %s", r.Name(&b.Budget), human.Count(b.Refused, "call"), human.Time(b.First))
 		}
 	}
 	say("%s", p.Report.Verdict(p.Jitter))

@@ -30,7 +30,7 @@ func (r *Report) Verdict(jitter time.Duration) string {
 		more = fmt.Sprintf(", and %d with what it reserves for other regions", b.Need)
 	}
 	return fmt.Sprintf("does not fit: on the dot nothing is refused, but with starts up to %s late %s may be asked for %d%s, and its limit is %d",
-		human.Duration(jitter), b.Budget.Name, b.PeakLate, more, b.Budget.Limit)
+		human.Duration(jitter), r.Name(&b.Budget), b.PeakLate, more, b.Budget.Limit)
 }
 
 // starving says which regions lose the largest share of their calls.
