@@ -5,10 +5,12 @@ package entries
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/jobs/history"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota/usage"
@@ -76,8 +78,9 @@ func (q *Query) Select(ctx context.Context, s *setup.Setup, c *client.Client, so
 }
 
 // Days brings the history up to date and returns the days that source selects.
-// c may be nil: then only the stored days are read. If the ledger is down, Days
-// returns the stored days and an error.
+// c may be nil: then only the stored days are read, and there are none without
+// a catalogue. If the ledger is down, Days returns the stored days and an
+// error.
 func Days(ctx context.Context, s *setup.Setup, c *client.Client, source *usage.LogReader) ([]usage.Period, error) {
 	dir, err := s.MakeState()
 	if err != nil {
@@ -88,6 +91,10 @@ func Days(ctx context.Context, s *setup.Setup, c *client.Client, source *usage.L
 		open = s.FindCatalog
 	}
 	store, err := open()
+	hasNone := errors.Is(err, catalog.ErrNoCatalog) || errors.Is(err, catalog.ErrOlder) // none of the history
+	if hasNone && c == nil {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
