@@ -20,8 +20,12 @@ func (s *series) findPeaks(ctx context.Context, f *filler) error {
 	if kind := s.window.Kind(); kind != quota.KindSliding && kind != quota.KindDaily || f.oldest >= f.until {
 		return nil
 	}
+	window := s.window
+	if window.Kind() == quota.KindDaily { // within the margins, it holds the day before too
+		window = window.WithMargin(0)
+	}
 	from := time.UnixMicro(max(s.before.Until, f.oldest))
-	begin := s.window.Since(from)
+	begin := window.Since(from)
 	held := int64(0)
 	for sum, err := range f.ledger.Sums(ctx, quota.Query{Account: f.account, Since: begin, Until: from}) {
 		if err != nil {
@@ -56,11 +60,11 @@ func (s *series) findPeaks(ctx context.Context, f *filler) error {
 		if day != present { // what the day began with
 			present = day
 			if start := time.UnixMilli(day); start.After(from) {
-				leave(s.window.Since(start))
+				leave(window.Since(start))
 				s.peaks[day] = max(s.peaks[day], held)
 			}
 		}
-		leave(s.window.Since(e.At))
+		leave(window.Since(e.At))
 		held += n
 		s.peaks[day] = max(s.peaks[day], held)
 	}
