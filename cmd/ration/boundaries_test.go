@@ -34,7 +34,7 @@ var boundaries = map[string][]string{
 	"quota/feedback":                   {"internal/textfmt", "quota", "quota/readahead"},
 	"quota/reconcile":                  {"internal/textfmt", "quota"},
 	"quota/ledgercopy":                 {"internal/textfmt", "quota", "quota/internal/decide"},
-	"quota/usage":                      {"quota"},
+	"quota/usage":                      {"internal/textfmt", "quota"},
 	"quota/metrics":                    {"quota", "quota/journal"},
 	"quota/journal":                    {"quota", "quota/internal/decide", "internal/filelock", "quota/privatefile"},
 	"costs":                            {"internal/textfmt", "quota", "quota/feedback", "quota/readahead", "costs/human", "costs/duration", "costs/strictyaml"},

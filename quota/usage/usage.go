@@ -6,10 +6,10 @@ package usage
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -91,11 +91,12 @@ const (
 // nothing was.
 func (d Drift) Text(measure string) string {
 	var parts []string
+	thing := strings.TrimSuffix(measure, "s")
 	if d.Corrected > 0 {
-		parts = append(parts, fmt.Sprintf("%d %s %s", d.Corrected, measure, byHand))
+		parts = append(parts, textfmt.Count(d.Corrected, thing)+" "+byHand)
 	}
 	if d.Reported > 0 {
-		parts = append(parts, fmt.Sprintf("%d %s %s", d.Reported, measure, byOthers))
+		parts = append(parts, textfmt.Count(d.Reported, thing)+" "+byOthers)
 	}
 	return strings.Join(parts, ", ")
 }
