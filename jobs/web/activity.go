@@ -61,7 +61,7 @@ func newActivity(ctx context.Context, ledger quota.Ledger, account string, now t
 	if len(a.newest) == keptNewest {
 		cut = a.newest[0].At
 	}
-	for hour := hourOf(now) - keptHours + 1; hour*3600 < cut.Unix(); hour++ {
+	for hour := hourOf(now) - keptHours + 1; time.Unix(hour*3600, 0).Before(cut); hour++ {
 		query := quota.Query{Account: account, Since: time.Unix(hour*3600, 0), Until: time.Unix((hour+1)*3600, 0)}
 		if query.Until.After(cut) {
 			query.Until = cut

@@ -1,0 +1,31 @@
+package web_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// TestBurstAtTheHour: of 5,000 calls in the first second of an hour, the chart
+// had the newest 2,000 for up to an hour.
+func TestBurstAtTheHour(t *testing.T) {
+	at := time.Now().Truncate(time.Hour)
+	ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return at }})
+	batch := &quota.Batch{Account: "my-project"}
+	for range 5000 {
+		batch.Requests = append(batch.Requests, quota.Request{Method: "videos.list", Units: 1, Force: true, Caller: quota.Caller{Region: "US"}})
+	}
+	if _, err := ledger.Spend(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	at = time.Now()
+	s := newScene(t, sceneOptions{opened: ledger})
+	page := s.fetch("/").text
+	for late := time.Now().Add(30 * time.Second); strings.Contains(page, "is being read") && time.Now().Before(late); {
+		page = s.fetch("/").text
+	}
+	contains(t, page, `Last 24 hours <strong><data value="5000">`)
+}
