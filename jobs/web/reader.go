@@ -224,7 +224,7 @@ func (r *reader) readBalances(ctx context.Context, s *snapshot, known *whole) er
 		if known != nil {
 			addWhole(b, known.budgets[[2]string{b.Account, b.Name}], balances[i].At)
 			one := known.simulated[[2]string{b.Account, b.Name}]
-			one.add(b)
+			one.add(b, balances[i].At)
 		}
 		account := accounts[b.Account]
 		account.Budgets = append(account.Budgets, b)
@@ -233,8 +233,9 @@ func (r *reader) readBalances(ctx context.Context, s *snapshot, known *whole) er
 	return nil
 }
 
-// addWhole adds to a budget what a whole reading says of it. Returns that are
-// over by now are left out.
+// addWhole adds to a budget what a whole reading says of it, which may be an
+// hour old if nothing was spent since. Returns that are over by now are left
+// out, and so is the end of a budget that was not spent by then.
 func addWhole(b, known *usage.BudgetReport, now time.Time) {
 	if known == nil || b.Used == 0 {
 		return
@@ -244,13 +245,18 @@ func addWhole(b, known *usage.BudgetReport, now time.Time) {
 	b.Reported = known.Reported
 	b.PaceHour = known.PaceHour
 	b.PaceOver = known.PaceOver
-	b.RunsOutAt = known.RunsOutAt
+	if isSpent := b.Used >= b.Limit; isSpent || isAhead(known.RunsOutAt, now) {
+		b.RunsOutAt = known.RunsOutAt
+	}
 	for _, back := range known.NextFree {
 		if back.At.After(now) {
 			b.NextFree = append(b.NextFree, back)
 		}
 	}
 }
+
+// isAhead reports whether a time is known and not over yet.
+func isAhead(at *time.Time, now time.Time) bool { return at != nil && at.After(now) }
 
 // readActivities reads the entries that are new.
 func (r *reader) readActivities(ctx context.Context, s *snapshot, known *whole) error {

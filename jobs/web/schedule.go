@@ -95,9 +95,11 @@ func (r *reader) readPlanOut(ctx context.Context) ([]time.Time, error) {
 	return plan.ForecastFrom(ctx, r.client.Guard(), table, regions)
 }
 
-// add adds to a budget what simulations say of it.
-func (s *simulated) add(b *usage.BudgetReport) {
-	b.PlanOutAt = s.out
+// add adds to a budget what simulations say of it, unless that is over by now.
+func (s *simulated) add(b *usage.BudgetReport, now time.Time) {
+	if isAhead(s.out, now) {
+		b.PlanOutAt = s.out
+	}
 	if s.shadow != nil {
 		shadow.Add(b, s.shadow)
 	}
