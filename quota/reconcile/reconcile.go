@@ -138,6 +138,9 @@ func correct(ctx context.Context, guard *quota.Guard, account string, results []
 		return err
 	}
 	units, err := newAdjustment(ctx, guard, account, results, quota.ByUnits, force)
+	if err == nil {
+		err = calls.checkUnits(ctx, results)
+	}
 	if err != nil {
 		return err
 	}
@@ -165,16 +168,21 @@ type adjustment struct {
 	named []*Result
 }
 
-// newAdjustment finds and checks the changes of one measure.
-func newAdjustment(ctx context.Context, guard *quota.Guard, account string, results []Result, measure quota.Measure, force bool) (*adjustment, error) {
-	var named []*Result
+// resultsOf returns the results of the budgets of one measure.
+func resultsOf(results []Result, measure quota.Measure) (named []*Result) {
 	for i := range results {
 		if results[i].Balance.Budget.Measure == measure {
 			named = append(named, &results[i])
 		}
 	}
+	return named
+}
+
+// newAdjustment finds and checks the changes of one measure.
+func newAdjustment(ctx context.Context, guard *quota.Guard, account string, results []Result, measure quota.Measure, force bool) (*adjustment, error) {
+	named := resultsOf(results, measure)
 	if len(named) == 0 {
-		return &adjustment{}, nil
+		return &adjustment{changes: &changes{}}, nil
 	}
 	s, err := newSnapshot(ctx, guard, account, measure, named)
 	if err != nil {
@@ -193,6 +201,31 @@ func newAdjustment(ctx context.Context, guard *quota.Guard, account string, resu
 		return nil, err
 	}
 	return &adjustment{s, changes, named}, nil
+}
+
+// checkUnits rejects changes of calls that would take units off a budget
+// reconciled before: a call that is removed takes its units with it.
+func (a *adjustment) checkUnits(ctx context.Context, results []Result) error {
+	isLost := func(r removal) bool { return r.entry.Kind == quota.EntryCall && r.entry.Units > 0 }
+	if !slices.ContainsFunc(a.removed, isLost) {
+		return nil
+	}
+	s, err := newSnapshot(ctx, a.guard, a.account, quota.ByUnits, resultsOf(results, quota.ByUnits))
+	if err != nil {
+		return err
+	}
+	var affected []string
+	for i := range s.reconciled {
+		if slices.ContainsFunc(a.removed, func(r removal) bool { return isLost(r) && s.counts(i, &r.entry) }) {
+			affected = append(affected, s.balances[i].Budget.Name)
+		}
+	}
+	if len(affected) == 0 {
+		return nil
+	}
+	slices.Sort(affected)
+	return rejected("calls that are taken off take their units off %s, which was reconciled before; give the console's numbers for all of these budgets: %s %s",
+		strings.Join(affected, ", "), a.arguments(nil), s.arguments(affected))
 }
 
 // apply makes the changes, and reports whether it removed anything.

@@ -294,6 +294,30 @@ func TestForcedReadingsOfCallsAndUnits(t *testing.T) {
 	r.holds(map[string]quota.Units{"calls": 3, "all": 45})
 }
 
+// TestCallsTakeReconciledUnitsAway: a call that was removed for the calls took
+// its units off a budget that had just been reconciled, which then granted them
+// again.
+func TestCallsTakeReconciledUnitsAway(t *testing.T) {
+	r := newStand(t, memledger.Open(nil), []quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "all"}, {Name: "other", Methods: []string{"y"}}})
+	for range 3 {
+		if _, err := r.guard.Spend(t.Context(), quota.Call{Account: "p", Method: "x", Units: 10}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.reconcile(false, map[string]quota.Units{"all": 40, "other": 0}); err != nil {
+		t.Fatal(err)
+	}
+	err := r.reconcile(true, map[string]quota.Units{"calls": 1})
+	if !rejected(err) || !strings.HasSuffix(err.Error(), " take their units off all, which was reconciled before; give the console's numbers for all of these budgets: calls=1 all=N") {
+		t.Errorf("%v; want a refusal", err)
+	}
+	r.holds(map[string]quota.Units{"calls": 3, "all": 40})
+	if err := r.reconcile(true, map[string]quota.Units{"calls": 1, "all": 40}); err != nil {
+		t.Error(err)
+	}
+	r.holds(map[string]quota.Units{"calls": 1, "all": 40, "other": 0})
+}
+
 // TestRaisedBudgetLowersAnother: without force no budget is lowered, however
 // much is added to another at the same time.
 func TestRaisedBudgetLowersAnother(t *testing.T) {

@@ -44,6 +44,9 @@ func newSnapshot(ctx context.Context, guard *quota.Guard, account string, measur
 		s.targets[i] = r.Target
 		r.Before = s.balances[i].Used
 	}
+	if len(s.balances) == 0 {
+		return s, nil
+	}
 	since := s.balances[0].Earliest()
 	for i := range s.balances {
 		if at := s.balances[i].Earliest(); at.Before(since) {
@@ -84,13 +87,17 @@ func (s *snapshot) findReconciled(sum *quota.Sum) {
 	}
 }
 
+// counts reports whether a budget counts an entry in its present window.
+func (s *snapshot) counts(budget int, e *quota.Entry) bool {
+	b := &s.balances[budget]
+	return b.Coverage.Covers(e.Method, e.Caller) && !e.At.Before(b.Earliest())
+}
+
 // noted returns how much of a budget is notes among the newest entries.
 func (s *snapshot) noted(budget int) (sum quota.Units) {
-	b := &s.balances[budget]
 	for i := range s.entries {
 		e := &s.entries[i]
-		counts := e.Kind == quota.EntryNote && !e.At.Before(b.Earliest())
-		if counts && b.Coverage.Covers(e.Method, e.Caller) {
+		if e.Kind == quota.EntryNote && s.counts(budget, e) {
 			sum += s.measure.Of(e.Units, e.Calls)
 		}
 	}
