@@ -56,7 +56,7 @@ type Watch struct {
 	mu      sync.Mutex
 	pending []*event // that were reported, and are not sent yet
 	checks  sync.Mutex
-	sent    map[string]bool // that the ledger is down, by target, where there is no state folder
+	sent    map[string]bool // that the ledger is down, by address, where there is no state folder
 	ahead   time.Time       // when the last forecast was made
 }
 

@@ -195,6 +195,23 @@ func TestWatchBlocksCalls(t *testing.T) {
 	}
 }
 
+// TestChannelsOfOneService: of two webhooks of one host, the second did not
+// hear that the ledger is down.
+func TestChannelsOfOneService(t *testing.T) {
+	dir, first, second := t.TempDir(), newReceiver(t, 0), newReceiver(t, 0)
+	other := "\n---\nversion: 1\naccount: q\ncosts: {get: 1}\nbudgets: [{name: hour, limit: 9, window: 1h}]\nalert: "
+	c := newClient(t, "{webhook: "+first.URL+"/a}"+other+"{webhook: "+second.URL+"/b}", sqlite(dir), dir)
+	w := alert.New(c, nil).Impatient()
+	for range 2 { // once
+		w.TellDown(t.Context(), "p")
+	}
+	for _, r := range []*receiver{first, second} {
+		if got := r.texts(); len(got) != 1 || !strings.Contains(got[0], "does not answer") {
+			t.Errorf("%q; want one alert of the outage", got)
+		}
+	}
+}
+
 // TestMovedAccountAlerts: an account that had moved to another ledger was said
 // to be in cooldown until 2200, and so was one that was just being copied.
 func TestMovedAccountAlerts(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
@@ -102,9 +103,15 @@ func (w *Watch) ledgerDown(ctx context.Context, account string, reason error) {
 		if err := w.send(ctx, e, target); err != nil {
 			w.failed(e, err)
 			_ = os.Remove(w.markPath(target))
-			delete(w.sent, target.String())
+			delete(w.sent, addressOf(target))
 		}
 	}
+}
+
+// addressOf returns where a target's alerts go, which may be a secret: two
+// channels of one service differ in the path of their webhooks alone.
+func addressOf(target *costs.Alert) string {
+	return strings.Join(append([]string{target.Webhook, target.WebhookFile}, target.Command...), "\x00")
 }
 
 // ledgerTargets returns the targets that hear of the ledger, each once.
@@ -112,8 +119,8 @@ func (w *Watch) ledgerTargets() (all []*costs.Alert) {
 	seen := map[string]bool{}
 	for _, account := range w.client.Table().Accounts() {
 		for _, target := range w.targets[account] {
-			if slices.Contains(target.On, costs.AlertLedger) && !seen[target.String()] {
-				seen[target.String()] = true
+			if slices.Contains(target.On, costs.AlertLedger) && !seen[addressOf(target)] {
+				seen[addressOf(target)] = true
 				all = append(all, target)
 			}
 		}
@@ -124,7 +131,7 @@ func (w *Watch) ledgerTargets() (all []*costs.Alert) {
 // markPath is a file that exists while a target of this host knows that the
 // ledger is down.
 func (w *Watch) markPath(target *costs.Alert) string {
-	return filepath.Join(w.client.State(), "alerts", nameOf(w.client.LedgerName()+" "+target.String()))
+	return filepath.Join(w.client.State(), "alerts", nameOf(w.client.LedgerName()+" "+addressOf(target)))
 }
 
 // mark reports whether this process is to tell a target that the ledger
@@ -132,8 +139,8 @@ func (w *Watch) markPath(target *costs.Alert) string {
 func (w *Watch) mark(target *costs.Alert) bool {
 	path := w.markPath(target)
 	if w.client.State() == "" || privatefile.MkdirAll(filepath.Dir(path)) != nil {
-		first := !w.sent[target.String()]
-		w.sent[target.String()] = true
+		first := !w.sent[addressOf(target)]
+		w.sent[addressOf(target)] = true
 		return first
 	}
 	if info, err := os.Lstat(path + endedSuffix); err == nil && time.Since(info.ModTime()) < stale {
