@@ -62,9 +62,10 @@ type canvas struct {
 	letters []byte // by region
 }
 
-// regionLetters gives each region a letter, if possible one of its name.
+// regionLetters gives each region a letter, if possible one of its name. A dot
+// is what the ledger holds.
 func regionLetters(regions []RegionReport) []byte {
-	letters, taken := make([]byte, len(regions)), map[byte]bool{}
+	letters, taken := make([]byte, len(regions)), map[byte]bool{'.': true}
 	for i, region := range regions {
 		for _, letter := range []byte(region.Region + "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+") {
 			if letters[i] = letter; !taken[letter] {

@@ -10,6 +10,21 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
+// TestRegionDrawnAsWhatTheLedgerHolds: a third region of names such as eu.south
+// was drawn with dots, as what the ledger holds is.
+func TestRegionDrawnAsWhatTheLedgerHolds(t *testing.T) {
+	from := at(t, "2026-11-20T00:00:00Z")
+	report := play(t, &plan.Input{From: from, To: from.Add(time.Hour), Budgets: []quota.Budget{{Account: "my-project", Name: "hour", Limit: 9, Window: quota.Sliding(time.Hour)}},
+		Regions: parse(t, "schedule: '@hourly'\nfetch: [{command: [x], job: j, calls: {items.list: 1}}]\nregions: {eu.west: {}, eu.east: {}, eu.south: {}}\n")})
+	var got strings.Builder
+	if err := report.Draw(&got, &plan.Picture{}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "e eu.west   u eu.east   s eu.south\n. held by the ledger"; !strings.Contains(got.String(), want) {
+		t.Errorf("%q is missing in\n%s", want, got.String())
+	}
+}
+
 // TestPictureShowsWhatExceedsTheLimit draws two regions on a budget that they
 // exceed together, and none of a budget that no step is charged to.
 func TestPictureShowsWhatExceedsTheLimit(t *testing.T) {
