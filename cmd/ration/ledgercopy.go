@@ -114,7 +114,7 @@ func (a *app) ledgerCopy(ctx context.Context, from, to string, f *copyFlags) err
 		}
 	}
 	if f.dryRun {
-		return a.printCopy(report, table)
+		return a.printCopy(report, table, true)
 	}
 	if c.To == nil {
 		if target, err = a.setup().OpenNamed(table, to, true, getenv); err != nil {
@@ -125,7 +125,8 @@ func (a *app) ledgerCopy(ctx context.Context, from, to string, f *copyFlags) err
 	}
 	err = a.moveAll(ctx, c, names, reserved, f.grace, report)
 	if len(report.Accounts) > 0 {
-		err = errors.Join(a.printCopy(report, table), err)
+		isComplete := len(report.Accounts) == len(names)
+		err = errors.Join(a.printCopy(report, table, isComplete), err)
 	}
 	return err
 }
@@ -180,7 +181,7 @@ func (a *app) copyProgress() func(string, int) {
 	}
 }
 
-func (a *app) printCopy(r *copyReport, table *costs.Table) error {
+func (a *app) printCopy(r *copyReport, table *costs.Table, isComplete bool) error {
 	if a.json {
 		return a.writeJSON(r)
 	}
@@ -204,6 +205,10 @@ func (a *app) printCopy(r *copyReport, table *costs.Table) error {
 	}
 	if stays > 0 {
 		fmt.Fprintf(a.stdout, "%s %s lowered too late; the units stay charged in the new ledger\n", human.Count(stays, "call"), human.Was(stays))
+	}
+	if !isComplete { // in the new ledger, nothing is used of the others
+		fmt.Fprintf(a.stdout, "\nnot all accounts have moved: run the same command again before a host uses %s\n", r.To)
+		return nil
 	}
 	fmt.Fprintf(a.stdout, "\nname the new ledger on every host, in costs.yaml:\n  ledger: %s\n", r.To)
 	fmt.Fprintf(a.stdout, "%s stays closed for what has moved; keep it for %s: calls that are in flight settle there, and the same command copies that again\n",

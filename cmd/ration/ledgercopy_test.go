@@ -323,3 +323,21 @@ func TestCopyOfAnEmptiedLedger(t *testing.T) {
 		t.Errorf("exit code %d: %s; want that it has forgotten", code, text)
 	}
 }
+
+// TestHalfACopyNamesTheNewLedger: when the copy of a second account was
+// interrupted, the first one's report said to use the new ledger on every host,
+// where nothing was used of the second.
+func TestHalfACopyNamesTheNewLedger(t *testing.T) {
+	table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: p\ncosts: {m: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for isComplete, want := range map[bool]string{true: "name the new ledger on every host", false: "run the same command again before a host uses sqlite:new.db\n"} {
+		var out strings.Builder
+		a := &app{stdout: &out, now: time.Now, getenv: func(string) string { return "" }}
+		report := &copyReport{From: "sqlite:old.db", To: "sqlite:new.db", Accounts: []*ledgercopy.Report{{Account: "p"}}}
+		if err := a.printCopy(report, table, isComplete); err != nil || strings.Contains(out.String(), "on every host") != isComplete || !strings.Contains(out.String(), want) {
+			t.Errorf("complete %t: %v, %q; want %q", isComplete, err, out.String(), want)
+		}
+	}
+}
