@@ -49,7 +49,8 @@ func (s *Setup) Open(table *costs.Table, create bool) (*client.Client, error) {
 	}
 	s.Opened, s.Client = table, c
 	if missing {
-		return nil, cmp.Or(checkEmptyFile(s.LedgerName()), ErrNoLedger)
+		none := fmt.Errorf("%w at %s: nothing was spent; the first spend or run makes it", ErrNoLedger, s.LedgerName())
+		return nil, cmp.Or(checkEmptyFile(s.LedgerName()), none)
 	}
 	return c, nil
 }
