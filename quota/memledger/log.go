@@ -1,6 +1,7 @@
 package memledger
 
 import (
+	"maps"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -27,6 +28,7 @@ type log struct {
 	cooldowns  map[string]*quota.Cooldown
 	limits     *decide.Limits // of the account, as the cooldowns
 	clients    map[uint64]*lastBatch
+	sweepAt    int // how many clients there may be before the old ones are forgotten
 	statements decide.Statements
 }
 
@@ -300,17 +302,33 @@ func (g *log) forgetGrant(id quota.ID, stamp int64) {
 func (g *log) recordGrant(batch *quota.Batch, seq uint64, stamp int64) {
 	last := g.clients[batch.Client]
 	if last == nil || last.seq != batch.Seq {
-		for client := range g.clients { // in random order
-			if len(g.clients) < decide.MaxClients {
-				break
-			}
-			delete(g.clients, client)
-		}
 		if g.clients == nil {
 			g.clients = map[uint64]*lastBatch{}
 		}
+		g.sweepClients()
 		last = &lastBatch{seq: batch.Seq, stamps: map[uint64]int64{}}
 		g.clients[batch.Client] = last
 	}
 	last.stamps[seq] = stamp
+}
+
+// sweepEvery is how many clients a log keeps before it looks for old ones.
+const sweepEvery = 4096
+
+// sweepClients forgets batches older than decide.ClientMemory, once as many
+// clients have come as it left the last time.
+func (g *log) sweepClients() {
+	if len(g.clients) < max(g.sweepAt, sweepEvery) {
+		return
+	}
+	isOld := func(stamp int64) bool { return stamp < g.newest-decide.ClientMemory }
+	maps.DeleteFunc(g.clients, func(_ uint64, b *lastBatch) bool {
+		for _, stamp := range b.stamps {
+			if !isOld(stamp) {
+				return false
+			}
+		}
+		return true
+	})
+	g.sweepAt = 2 * len(g.clients)
 }

@@ -31,12 +31,8 @@ type List interface {
 // that a batch knows. The other checks, of every batch, cost nothing.
 const CheckEvery = int64(time.Minute / time.Microsecond)
 
-// MaxClients is the most clients whose last batch a log keeps, so that a batch
-// that is sent again is not charged twice.
-const MaxClients = 4096
-
 // ClientMemory is how long, in microseconds, a ledger remembers a client's
-// last batch.
+// last batch, so that a batch that is sent again is not charged twice.
 const ClientMemory = int64(10 * time.Minute / time.Microsecond)
 
 // Amount returns how much units and calls count for under a coverage.
