@@ -30,7 +30,6 @@ type settlement struct {
 	calls   int64
 	scope   int
 	ledger  *Ledger
-	once    bool // not idempotent: a lost answer is not retried
 }
 
 func (l *Ledger) adjust(ctx context.Context, receipt quota.Receipt, units quota.Units, calls int64) error {
@@ -53,14 +52,18 @@ func (l *Ledger) adjust(ctx context.Context, receipt quota.Receipt, units quota.
 			return err
 		}
 		switch code := reply.number(); {
-		case reply.bad || code > logFull:
+		case reply.bad:
 			return l.failed(errMalformed, unknown, true)
 		case code == answered:
 			return nil
 		case code == tooLate:
 			return quota.ErrStays
+		case code == dropped:
+			return l.failed(errNoEntries, unknown, true)
 		case code == logFull:
 			return errFull
+		case code != otherHead:
+			return l.failed(errMalformed, unknown, true)
 		}
 	}
 	return l.failed(errUnstable, down, op.doubt)
@@ -69,28 +72,25 @@ func (l *Ledger) adjust(ctx context.Context, receipt quota.Receipt, units quota.
 // send sends the settlement until it is answered. The reply is nil if there is
 // nothing to change.
 func (c *settlement) send(op *scriptRunner) (*reply, error) {
-	keys, args, err := c.encode()
-	if keys == nil {
-		return nil, err
-	}
 	for {
+		keys, args, err := c.encode(op.doubt)
+		if keys == nil {
+			return nil, err
+		}
 		value, err := op.try(&settleScript, keys, args)
 		if err == nil {
 			return newReply(value), nil
 		}
-		lost, err := op.after(&settleScript, err)
-		if err != nil {
+		if _, err = op.after(&settleScript, err); err != nil {
 			return nil, err
-		}
-		if lost && c.once {
-			return nil, op.ledger.failed(errNoEntries, unknown, true)
 		}
 	}
 }
 
 // encode returns the keys and arguments by the account cache, or nil if there
-// is nothing to change, or if it cannot be lowered.
-func (c *settlement) encode() (keys []string, args []any, err error) {
+// is nothing to change, or if it cannot be lowered. doubt says that an earlier
+// try may have been run.
+func (c *settlement) encode(doubt bool) (keys []string, args []any, err error) {
 	r := &c.receipt
 	what := number(number(nil, r.At.UnixMicro(), 7), int64(r.ID.Client), 6)
 	what = number(number(what, int64(r.ID.Seq&(1<<32-1)), 4), int64(c.units), 4)
@@ -101,7 +101,6 @@ func (c *settlement) encode() (keys []string, args []any, err error) {
 	of := &c.scopes[c.scope]
 	keys = append([]string{c.meta, c.log}, of.sourceKeys(c.names)...)
 	args = []any{c.accountCache.head, now, c.horizonArg(c.scope), string(what)}
-	c.once = false
 	if r.Recorded != nil && !of.keeps {
 		if err := decide.CheckLower(r.Recorded, c.units, quota.Units(c.calls)); err != nil {
 			return nil, nil, err
@@ -125,7 +124,12 @@ func (c *settlement) encode() (keys []string, args []any, err error) {
 	if was.Refunded {
 		was.Units, counted = 0, 0
 	}
-	c.once = !of.keeps && (c.units < was.Units || c.calls < counted)
-	what = append(number(number(nil, int64(was.Units), 4), counted, 1), flagOf(of.keeps), flagOf(was.Shared))
+	unsure := byte(0)
+	if doubt {
+		unsure = dropped
+	} else if was.Shared {
+		unsure = tooLate
+	}
+	what = append(number(number(nil, int64(was.Units), 4), counted, 1), flagOf(of.keeps), unsure)
 	return keys, append(args, string(what), label{was.Method, was.Caller}.pack()), nil
 }

@@ -19,7 +19,7 @@ const (
 	logFull   = 3 // of settle
 	searching = 4 // of spend: the log was searched in part
 	outdone   = 5 // of spend: a later try of the batch was decided
-	dropped   = 6 // of spend: the log may have dropped the batch's entries
+	dropped   = 6 // of spend and settle: the log keeps no entries of the calls, or may have dropped them
 	forgot    = 7 // of spend: the log ends before an entry that the batch knows
 	clockLead = 8 // of spend: the store's clock is far ahead of the caller's and of the log
 	reused    = 9 // of spend: the client has another batch

@@ -27,7 +27,7 @@ var wireArguments = map[string][]string{
 	"spend": {"batch: batch", "test: now/t7", "key"},
 	"learn": {"test: now/t7"},
 	"settle": {"head: head", "test: now/t7", "log: horizon/d7", "entry: stamp/t7 client/c6 seq/4 units/4 calls/1 newer/4 scope/1",
-		"recorded: units/4 calls/1 keeps/1 shared/1", "words: method/s1 lane/s1 job/s1 region/s1"},
+		"recorded: units/4 calls/1 keeps/1 unsure/1", "words: method/s1 lane/s1 job/s1 region/s1"},
 	"standings": {"head: head", "test: now/t7", "log: horizon/d7", "names: budgets"},
 	"entries":   {"head: head", "log: horizon/d7", "page: from/t7 before/t7 most/4 what/1"},
 	"restamp":   {"head: head", "test: now/t7", "page: scope/1 keeps/1 size/4"},

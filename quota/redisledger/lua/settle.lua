@@ -1,11 +1,12 @@
--- Sets what an entry counts. It is idempotent, unless the log has kept no entry.
+-- Sets what an entry counts. It is idempotent, unless the log has kept no entry and counts more.
 -- KEYS: meta, the log, then all sources of its scope; and for a refund of a call whose recorded
 -- units are sent, the client's slot.
 -- ARGV: head, the time of a test, the log's horizon 7, the entry (stamp 7, client 6, seq 4, new
 -- units 4 and calls 1), how many newer entries there may be 4, the scope 1; and if it is known what
--- was recorded, units 4, calls 1, whether the log keeps entries 1 and whether others can have
--- lowered it 1, and the label's words.
--- Answer: 0 done, or nothing to do; 1 other head; 2 too late, unchanged; 3 the log is full.
+-- was recorded, units 4, calls 1, whether the log keeps entries 1 and what to answer if counts
+-- without an entry would fall 1 (0 to lower them: nobody else can have done it), and the label's words.
+-- Answer: 0 done, or nothing to do; 1 other head; 2 too late, unchanged; 3 the log is full; 6 an
+-- earlier try may have lowered it, unchanged.
 
 local meta = KEYS[1]
 if head_of(meta) ~= ARGV[1] then return 1 end
@@ -47,11 +48,12 @@ local function forget_grant(key)
   end
 end
 
-local was, counted, keeps, shared
-if ARGV[5] then was, counted, keeps, shared = struct.unpack('>I4BBB', ARGV[5]) end
+local was, counted, keeps, unsure
+if ARGV[5] then was, counted, keeps, unsure = struct.unpack('>I4BBB', ARGV[5]) end
 
 -- settle_counters changes the counters alone, by what was recorded.
 local function settle_counters()
+  if unsure > 0 and (units < was or calls < counted) then return unsure end
   match(ARGV[6])
   if calls == 0 then forget_grant(KEYS[#KEYS]) end
   for _, source in ipairs(sources) do
@@ -68,7 +70,6 @@ local function missing()
   local begun = first and struct.unpack('>I2', first, 18) == 0 and struct.unpack('>I7', first)
   if not begun then begun = tonumber(string.match(redis.call('HGET', meta, 'heard' .. log.key) or '', '"kept":(%d+)') or '0') end
   if stamp > begun then return 0 end
-  if shared == 1 and (units < was or calls < counted) then return 2 end
   return settle_counters()
 end
 
