@@ -209,28 +209,30 @@ func (s *snapshot) add(ctx context.Context, call quota.Call, amount quota.Units)
 	return nil
 }
 
-// remove lowers one entry by an amount. Only a call can be settled; any other
-// entry is refunded and what remains of it recorded again.
+// remove lowers one entry by an amount. Only a call can be settled; of any
+// other entry, what remains is recorded again before it is refunded, so that
+// nothing is missing if remove is interrupted.
 func (s *snapshot) remove(ctx context.Context, e *quota.Entry, amount quota.Units) error {
 	receipt := quota.Receipt{Account: s.account, ID: e.ID, At: e.At}
 	isCall := e.Kind == quota.EntryCall
 	if isCall && s.measure == quota.ByUnits {
 		return s.guard.Ledger().Settle(ctx, receipt, e.Units-amount)
 	}
-	if err := s.guard.Ledger().Refund(ctx, receipt); err != nil {
-		return err
-	}
-	if isCall { // the refund removed the whole call, with its units
-		return nil
-	}
 	rest := quota.Note{Call: quota.Call{Account: s.account, Method: e.Method, Units: e.Units, Caller: e.Caller}, Calls: e.Calls, Kind: quota.EntryCorrection}
 	units, calls := s.measure.Split(amount)
 	rest.Units, rest.Calls = rest.Units-units, rest.Calls-calls
-	if rest.Units == 0 && rest.Calls == 0 {
-		return nil
+	if isCall || rest.Units == 0 && rest.Calls == 0 { // a call goes as a whole, with its units
+		return s.guard.Ledger().Refund(ctx, receipt)
 	}
 	if err := s.guard.Note(ctx, rest); err != nil {
-		return fmt.Errorf("%d units and %d calls too many were removed: %w", rest.Units, rest.Calls, err)
+		return err
+	}
+	err := s.guard.Ledger().Refund(ctx, receipt)
+	if errors.Is(err, quota.ErrStays) {
+		err = errors.New("too many calls came meanwhile") // what was recorded is not undone, as apply would take it
+	}
+	if err != nil {
+		return fmt.Errorf("%d units and %d calls are counted twice; reconcile again, which takes them off: %w", rest.Units, rest.Calls, err)
 	}
 	return nil
 }
