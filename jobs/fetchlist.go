@@ -9,6 +9,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
+// maxQuery is the most bytes of a query: the job of its calls is its step's
+// name.
+const maxQuery = quota.MaxLabel - len(Search) - len(":")
+
 // readSteps reads a fetch list. The shared list is read once for each region,
 // since the budgets that a call is charged to depend on the region. A repeated
 // mistake is reported once.
@@ -96,7 +100,7 @@ func readStep(step Step, at, options strictyaml.Node, add addStep) {
 	case Search:
 		step.Pages = 1
 		fields = []strictyaml.Field{pages, {Key: "queries", Missing: "queries: [music]", Read: func(n strictyaml.Node) {
-			n.Items(func(n strictyaml.Node) { queries = append(queries, n.Text(200)) })
+			n.Items(func(n strictyaml.Node) { queries = append(queries, n.Text(maxQuery)) })
 			if len(queries) == 0 && n.Kind() == strictyaml.List {
 				n.Mistake("queries is empty: write queries: [music]")
 			}

@@ -93,11 +93,13 @@ func TestParseReportsEveryMistake(t *testing.T) {
 // also make the list empty.
 func TestUnknownStepIsReportedOnce(t *testing.T) {
 	for fetch, want := range map[string]string{
-		"[nonsense]":                     `3:9: unknown step "nonsense": write one of trending, search, channels, categories, command`,
-		"[{trendin: {pages: 2}}]":        `3:10: unknown step "trendin": write trending`,
-		"[trending, {nonsense: {}}]":     `3:20: unknown step "nonsense": write one of trending, search, channels, categories, command`,
-		"[search]":                       "3:9: search needs queries: write search: {queries: [music]}",
-		"[{search: {queries: []}}]":      "3:28: queries is empty: write queries: [music]",
+		"[nonsense]":                 `3:9: unknown step "nonsense": write one of trending, search, channels, categories, command`,
+		"[{trendin: {pages: 2}}]":    `3:10: unknown step "trendin": write trending`,
+		"[trending, {nonsense: {}}]": `3:20: unknown step "nonsense": write one of trending, search, channels, categories, command`,
+		"[search]":                   "3:9: search needs queries: write search: {queries: [music]}",
+		"[{search: {queries: []}}]":  "3:28: queries is empty: write queries: [music]",
+		// A query that the job search:QUERY could not hold ended run and plan.
+		"[{search: {queries: [" + strings.Repeat("é", 61) + "]}}]": "3:29: an item of queries has 122 bytes: write at most 121",
 		"[{}]":                           "3:9: empty item in fetch: write trending: {pages: 4}, or remove it",
 		"[{trending: {}, channels: {}}]": "3:24: second step in one item: start each step with its own dash",
 		"[{trending: {}, channels: {}, nonsense: 1}]": "3:24: second step in one item: start each step with its own dash\nregions.yaml:3:38: second step in one item: start each step with its own dash",
