@@ -16,6 +16,7 @@ package strictyaml
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -241,6 +242,10 @@ func (f *File) checkTokens(tokens token.Tokens) (documents, scalars int) {
 // tabMistake is reported once a file, at its first tab.
 const tabMistake = "a tab before the text: indent all lines with spaces"
 
+// innerTab matches a tab between other characters. goccy/go-yaml v1.19.2 drops
+// it from a text without quotes, and misplaces what follows one with them.
+var innerTab = regexp.MustCompile(`\S *\t[\t ]*\S`)
+
 // whyUnread returns the mistake for an unsupported token, or "".
 func whyUnread(tk *token.Token) string {
 	switch tk.Type {
@@ -256,6 +261,10 @@ func whyUnread(tk *token.Token) string {
 		return "a complex key (?): write key: value"
 	case token.LiteralType, token.FoldedType:
 		return "a block of text (| or >): write it on one line"
+	case token.StringType, token.DoubleQuoteType:
+		if innerTab.MatchString(tk.Origin) {
+			return "a tab in a text: write a space, or \\t in double quotes"
+		}
 	case token.InvalidType:
 		if strings.Contains(tk.Error, "'\t'") {
 			return tabMistake
