@@ -38,6 +38,19 @@ func CheckCaller(table *costs.Table, caller quota.Caller) (quota.Caller, error) 
 	return caller, nil
 }
 
+// checkSpelling returns an error for a region of regions.yaml that CheckCaller
+// refuses or respells in a program's calls.
+func checkSpelling(table *costs.Table, region string) error {
+	known, err := CheckCaller(table, quota.Caller{Region: region})
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w, or a name of more letters", err)
+	case known.Region != region:
+		return fmt.Errorf("region %s: its calls would be charged to %s: write %[2]s", region, known.Region)
+	}
+	return nil
+}
+
 // SpellRegion returns a region as costs.yaml writes it, or a country code
 // in capitals.
 func SpellRegion(name string, table *costs.Table) string {

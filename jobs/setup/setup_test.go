@@ -151,6 +151,30 @@ func TestMistypedCallerPassesByItsBudget(t *testing.T) {
 	}
 }
 
+// TestRegionOfAProgramIsRespelled: a program's region of two letters passed all
+// checks; each of its calls was refused, or charged to another spelling, which
+// run did not find.
+func TestRegionOfAProgramIsRespelled(t *testing.T) {
+	const countries, free = "preset: youtube/2026-06\n", "upstream: u\nhosts: [u.example]\nroutes: {GET /x: x}\ncosts: {x: 1}\nbudgets: [{name: b, limit: 9, window: 1h, floor: {emea: 1}}]\n"
+	for _, c := range []struct{ prices, region, failed string }{
+		{countries, "US", ""},
+		{countries, "north", ""},
+		{countries, "us", "regions.yaml: region us: its calls would be charged to US: write US"},
+		{countries, "eu", `regions.yaml: region: unknown region "EU": write its two capital letters as in ISO 3166-1, such as US, or a name of more letters`},
+		{free, "eu", ""},
+		{free, "emea", ""},
+		{free, "EMEA", "regions.yaml: region EMEA: its calls would be charged to emea: write emea"},
+	} {
+		s := newStand(t)
+		s.file(t, "costs.yaml", "version: 1\naccount: a\n"+c.prices)
+		s.file(t, "regions.yaml", "version: 1\nschedule: '@daily'\nfetch: [{command: /bin/true}]\nregions: {"+c.region+": {}}\n")
+		_, _, err := s.PricesAndRegions()
+		if c.failed == "" && err != nil || c.failed != "" && !isConfigError(err, c.failed) {
+			t.Errorf("%s: %v; want %q", c.region, err, c.failed)
+		}
+	}
+}
+
 // TestTargetOfACopyGetsTheOtherPassword: the ledger that another one is copied
 // to has passwords of its own, from a variable or a file, and else the same.
 func TestTargetOfACopyGetsTheOtherPassword(t *testing.T) {
