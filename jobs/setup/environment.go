@@ -50,6 +50,8 @@ func (s *Setup) Environment() ([]string, error) {
 		{"RATION_STATE", whole(s.env(s.State, "RATION_STATE"))},
 		{"RATION_JOURNAL", whole(client.JournalFolder(s.Options()))},
 		{"RATION_LEDGER", ledger},
+		{"RATION_REDIS_PASSWORD_FILE", whole(s.Getenv("RATION_REDIS_PASSWORD_FILE"))},
+		{"RATION_REDIS_SENTINEL_PASSWORD_FILE", whole(s.Getenv("RATION_REDIS_SENTINEL_PASSWORD_FILE"))},
 		{"RATION_ENDPOINT", s.UpstreamEndpoint()},
 	} {
 		if name, value := variable[0], variable[1]; value != "" {

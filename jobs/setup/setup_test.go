@@ -237,13 +237,15 @@ func TestProgramFindsAnotherLedger(t *testing.T) {
 	}
 	base := filepath.Base(s.dir)
 	s.Folder, s.State, s.env["RATION_LEDGER"] = base, filepath.Join(base, "state"), "sqlite:x.db"
+	s.env["RATION_REDIS_PASSWORD_FILE"], s.env["RATION_REDIS_SENTINEL_PASSWORD_FILE"] = "password", filepath.Join(here, "other")
 	t.Setenv("NOTIFY_SOCKET", "/run/systemd/notify")
 	t.Setenv("WATCHDOG_USEC", "1000000")
 	env, err := s.Environment()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"RATION_CONFIG=" + filepath.Join(here, base), "RATION_STATE=" + filepath.Join(here, base, "state"), "RATION_LEDGER=sqlite:" + filepath.Join(here, "x.db")} {
+	for _, want := range []string{"RATION_CONFIG=" + filepath.Join(here, base), "RATION_STATE=" + filepath.Join(here, base, "state"), "RATION_LEDGER=sqlite:" + filepath.Join(here, "x.db"),
+		"RATION_REDIS_PASSWORD_FILE=" + filepath.Join(here, "password"), "RATION_REDIS_SENTINEL_PASSWORD_FILE=" + filepath.Join(here, "other")} {
 		if !slices.Contains(env, want) {
 			t.Errorf("no %s in %q", want, env)
 		}
