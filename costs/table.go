@@ -186,8 +186,9 @@ func (t *Table) Covering(call quota.Call) []quota.Budget {
 }
 
 // Call returns the call of a method that is given by name. upstream is the name
-// or account of an upstream, or "" if only one has the method. The error is a
-// *MethodError that matches ErrNoCost, ErrUnknown or ErrManyUpstreams.
+// or account of an upstream, or "" if only one has the method. One that takes it
+// as unlisted has it only if no other lists it. The error is a *MethodError that
+// matches ErrNoCost, ErrUnknown or ErrManyUpstreams.
 func (t *Table) Call(upstream, method string) (quota.Call, error) {
 	fail := func(kind error, format string, args ...any) (quota.Call, error) {
 		return quota.Call{}, &MethodError{Upstream: upstream, Method: method, Reason: fmt.Sprintf(format, args...), kind: kind}
@@ -203,7 +204,10 @@ func (t *Table) Call(upstream, method string) (quota.Call, error) {
 		for _, name := range u.methods() {
 			known[name] = true
 		}
-		if u.price(method) > 0 {
+	}
+	for _, u := range asked {
+		ofOther := known[method] && !slices.Contains(u.methods(), method)
+		if !ofOther && u.price(method) > 0 {
 			priced = append(priced, u)
 		}
 	}
