@@ -186,9 +186,9 @@ func (t *Table) Covering(call quota.Call) []quota.Budget {
 }
 
 // Call returns the call of a method that is given by name. upstream is the name
-// or account of an upstream, or "" if only one has the method. One that takes it
-// as unlisted has it only if no other lists it. The error is a *MethodError that
-// matches ErrNoCost, ErrUnknown or ErrManyUpstreams.
+// or account of an upstream, or "" if only one has the method: one that takes
+// it as unlisted has it only if no other lists it. The error is a *MethodError
+// that matches ErrNoCost, ErrUnknown or ErrManyUpstreams.
 func (t *Table) Call(upstream, method string) (quota.Call, error) {
 	fail := func(kind error, format string, args ...any) (quota.Call, error) {
 		return quota.Call{}, &MethodError{Upstream: upstream, Method: method, Reason: fmt.Sprintf(format, args...), kind: kind}

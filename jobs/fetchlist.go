@@ -32,14 +32,8 @@ func (r *reader) readSteps(n strictyaml.Node, region string) []Step {
 			if i < len(callsAt) {
 				at = callsAt[i]
 			}
-			if r.check == nil {
-				continue
-			}
-			switch err := r.check(calls.Method, quota.Caller{Lane: Lane, Job: step.Name(), Region: region}); {
-			case errors.Is(err, costs.ErrNoCost) && step.Kind != Command:
-				at.Mistake("%s calls %s of YouTube, which has no cost in costs.yaml: add it, as preset: youtube/2026-06 does", step.Kind, calls.Method)
-			case err != nil:
-				at.Mistake("%v", err)
+			if r.check != nil {
+				r.checkCalls(at, step, calls.Method, region)
 			}
 		}
 		steps = append(steps, step)
@@ -118,5 +112,17 @@ func readStep(step Step, at, options strictyaml.Node, add addStep) {
 	for _, query := range queries {
 		step.Query = query
 		add(at, step)
+	}
+}
+
+// checkCalls reports a step that must not call a method.
+func (r *reader) checkCalls(at strictyaml.Node, step Step, method, region string) {
+	switch err := r.check(method, quota.Caller{Lane: Lane, Job: step.Name(), Region: region}); {
+	case errors.Is(err, costs.ErrNoCost) && step.Kind != Command:
+		at.Mistake("%s calls %s of YouTube, which has no cost in costs.yaml: add it, as preset: youtube/2026-06 does", step.Kind, method)
+	case errors.Is(err, costs.ErrManyUpstreams):
+		at.Mistake("several upstreams of costs.yaml have a method %s: rename that of one there, or leave it out of calls", method)
+	case err != nil:
+		at.Mistake("%v", err)
 	}
 }

@@ -186,6 +186,20 @@ func TestRegionsChecksEachStepOnce(t *testing.T) {
 	}
 }
 
+// TestMethodOfSeveralUpstreams: the advice was to name the upstream, for which
+// regions.yaml has no key.
+func TestMethodOfSeveralUpstreams(t *testing.T) {
+	table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: a\ncosts: {read: 1}\nbudgets: [{name: all, limit: 9, window: 1h}]\n---\nversion: 1\naccount: b\ncosts: {read: 1}\nbudgets: [{name: all, limit: 9, window: 1h}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = jobs.Parse("r.yaml", []byte("version: 1\nschedule: '@daily'\nfetch: [{command: ./x, calls: {read: 1}}]\nregions: {US: {}}\n"), table.CheckFetched)
+	const want = "r.yaml:3:32: several upstreams of costs.yaml have a method read: rename that of one there, or leave it out of calls"
+	if got := fmt.Sprint(err); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
 // A mistake used to come with others that it caused, in front of it.
 func TestOneMistakeIsReportedOnce(t *testing.T) {
 	const rest = "fetch: [channels]\nregions: {US: {}, IN: {}}\n"
