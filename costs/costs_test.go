@@ -277,40 +277,6 @@ func TestMethodsByName(t *testing.T) {
 	}
 }
 
-// TestUnlistedTakesTheMethodsOfOthers: beside an upstream that takes any method,
-// no step of regions.yaml could call one of YouTube, and a method that YouTube
-// refuses was charged there.
-func TestUnlistedTakesTheMethodsOfOthers(t *testing.T) {
-	table := parse(t, two+`
----
-version: 1
-account: any
-upstream: any
-hosts: [any.example]
-routes: {"GET /x": x, "GET /more/{method}": "{method}"}
-costs: {y: 7}
-unlisted: 4
-budgets: [{name: all, limit: 10, window: 1m}]
-`)
-	for _, c := range []struct {
-		upstream, method, account string
-		units                     quota.Units
-		err                       error
-	}{
-		{"", "search.list", "yt", 100, nil},
-		{"any", "search.list", "any", 4, nil},
-		{"", "videos.list", "", 0, costs.ErrManyUpstreams},
-		{"", "videos.insert", "", 0, costs.ErrNoCost},
-		{"", "x", "any", 4, nil},
-		{"", "y", "any", 7, nil},
-		{"", "z", "any", 4, nil},
-	} {
-		if got, err := table.Call(c.upstream, c.method); got.Account != c.account || got.Units != c.units || !errors.Is(err, c.err) {
-			t.Errorf("Call(%q, %q) = %+v, %v; want %d units of %q, %v", c.upstream, c.method, got, err, c.units, c.account, c.err)
-		}
-	}
-}
-
 func TestQuoteSaysThePriceOrWhyThereIsNone(t *testing.T) {
 	table := parse(t, two)
 	got, err := table.Quote("", "https://youtube.googleapis.com/youtube/v3/search?q=x&key=AIzaSECRET")
