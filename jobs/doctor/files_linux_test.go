@@ -70,6 +70,25 @@ func TestDoctorMissesWhatRunFinds(t *testing.T) {
 	}
 }
 
+// TestBackupIsAProblem: a copy of the ledger or the catalogue beside it, which
+// ration never opens and this user may not write, ended doctor with 78.
+func TestBackupIsAProblem(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"ration.db.bak", "catalog.db.old", "u.sqlite.2026-11-20"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asNobody(t, dir)
+	c := &doctor.Checkup{Message: error.Error, Now: time.Now}
+	c.CheckState(dir)
+	c.CheckLedgerFiles("sqlite:" + filepath.Join(dir, "ration.db"))
+	c.CheckLedgerFiles("sqlite:" + filepath.Join(dir, "u.sqlite"))
+	if c.Err != nil {
+		t.Error(c.Err)
+	}
+}
+
 // newSetup returns what finds the configuration, the ledger empty.db and the
 // journal in a folder.
 func newSetup(t *testing.T, dir string) *setup.Setup {

@@ -44,7 +44,10 @@ func (c *Checkup) checkFolder(dir string, info fs.FileInfo) {
 	default:
 		c.Add(OK, "", "state folder %s", dir)
 	}
-	c.checkFiles(filepath.Join(dir, "*.db*")) // the ledger, the catalogue and their locks
+	for _, own := range ownEnds { // of the ledger and the catalogue
+		c.checkFiles(filepath.Join(dir, "*.db"+own))
+	}
+	c.checkFiles(filepath.Join(dir, "*.db.*.lock")) // of the regions
 }
 
 // CheckJournal checks that this user may write in the journal's folder and to
@@ -87,11 +90,17 @@ func (c *Checkup) CheckLedgerFiles(name string) {
 	if !isFile {
 		return
 	}
-	c.checkFiles(path + "*")
+	for _, own := range ownEnds {
+		c.checkFiles(path + own)
+	}
 	for _, kept := range sqliteledger.Damaged(path) {
 		c.Add(Warning, "check the disk, then remove "+kept, "the ledger's file was damaged, and is kept as %s; its entries were restored from the journal of this host", kept)
 	}
 }
+
+// ownEnds are what the names of the files of a database end in. What else
+// begins like them, such as a backup, is not used.
+var ownEnds = []string{"", "-wal", "-shm", "-journal", ".lock"}
 
 // checkFiles checks that this user may write the files that match a pattern.
 func (c *Checkup) checkFiles(pattern string) {
