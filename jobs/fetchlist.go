@@ -94,7 +94,7 @@ func readStep(step Step, at, options strictyaml.Node, add addStep) {
 	case Search:
 		step.Pages = 1
 		fields = []strictyaml.Field{pages, {Key: "queries", Missing: "queries: [music]", Read: func(n strictyaml.Node) {
-			n.Items(func(n strictyaml.Node) { queries = append(queries, n.Text(maxQuery)) })
+			n.Items(func(n strictyaml.Node) { queries = append(queries, n.Text(maxQuery)) }) // "" has a mistake
 			if len(queries) == 0 && n.Kind() == strictyaml.List {
 				n.Mistake("queries is empty: write queries: [music]")
 			}
@@ -110,8 +110,9 @@ func readStep(step Step, at, options strictyaml.Node, add addStep) {
 		return
 	}
 	for _, query := range queries {
-		step.Query = query
-		add(at, step)
+		if step.Query = query; query != "" {
+			add(at, step)
+		}
 	}
 }
 

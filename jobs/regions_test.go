@@ -93,11 +93,12 @@ func TestParseReportsEveryMistake(t *testing.T) {
 // also make the list empty.
 func TestUnknownStepIsReportedOnce(t *testing.T) {
 	for fetch, want := range map[string]string{
-		"[nonsense]":                 `3:9: unknown step "nonsense": write one of trending, search, channels, categories, command`,
-		"[{trendin: {pages: 2}}]":    `3:10: unknown step "trendin": write trending`,
-		"[trending, {nonsense: {}}]": `3:20: unknown step "nonsense": write one of trending, search, channels, categories, command`,
-		"[search]":                   "3:9: search needs queries: write search: {queries: [music]}",
-		"[{search: {queries: []}}]":  "3:28: queries is empty: write queries: [music]",
+		"[nonsense]":                    `3:9: unknown step "nonsense": write one of trending, search, channels, categories, command`,
+		"[{trendin: {pages: 2}}]":       `3:10: unknown step "trendin": write trending`,
+		"[trending, {nonsense: {}}]":    `3:20: unknown step "nonsense": write one of trending, search, channels, categories, command`,
+		"[search]":                      "3:9: search needs queries: write search: {queries: [music]}",
+		"[{search: {queries: []}}]":     "3:28: queries is empty: write queries: [music]",
+		"[{search: {queries: [1, 2]}}]": "3:29: an item of queries is 1: write it in quotes if a text is meant\nregions.yaml:3:32: an item of queries is 2: write it in quotes if a text is meant",
 		// A query that the job search:QUERY could not hold ended run and plan.
 		"[{search: {queries: [" + strings.Repeat("é", 61) + "]}}]": "3:29: an item of queries has 122 bytes: write at most 121",
 		"[{}]":                           "3:9: empty item in fetch: write trending: {pages: 4}, or remove it",
