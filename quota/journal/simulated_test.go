@@ -123,3 +123,32 @@ func TestCallsOfASlowHostReturnEarly(t *testing.T) {
 		}
 	})
 }
+
+// TestClockIsCorrectedInAnOutage: a call of an outage leaves its windows
+// earlier by as much as the host's clock was behind, and by no more, if that is
+// corrected before the ledger is back.
+func TestClockIsCorrectedInAnOutage(t *testing.T) {
+	inner := failing(errDown)
+	inner.Ledger = memledger.Open(&memledger.Options{Now: func() time.Time { return noon }})
+	behind := 4 * time.Minute
+	batch := &quota.Batch{Account: account, Requests: []quota.Request{{Method: "m", Units: 1}}}
+	synctest.Test(t, func(t *testing.T) {
+		l := journal.New(inner, t.TempDir(), &journal.Options{Budgets: budgets, Allow: func(quota.Call) quota.Units { return 10 }, Now: func() time.Time { return noon.Add(-behind) }})
+		defer l.Close()
+		for range 2 {
+			if answers, err := l.Spend(t.Context(), batch); err != nil || answers[0].Err != nil {
+				t.Fatal(err, answers)
+			}
+			behind = 0
+			inner.fail(nil)
+			time.Sleep(time.Minute)
+		}
+		for e := range inner.Entries(t.Context(), quota.Query{Account: account}) {
+			if early := noon.Sub(e.At); early != 4*time.Minute {
+				t.Errorf("stamped %s early; docs/faults.md states 4m0s", early)
+			}
+			return
+		}
+		t.Error("the call of the outage is not in the ledger")
+	})
+}

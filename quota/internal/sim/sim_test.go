@@ -99,12 +99,13 @@ func TestClosedWorlds(t *testing.T) {
 	for _, seed := range []uint64{
 		1795591003, 1795592488, 1795593466, 1795595566, 1795595881, // a refusal at the lower of two limits hid what the log held beyond it
 		77003134, 5630, // a note for one budget stood for the later calls of another
-		562150153,     // a note became later than the last loss
-		991000065,     // a refusal took the place of what a host had restored
-		5005778459,    // the answer to a restoration was lost, and the repeated one hid what it had brought
-		4001008559,    // a note for all calls, which a budget of a region did not cover, stood for calls that it did
-		7700012020729, // a host forgot what budgets held, since the answer to its next question was lost
-		1795620424,    // notes of notes grew with each loss until no host could restore the log
+		562150153,      // a note became later than the last loss
+		991000065,      // a refusal took the place of what a host had restored
+		5005778459,     // the answer to a restoration was lost, and the repeated one hid what it had brought
+		4001008559,     // a note for all calls, which a budget of a region did not cover, stood for calls that it did
+		7700012020729,  // a host forgot what budgets held, since the answer to its next question was lost
+		31000015026429, // a host's clock was corrected in an outage: stated since
+		1795620424,     // notes of notes grew with each loss until no host could restore the log
 	} {
 		if r := runSeed(t, seed, false); r.failure != "" {
 			t.Error(r.failure)

@@ -107,7 +107,7 @@ func (u *upstream) arrive(c *call) {
 	s := c.granted[c.sent]
 	c.sent++
 	s.arrived = time.Now()
-	s.day = s.arrived.Add(w.ahead).In(pacific).YearDay()
+	s.day = u.dayAt(s.arrived)
 	w.event("arrive %v", s)
 	w.calls++
 	u.all = append(u.all, s)
@@ -221,17 +221,26 @@ func (u *upstream) risen(b *quota.Budget, d *sending) (units quota.Units) {
 }
 
 // sameWindow reports whether one window of a budget holds both, whatever the
-// error of the ledger's clock.
+// error of the ledger's clock. A call within an allowance has the time of its
+// host's clock, and leaves the window earlier if that is corrected before the
+// ledger is back. See "Clocks" in docs/faults.md.
 func (u *upstream) sameWindow(b *quota.Budget, x, d *sending) bool {
-	if b.Window.Kind() == quota.KindDaily {
-		return x.day == d.day
+	early := time.Duration(0)
+	if x.allowance && u.w.clocksStep() {
+		early = clockErrors
 	}
-	length := b.Window.Length()
+	if b.Window.Kind() == quota.KindDaily {
+		return x.day == d.day && u.dayAt(x.arrived.Add(-early)) == d.day
+	}
+	length := b.Window.Length() - early
 	if d.allowance {
 		length = 24*time.Hour - time.Minute
 	}
 	return x.decided.Sub(d.decided)+length > 2*u.w.wobble
 }
+
+// dayAt returns the day of the year at a time, by the upstream's clock.
+func (u *upstream) dayAt(t time.Time) int { return t.Add(u.w.ahead).In(pacific).YearDay() }
 
 func lengthOf(b *quota.Budget) time.Duration {
 	if b.Window.Kind() == quota.KindSliding {
