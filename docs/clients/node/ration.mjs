@@ -49,12 +49,12 @@ export function guarded({ job, region, lane, maxWait } = {}) {
     for (const [name, value] of Object.entries(own)) {
       if (value !== undefined) headers.set(name, value);
     }
-    let url = `${gateway}/to/${target.host}${target.pathname}${target.search}`;
+    let path = `/to/${target.host}${target.pathname}${target.search}`;
     let { method } = request;
     let body = request.body ? await request.arrayBuffer() : null; // whole, so that it has a Content-Length
     let response;
     for (let hops = 0; ; hops++) {
-      response = await fetch(url, {
+      response = await fetch(gateway + path, {
         method,
         headers,
         body,
@@ -72,7 +72,10 @@ export function guarded({ job, region, lane, maxWait } = {}) {
         [method, body] = ["GET", null];
         for (const name of ["Content-Encoding", "Content-Language", "Content-Location", "Content-Type"]) headers.delete(name);
       }
-      url = gateway + location;
+      if (location.split("/")[2] !== path.split("/")[2]) { // another host, which must not learn them
+        for (const name of ["Authorization", "Cookie"]) headers.delete(name);
+      }
+      path = location;
     }
     if (response.status === 429 && response.headers.has("Ration-Refused-By")) {
       throw new Refused(await response.json(), Number(response.headers.get("Retry-After") ?? 1));

@@ -33,7 +33,7 @@ class Ration
      * Sends a request to $url through the gateway and returns its status,
      * headers (in lower case) and body. $job, $region and $lane say who calls;
      * $maxWait is how long it may wait for its units, as in 30s. A redirect to a
-     * host that is not guarded is not followed: the gateway answers it with an error, or it fails.
+     * host that is not guarded is an error.
      * $url may be that of a Link header, /to/HOST/PATH.
      *
      * @param string[] $headers lines such as 'Accept: application/json'
@@ -62,26 +62,56 @@ class Ration
                 $headers[] = "$name: $value";
             }
         }
+        $path = '/to/' . preg_replace('#^(https?://|/to/)#i', '', $url);
+        for ($hops = 0; ; $hops++) {
+            $answer = self::send($method, $gateway, $path, $headers, $body);
+            $location = $answer['headers']['location'] ?? '';
+            if ($location === '' || !in_array($answer['status'], [301, 302, 303, 307, 308], true)) {
+                return $answer;
+            }
+            // Not by curl, which would send the token to wherever the redirect leads.
+            if (!str_starts_with($location, '/to/')) {
+                throw new RuntimeException("a redirect leads to $location, which is not guarded");
+            }
+            if ($hops === 20) {
+                throw new RuntimeException('too many redirects');
+            }
+            $becomesGet = $answer['status'] === 303 ? $method !== 'HEAD' : $answer['status'] < 303 && $method === 'POST';
+            if ($becomesGet) {
+                [$method, $body] = ['GET', null];
+                $headers = preg_grep('/^content-/i', $headers, PREG_GREP_INVERT);
+            }
+            if (strtok(substr($location, 4), '/?') !== strtok(substr($path, 4), '/?')) { // another host, which must not learn them
+                $headers = preg_grep('/^(authorization|cookie):/i', $headers, PREG_GREP_INVERT);
+            }
+            $path = $location;
+        }
+    }
+
+    /**
+     * Sends one request to the gateway.
+     *
+     * @param string[] $headers
+     * @return array{status: int, headers: array<string, string>, body: string}
+     */
+    private static function send(string $method, string $gateway, string $path, array $headers, ?string $body): array
+    {
         $curl = curl_init();
         if (str_starts_with($gateway, 'unix:')) {
             curl_setopt($curl, CURLOPT_UNIX_SOCKET_PATH, substr($gateway, strlen('unix:')));
             $gateway = 'http://localhost';
-        } else { // all goes to the gateway: curl would send the token to wherever a redirect leads
-            $server = preg_replace('#^[a-z]+://|/.*$#i', '', $gateway);
-            curl_setopt($curl, CURLOPT_CONNECT_TO, ['::' . (preg_match('/:\d+$/', $server) ? $server : "$server:")]);
         }
         $received = [];
         curl_setopt_array($curl, [
-            CURLOPT_URL => $gateway . '/to/' . preg_replace('#^(https?://|/to/)#i', '', $url),
+            CURLOPT_URL => $gateway . $path,
             CURLOPT_CUSTOMREQUEST => $method,
             CURLOPT_NOBODY => $method === 'HEAD',
             CURLOPT_HTTPHEADER => $headers,
             CURLOPT_PROXY => '',
-            CURLOPT_FOLLOWLOCATION => true,
             CURLOPT_RETURNTRANSFER => true,
             CURLOPT_HEADERFUNCTION => function ($curl, string $line) use (&$received): int {
                 if (str_starts_with($line, 'HTTP/')) {
-                    $received = []; // of a redirect
+                    $received = []; // of an informational answer
                 } elseif (str_contains($line, ':')) {
                     [$name, $value] = explode(':', $line, 2);
                     $received[strtolower($name)] = trim($value);

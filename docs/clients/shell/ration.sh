@@ -13,7 +13,11 @@
 # 400 or more, and says why on stderr if that is the gateway's own answer. A
 # redirect to a host that is not guarded is an error.
 ration_curl() (
-  url=${1#/to/} # of a Link header
+  url=$1
+  case ${url%%/*} in
+    '') url=${url#/to/} ;; # of a Link header
+    *:) url=${url#*://} ;;
+  esac
   shift
   gateway=${RATION_URL:-http://127.0.0.1:8377}
   case $gateway in
@@ -34,7 +38,7 @@ ration_curl() (
   trap 'rm -f "$headers" "$errors"' EXIT
   status=0
   curl --silent --show-error --fail --noproxy '*' --location --dump-header "$headers" \
-    "$@" "${gateway%/}/to/${url#*://}" 2>"$errors" || status=$?
+    "$@" "${gateway%/}/to/$url" 2>"$errors" || status=$?
   if [ "$status" -eq 22 ] && grep -qi '^ration-refused-by:' "$headers"; then
     echo "refused by $(sed -n 's/^[Rr]ation-[Rr]efused-[Bb]y: *//p' "$headers" | tr -d '\r'), try again in $(sed -n 's/^[Rr]etry-[Aa]fter: *//p' "$headers" | tr -d '\r') s" >&2
     exit 75

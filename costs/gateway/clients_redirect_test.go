@@ -1,0 +1,142 @@
+package gateway_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ration-dev/ration/costs/gateway"
+)
+
+const twoHosts = `
+version: 1
+upstream: items
+account: my-project
+hosts: [%q, %q]
+routes:
+  GET /v1/{rest...}: items.get
+  HEAD /v1/{rest...}: items.head
+  POST /v1/{rest...}: items.insert
+  PUT /v1/{rest...}: items.update
+costs: {items.get: 1, items.head: 1, items.insert: 1, items.update: 1}
+budgets:
+  - {name: day, limit: 100, window: {sliding: 24h}}
+  - {name: heads, limit: 1, window: {sliding: 24h}, methods: [items.head]}
+`
+
+// clientServer is a gateway for the clients, and an upstream of two hosts. Each
+// request is noted with what the clients sent.
+type clientServer struct {
+	*server
+	host, other string
+
+	mu   sync.Mutex
+	seen []string
+}
+
+func newClientServer(t *testing.T) *clientServer {
+	if testing.Short() {
+		t.Skip("starts other languages, 2 seconds")
+	}
+	s := &clientServer{}
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		s.mu.Lock()
+		s.seen = append(s.seen, strings.TrimSpace(fmt.Sprint(r.Method, " ", r.URL.RequestURI(), " ", r.Header.Get("Authorization"), string(body))))
+		s.mu.Unlock()
+		var status int
+		if fmt.Sscanf(r.URL.Path, "/v1/%d", &status); status > 0 {
+			w.Header().Set("Location", "/v1/there")
+			w.WriteHeader(status)
+		}
+		if r.URL.Path == "/v1/other" {
+			http.Redirect(w, r, "http://"+s.other+"/v1/there", http.StatusFound)
+		}
+	}
+	s.host = strings.TrimPrefix(newUpstream(t, answer).URL, "http://")
+	s.other = strings.TrimPrefix(newUpstream(t, answer).URL, "http://")
+	s.server = newServer(t, &gateway.Options{}, newClient(t, fmt.Sprintf(twoHosts, s.host, s.other), t.TempDir(), nil))
+	return s
+}
+
+// run runs a program in docs/clients, and returns what it prints and what the
+// upstream saw of it.
+func (s *clientServer) run(t *testing.T, p clientProgram) (out string, seen []string) {
+	t.Helper()
+	cmd := exec.Command(find(t, p.name, p.pkg), p.flag, p.program)
+	if p.name == "node" {
+		cmd.Args = []string{p.name, p.flag, "-e", p.program}
+	}
+	cmd.Dir = "../../docs/clients"
+	cmd.Env = append(os.Environ(), "RATION_URL="+s.url, "PYTHONDONTWRITEBYTECODE=1")
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", p.name, err, text)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen, s.seen = s.seen, nil
+	return strings.TrimSpace(string(text)), seen
+}
+
+// TestRedirectRepeatsAPost: what the upstream answers to a POST with "see the
+// other page" was sent there as a second POST, and a PUT without its body.
+func TestRedirectRepeatsAPost(t *testing.T) {
+	s := newClientServer(t)
+	var want []string
+	for _, verb := range []string{"POST", "PUT"} {
+		for _, status := range []int{301, 302, 303, 307, 308} {
+			there := verb + " /v1/there text"
+			if status == 303 || verb == "POST" && status < 303 {
+				there = "GET /v1/there"
+			}
+			want = append(want, fmt.Sprintf("%s /v1/%d text", verb, status), there)
+		}
+	}
+	for _, p := range []clientProgram{
+		{"php", "php-cli and php-curl", "-r", `require "php/ration.php";
+foreach (["POST", "PUT"] as $verb) foreach ([301, 302, 303, 307, 308] as $status) Ration::request($verb, "http://` + s.host + `/v1/$status", body: "text");`},
+		{"node", "nodejs", "--input-type=module", `import { guarded } from "./node/ration.mjs";
+for (const method of ["POST", "PUT"]) for (const status of [301, 302, 303, 307, 308]) await guarded()("http://` + s.host + `/v1/" + status, { method, body: "text" });`},
+	} {
+		if _, seen := s.run(t, p); !slices.Equal(seen, want) {
+			t.Errorf("%s sent\n%s\nwant\n%s", p.name, strings.Join(seen, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// TestRedirectTakesAuthorization: both hosts are behind the gateway, and a
+// client that follows a redirect took them for one.
+func TestRedirectTakesAuthorization(t *testing.T) {
+	s := newClientServer(t)
+	for _, p := range []clientProgram{
+		{"php", "php-cli and php-curl", "-r", `require "php/ration.php";
+foreach (["302", "other"] as $page) Ration::request("GET", "http://` + s.host + `/v1/$page", headers: ["Authorization: secret"]);`},
+		{"node", "nodejs", "--input-type=module", `import { guarded } from "./node/ration.mjs";
+for (const page of ["302", "other"]) await guarded()("http://` + s.host + `/v1/" + page, { headers: { Authorization: "secret" } });`},
+	} {
+		want := []string{"GET /v1/302 secret", "GET /v1/there secret", "GET /v1/other secret", "GET /v1/there"}
+		if _, seen := s.run(t, p); !slices.Equal(seen, want) {
+			t.Errorf("%s sent %q; want %q", p.name, seen, want)
+		}
+	}
+}
+
+// TestShellTakesAParameterForTheAddress: of an address without a scheme, such
+// as that of a Link header, the shell sent what follows a :// in its query.
+func TestShellTakesAParameterForTheAddress(t *testing.T) {
+	s := newClientServer(t)
+	const page = "/v1/items?next=https://example.com/v1/other"
+	for _, address := range []string{"/to/", "", "http://", "HTTPS://"} {
+		_, seen := s.run(t, clientProgram{"sh", "curl", "-c", `. shell/ration.sh; ration_curl '` + address + s.host + page + "'"})
+		if want := []string{"GET " + page}; !slices.Equal(seen, want) {
+			t.Errorf("%s sent %q; want %q", address, seen, want)
+		}
+	}
+}
