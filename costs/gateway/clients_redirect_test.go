@@ -128,6 +128,27 @@ for (const page of ["302", "other"]) await guarded()("http://` + s.host + `/v1/"
 	}
 }
 
+// TestHeadIsRefusedWithoutABody: the answer to a HEAD request has no body, and
+// the clients failed to read it.
+func TestHeadIsRefusedWithoutABody(t *testing.T) {
+	s := newClientServer(t)
+	s.do("POST", "/v1/spend", `{"method": "items.head"}`)
+	url := "http://" + s.host + "/v1/items"
+	for _, p := range []clientProgram{
+		{"python3", "python3", "-c", `import sys; sys.path.insert(0, "python"); import ration, urllib.request
+try: ration.opener("` + url + `").open(urllib.request.Request("` + url + `", method="HEAD"))
+except ration.Refused as refused: print(refused)`},
+		{"node", "nodejs", "--input-type=module", `import { Refused, guarded } from "./node/ration.mjs";
+await guarded()("` + url + `", { method: "HEAD" }).catch((e) => console.log(e instanceof Refused, e.message));`},
+		{"php", "php-cli and php-curl", "-r", `require "php/ration.php";
+try { Ration::request("HEAD", "` + url + `"); } catch (RationRefused $refused) { echo $refused->getMessage(); }`},
+	} {
+		if out, _ := s.run(t, p); !strings.Contains(out, "heads") {
+			t.Errorf("%s printed %q; want what refused it", p.name, out)
+		}
+	}
+}
+
 // TestShellTakesAParameterForTheAddress: of an address without a scheme, such
 // as that of a Link header, the shell sent what follows a :// in its query.
 func TestShellTakesAParameterForTheAddress(t *testing.T) {

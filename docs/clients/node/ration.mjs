@@ -78,7 +78,8 @@ export function guarded({ job, region, lane, maxWait } = {}) {
       path = location;
     }
     if (response.status === 429 && response.headers.has("Ration-Refused-By")) {
-      throw new Refused(await response.json(), Number(response.headers.get("Retry-After") ?? 1));
+      const problem = method === "HEAD" ? { detail: response.headers.get("Ration-Detail") } : await response.json();
+      throw new Refused(problem, Number(response.headers.get("Retry-After") ?? 1));
     }
     return response;
   };

@@ -128,7 +128,8 @@ class Ration
         }
         $status = curl_getinfo($curl, CURLINFO_RESPONSE_CODE);
         if ($status === 429 && isset($received['ration-refused-by'])) {
-            throw new RationRefused(json_decode($answer, true) ?? [], (int) ($received['retry-after'] ?? 1));
+            $problem = json_decode($answer, true) ?? ['detail' => $received['ration-detail'] ?? null]; // of HEAD
+            throw new RationRefused($problem, (int) ($received['retry-after'] ?? 1));
         }
         return ['status' => $status, 'headers' => $received, 'body' => $answer];
     }

@@ -86,7 +86,8 @@ def _own_cookies(message):
 
 def _refused(status, headers, read):
     if status == 429 and headers.get("Ration-Refused-By"):
-        return Refused(json.loads(read()), int(headers.get("Retry-After", "1")))
+        problem = read() or json.dumps({"detail": headers.get("Ration-Detail")})  # without a body: of HEAD
+        return Refused(json.loads(problem), int(headers.get("Retry-After", "1")))
     return None
 
 
