@@ -101,6 +101,20 @@ func TestKilledRationLeftItsProgramRunning(t *testing.T) {
 	}
 }
 
+// TestExecUndidNohup: SIGHUP ended a program of exec although nohup makes both
+// ignore it.
+func TestExecUndidNohup(t *testing.T) {
+	t.Parallel()
+	s := newProgramStand(t, "kill -HUP $$; echo survived")
+	cmd := s.command("exec", "--", "./fetch.sh")
+	cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+	cmd.Dir = s.dir
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "survived\n" {
+		t.Errorf("%v, %q; want the program to go on", err, out)
+	}
+}
+
 // TestServeLeftProgramsRunning: on SIGTERM the whole group of a program is
 // ended, and the next serve starts it again.
 func TestServeLeftProgramsRunning(t *testing.T) {

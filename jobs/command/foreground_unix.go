@@ -4,14 +4,19 @@ package command
 
 import (
 	"os"
+	"os/signal"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// PassedOn returns the signals to pass on to a program in the foreground.
+// PassedOn returns the signals to pass on to a program in the foreground. SIGHUP
+// is not among them if this process ignores it, as under nohup: a program does
+// not inherit that from a process that awaits the signal.
 func PassedOn() []os.Signal {
-	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT}
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT}
+	return slices.DeleteFunc(signals, func(s os.Signal) bool { return s == syscall.SIGHUP && signal.Ignored(s) })
 }
 
 // isFromTerminal reports whether a signal probably comes from the terminal of
