@@ -15,7 +15,10 @@ func WithoutProxy(env []string) []string {
 	for _, variable := range env {
 		name, value, _ := strings.Cut(variable, "=")
 		if strings.EqualFold(name, "NO_PROXY") && value != "" {
-			except = value + ",127.0.0.1"
+			except = value
+			if value != "*" { // which curl and Python know only alone
+				except += ",127.0.0.1"
+			}
 		}
 	}
 	return append(env, "NO_PROXY="+except, "no_proxy="+except)
