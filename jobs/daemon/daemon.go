@@ -137,8 +137,11 @@ func (s *service) load(open func() (*client.Client, *configuration, error)) erro
 	for line := range strings.Lines(s.Message(err)) { // a mistake a line
 		s.log.Error("configuration not loaded", "reason", strings.TrimSpace(line))
 	}
-	if !first {
+	switch {
+	case s.inForce != nil:
 		s.log.Warn("the old configuration stays in force")
+	case !first:
+		s.log.Warn("no configuration is in force")
 	}
 	return err
 }
@@ -176,7 +179,10 @@ func (s *service) wait(ctx context.Context, reload func() (status string, err er
 	again := func() {
 		s.systemd.notify("RELOADING=1", daemon.SdNotifyMonotonicUsec())
 		status, err := reload()
-		if err != nil {
+		switch {
+		case err != nil && s.inForce == nil:
+			status = "STATUS=the configuration could not be loaded; see the log"
+		case err != nil:
 			status = "STATUS=the configuration could not be loaded again, the old one stays in force; see the log"
 		}
 		s.systemd.notify("READY=1", status)

@@ -1,12 +1,14 @@
 package daemon_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/ration-dev/ration/jobs/daemon"
+	"github.com/ration-dev/ration/jobs/setup"
 )
 
 // TestReloadSaysNothingOfWhatChanged: a reload took new limits, regions and a
@@ -57,4 +59,22 @@ func TestReloadSaysNothingOfWhatChanged(t *testing.T) {
 	if strings.Contains(third.text(), "empty ledger") {
 		t.Errorf("it warns again:\n%s", third.text())
 	}
+}
+
+// TestReloadKeepsNoConfiguration: while the ledger could not be opened since
+// the start, a reload said that the old configuration stays in force.
+func TestReloadKeepsNoConfiguration(t *testing.T) {
+	s := newStand(t, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
+	s.write("costs.yaml", "version: 2\n")
+	d := s.start(func(ctx context.Context, o *daemon.Options) error {
+		o.IsDown = func(error) bool { return true } // as of a ledger's full disk
+		return daemon.Proxy(ctx, o, &setup.GatewayOptions{Address: "127.0.0.1:0"})
+	})
+	d.says(`msg=listening`)
+	d.reload()
+	d.says(`level=WARN msg="no configuration is in force"`)
+	if strings.Contains(d.text(), "stays in force") {
+		t.Errorf("it says\n%s", d.text())
+	}
+	d.ends()
 }
