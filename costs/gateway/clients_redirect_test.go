@@ -161,3 +161,18 @@ func TestShellTakesAParameterForTheAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestShellLosesARefusal: a caller that wants the headers in a file, such as for
+// the link to the next page, got curl's 22 for a refusal.
+func TestShellLosesARefusal(t *testing.T) {
+	s := newClientServer(t)
+	s.do("POST", "/v1/spend", `{"method": "items.head"}`)
+	for _, flag := range []string{"-D", "--dump-header"} {
+		file := t.TempDir() + "/headers"
+		out, _ := s.run(t, clientProgram{"sh", "curl", "-c", ". shell/ration.sh; ration_curl http://" + s.host + "/v1/items --head " + flag + " " + file + " -o /dev/null; echo $?"})
+		headers, err := os.ReadFile(file)
+		if !strings.Contains(out, "refused by heads") || !strings.HasSuffix(out, "75") || !strings.Contains(string(headers), "Ration-Refused-By") {
+			t.Errorf("%s printed %q, with headers %q, %v; want 75", flag, out, headers, err)
+		}
+	}
+}

@@ -11,7 +11,8 @@
 # says why on stderr and returns 75, which tells ration and cron to go on later.
 # For any other error it returns what curl does with --fail: 22 for a status of
 # 400 or more, and says why on stderr if that is the gateway's own answer. A
-# redirect to a host that is not guarded is an error.
+# redirect to a host that is not guarded is an error. With --dump-header -, which
+# leaves it no headers to read, it returns 22 for a refusal too: give a file.
 ration_curl() (
   url=$1
   case ${url%%/*} in
@@ -33,11 +34,19 @@ ration_curl() (
       ;;
   esac
   [ -z "${RATION_TOKEN:-}" ] || set -- -H "Ration-Token: $RATION_TOKEN" "$@"
-  headers=$(mktemp) || exit 1
+  own=$(mktemp) || exit 1
   errors=$(mktemp) || exit 1
-  trap 'rm -f "$headers" "$errors"' EXIT
+  trap 'rm -f "$own" "$errors"' EXIT
+  headers=$own previous=
+  for argument; do
+    case $previous in
+      -D | --dump-header) headers=$argument ;; # the last one is curl's
+    esac
+    previous=$argument
+  done
+  [ "$headers" != - ] || headers=$own
   status=0
-  curl --silent --show-error --fail --noproxy '*' --location --dump-header "$headers" \
+  curl --silent --show-error --fail --noproxy '*' --location --dump-header "$own" \
     "$@" "${gateway%/}/to/$url" 2>"$errors" || status=$?
   if [ "$status" -eq 22 ] && grep -qi '^ration-refused-by:' "$headers"; then
     echo "refused by $(sed -n 's/^[Rr]ation-[Rr]efused-[Bb]y: *//p' "$headers" | tr -d '\r'), try again in $(sed -n 's/^[Rr]etry-[Aa]fter: *//p' "$headers" | tr -d '\r') s" >&2
