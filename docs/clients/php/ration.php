@@ -31,9 +31,9 @@ class Ration
 
     /**
      * Sends a request to $url through the gateway and returns its status,
-     * headers (in lower case) and body. $job, $region and $lane say who calls;
-     * $maxWait is how long it may wait for its units, as in 30s. A redirect to a
-     * host that is not guarded is an error.
+     * headers (in lower case, repeated ones joined by commas) and body. $job,
+     * $region and $lane say who calls; $maxWait is how long it may wait for its
+     * units, as in 30s. A redirect to a host that is not guarded is an error.
      * $url may be that of a Link header, /to/HOST/PATH.
      *
      * @param string[] $headers lines such as 'Accept: application/json'
@@ -114,7 +114,8 @@ class Ration
                     $received = []; // of an informational answer
                 } elseif (str_contains($line, ':')) {
                     [$name, $value] = explode(':', $line, 2);
-                    $received[strtolower($name)] = trim($value);
+                    $name = strtolower($name);
+                    $received[$name] = isset($received[$name]) ? $received[$name] . ', ' . trim($value) : trim($value);
                 }
                 return strlen($line);
             },

@@ -55,8 +55,11 @@ func newClientServer(t *testing.T) *clientServer {
 			w.Header().Set("Location", "/v1/there")
 			w.WriteHeader(status)
 		}
-		if r.URL.Path == "/v1/other" {
+		switch r.URL.Path {
+		case "/v1/other":
 			http.Redirect(w, r, "http://"+s.other+"/v1/there", http.StatusFound)
+		case "/v1/page":
+			w.Header()["Link"] = []string{`</v1/next>; rel="next"`, `</v1/last>; rel="last"`}
 		}
 	}
 	s.host = strings.TrimPrefix(newUpstream(t, answer).URL, "http://")
@@ -174,5 +177,15 @@ func TestShellLosesARefusal(t *testing.T) {
 		if !strings.Contains(out, "refused by heads") || !strings.HasSuffix(out, "75") || !strings.Contains(string(headers), "Ration-Refused-By") {
 			t.Errorf("%s printed %q, with headers %q, %v; want 75", flag, out, headers, err)
 		}
+	}
+}
+
+// TestPHPKeepsOneOfTwoLinks: of several headers of one name, such as Link, it
+// kept the last, and a program that pages took the first page for all.
+func TestPHPKeepsOneOfTwoLinks(t *testing.T) {
+	s := newClientServer(t)
+	out, _ := s.run(t, clientProgram{"php", "php-cli and php-curl", "-r", `require "php/ration.php"; echo Ration::request("GET", "http://` + s.host + `/v1/page")["headers"]["link"];`})
+	if want := "</to/" + s.host + `/v1/next>; rel="next", </to/` + s.host + `/v1/last>; rel="last"`; out != want {
+		t.Errorf("it has %q; want %q", out, want)
 	}
 }
