@@ -189,3 +189,15 @@ func TestPHPKeepsOneOfTwoLinks(t *testing.T) {
 		t.Errorf("it has %q; want %q", out, want)
 	}
 }
+
+// TestShellShowsTheToken: every user of a host can read the arguments of a
+// program, and so could use the gateway.
+func TestShellShowsTheToken(t *testing.T) {
+	s := newClientServer(t)
+	t.Setenv("RATION_TOKEN", "the-token")
+	const show = `. shell/ration.sh; curl() { echo "$@"; command curl "$@" ; }; `
+	out, seen := s.run(t, clientProgram{"sh", "curl", "-c", show + "ration_curl http://" + s.host + "/v1/items"})
+	if strings.Contains(out, "the-token") || !strings.Contains(out, "--fail") || len(seen) != 1 {
+		t.Errorf("curl has the arguments %s; want no token among them", out)
+	}
+}

@@ -33,10 +33,11 @@ ration_curl() (
       set -- --connect-to "::$server" "$@"
       ;;
   esac
-  [ -z "${RATION_TOKEN:-}" ] || set -- -H "Ration-Token: $RATION_TOKEN" "$@"
   own=$(mktemp) || exit 1
   errors=$(mktemp) || exit 1
-  trap 'rm -f "$own" "$errors"' EXIT
+  token=$(mktemp) || exit 1 # a file, since every user can read a program's arguments
+  trap 'rm -f "$own" "$errors" "$token"' EXIT
+  [ -z "${RATION_TOKEN:-}" ] || printf 'Ration-Token: %s\n' "$RATION_TOKEN" >"$token"
   headers=$own previous=
   for argument; do
     case $previous in
@@ -47,7 +48,7 @@ ration_curl() (
   [ "$headers" != - ] || headers=$own
   status=0
   curl --silent --show-error --fail --noproxy '*' --location --dump-header "$own" \
-    "$@" "${gateway%/}/to/$url" 2>"$errors" || status=$?
+    --header "@$token" "$@" "${gateway%/}/to/$url" 2>"$errors" || status=$?
   if [ "$status" -eq 22 ] && grep -qi '^ration-refused-by:' "$headers"; then
     echo "refused by $(sed -n 's/^[Rr]ation-[Rr]efused-[Bb]y: *//p' "$headers" | tr -d '\r'), try again in $(sed -n 's/^[Rr]etry-[Aa]fter: *//p' "$headers" | tr -d '\r') s" >&2
     exit 75
