@@ -161,3 +161,14 @@ func TestHintsBesideContinue(t *testing.T) {
 		}
 	}
 }
+
+// TestUpstreamThatHangsUpIsAnEOF: the detail of the 502 was EOF.
+func TestUpstreamThatHangsUpIsAnEOF(t *testing.T) {
+	for _, begun := range []string{"", "HTTP/1.1 200 OK\r\nX-A:"} {
+		s, _ := newRawUpstream(t, begun)
+		got := s.do("GET", "/to/api.example.com/x", "")
+		if want := "the upstream closed the connection before it answered"; got.StatusCode != http.StatusBadGateway || got.Header.Get("Ration-Detail") != want {
+			t.Errorf("%q: %d, %s; want %s", begun, got.StatusCode, got.Header.Get("Ration-Detail"), want)
+		}
+	}
+}

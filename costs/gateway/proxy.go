@@ -274,5 +274,8 @@ func (c *connected) notSent(err error) *problem {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return newProblem(http.StatusGatewayTimeout, "upstream-timeout", "%v", err)
 	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("the upstream closed the connection before it answered")
+	}
 	return newProblem(http.StatusBadGateway, "upstream-failed", "%v", err)
 }
