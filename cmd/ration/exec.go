@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -92,7 +93,7 @@ func (a *app) exec(ctx context.Context, args []string, caller quota.Caller) erro
 		return err
 	}
 	signals := make(chan os.Signal, 10)
-	signal.Notify(signals, command.PassedOn()...)
+	signal.Notify(signals, command.PassedOn(signal.Ignored(syscall.SIGHUP))...)
 	defer signal.Stop(signals)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -165,8 +165,8 @@ func TestShellTakesAParameterForTheAddress(t *testing.T) {
 	}
 }
 
-// TestShellLosesARefusal: a caller that wants the headers in a file, such as for
-// the link to the next page, got curl's 22 for a refusal.
+// TestShellLosesARefusal: a caller that wants the headers in a file, such as
+// for the link to the next page, got curl's 22 for a refusal.
 func TestShellLosesARefusal(t *testing.T) {
 	s := newClientServer(t)
 	s.do("POST", "/v1/spend", `{"method": "items.head"}`)

@@ -9,7 +9,7 @@ import (
 
 // PassedOn returns the signals to pass on to a program in the foreground. The
 // console sends an interrupt to every process itself.
-func PassedOn() []os.Signal { return []os.Signal{syscall.SIGINT, syscall.SIGTERM} }
+func PassedOn(bool) []os.Signal { return []os.Signal{syscall.SIGINT, syscall.SIGTERM} }
 
 func isFromTerminal(s os.Signal) bool { return s == syscall.SIGINT }
 

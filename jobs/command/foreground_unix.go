@@ -4,19 +4,20 @@ package command
 
 import (
 	"os"
-	"os/signal"
-	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// PassedOn returns the signals to pass on to a program in the foreground. SIGHUP
-// is not among them if this process ignores it, as under nohup: a program does
-// not inherit that from a process that awaits the signal.
-func PassedOn() []os.Signal {
-	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT}
-	return slices.DeleteFunc(signals, func(s os.Signal) bool { return s == syscall.SIGHUP && signal.Ignored(s) })
+// PassedOn returns the signals to pass on to a program in the foreground,
+// without SIGHUP if nohup makes this process ignore it: a program does not
+// inherit that from a process that awaits the signal.
+func PassedOn(nohup bool) []os.Signal {
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT}
+	if !nohup {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }
 
 // isFromTerminal reports whether a signal probably comes from the terminal of
