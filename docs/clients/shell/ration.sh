@@ -35,9 +35,7 @@ ration_curl() (
   esac
   own=$(mktemp) || exit 1
   errors=$(mktemp) || exit 1
-  token=$(mktemp) || exit 1 # a file, since every user can read a program's arguments
-  trap 'rm -f "$own" "$errors" "$token"' EXIT
-  [ -z "${RATION_TOKEN:-}" ] || printf 'Ration-Token: %s\n' "$RATION_TOKEN" >"$token"
+  trap 'rm -f "$own" "$errors"' EXIT
   headers=$own previous=
   for argument; do
     case $previous in
@@ -47,8 +45,11 @@ ration_curl() (
   done
   [ "$headers" != - ] || headers=$own
   status=0
+  # Every user of the host can read arguments: the token is not among them.
   curl --silent --show-error --fail --noproxy '*' --location --dump-header "$own" \
-    --header "@$token" "$@" "${gateway%/}/to/$url" 2>"$errors" || status=$?
+    --header @/dev/fd/3 "$@" "${gateway%/}/to/$url" 2>"$errors" 3<<TOKEN || status=$?
+${RATION_TOKEN:+Ration-Token: $RATION_TOKEN}
+TOKEN
   if [ "$status" -eq 22 ] && grep -qi '^ration-refused-by:' "$headers"; then
     echo "refused by $(sed -n 's/^[Rr]ation-[Rr]efused-[Bb]y: *//p' "$headers" | tr -d '\r'), try again in $(sed -n 's/^[Rr]etry-[Aa]fter: *//p' "$headers" | tr -d '\r') s" >&2
     exit 75
