@@ -142,7 +142,7 @@ type logReport struct {
 	none   string // what an empty log means
 }
 
-// print prints what the flags select. c is nil if there is no ledger.
+// print writes what the flags select. Without a ledger, c is nil.
 func (r *logReport) print(ctx context.Context, c *client.Client) error {
 	found, err := r.flags.Select(ctx, r.setup(), c, r.source)
 	switch {

@@ -312,19 +312,19 @@ func (g *log) recordGrant(batch *quota.Batch, seq uint64, stamp int64) {
 	last.stamps[seq] = stamp
 }
 
-// sweepEvery is how many clients a log keeps before it looks for old ones.
+// sweepEvery is how many clients a log has before it looks for old ones.
 const sweepEvery = 4096
 
-// sweepClients forgets batches older than decide.ClientMemory, once as many
-// clients have come as it left the last time.
+// sweepClients forgets batches older than decide.ClientMemory. It runs only
+// when the clients have doubled since, so that a grant costs the same however
+// many there are.
 func (g *log) sweepClients() {
 	if len(g.clients) < max(g.sweepAt, sweepEvery) {
 		return
 	}
-	isOld := func(stamp int64) bool { return stamp < g.newest-decide.ClientMemory }
 	maps.DeleteFunc(g.clients, func(_ uint64, b *lastBatch) bool {
 		for _, stamp := range b.stamps {
-			if !isOld(stamp) {
+			if stamp >= g.newest-decide.ClientMemory {
 				return false
 			}
 		}
