@@ -328,7 +328,7 @@ func (c *Charge) always() (kept Units) {
 // Answer is the decision on one request. If Err is nil, the request was granted
 // and Receipt identifies its entry.
 type Answer struct {
-	Receipt Receipt // of a refused request: the log's Epoch, and its newest entry before the batch but for notes
+	Receipt Receipt // of a refused request: the log's Epoch, and its newest entry but for notes, perhaps of before the batch
 	Held    []Held  // one for each charge, in order; may be empty for a repeated batch or without a ledger
 	Err     error
 }

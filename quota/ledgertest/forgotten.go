@@ -9,10 +9,10 @@ import (
 )
 
 // forgets spends with an entry that the log must have forgotten.
-func (w *world) forgets(known quota.Receipt) *quota.ForgottenError {
+func (w *world) forgets(known quota.Receipt, charges ...*quota.Charge) *quota.ForgottenError {
 	w.Helper()
 	before := w.log()
-	_, err := w.Spend(w.ctx, &quota.Batch{Account: account, Known: known, Requests: []quota.Request{request("m", 1)}})
+	_, err := w.Spend(w.ctx, &quota.Batch{Account: account, Known: known, Requests: []quota.Request{request("m", 50, charges...)}})
 	forgotten, ok := errors.AsType[*quota.ForgottenError](err)
 	isLost := ok && errors.Is(err, quota.ErrLedgerLost)
 	if !isLost || forgotten.Account != account || !forgotten.Known.At.Equal(known.At) {
@@ -86,6 +86,7 @@ func refusalNamesTheLog(w *world) {
 			}
 		}
 	}
+	w.forgets(quota.Receipt{Account: account, Epoch: granted.Epoch + 1}, day) // it would be refused
 	known := quota.Receipt{Account: account, Epoch: granted.Epoch}
 	w.granted(&quota.Batch{Account: account, Known: known, Requests: []quota.Request{request("m", 1, day)}})
 	known.Epoch++

@@ -201,7 +201,10 @@ func (l *Ledger) refuseFromCache(ctx context.Context, batch *quota.Batch, answer
 		return false
 	}
 	t := &tx{conn: l.conn, ledger: l, cacheOnly: true}
-	if t.setClock(false); t.inDoubt() {
+	t.setClock(false)
+	clock := decide.CheckClock(batch.Account, batch.Key, batch.Clock, t.wall, g.newest)
+	known := batch.CheckKnown(g.epoch, decide.Time(g.newest))
+	if t.inDoubt() || cmp.Or(clock, known) != nil {
 		return false
 	}
 	log, judge := &txLog{t, g}, t.judge(g.name)
