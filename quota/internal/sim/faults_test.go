@@ -44,9 +44,7 @@ func (w *world) breakThings(end time.Time) {
 		case fault == 3 && w.wobble > 0:
 			w.setClock(time.Duration(rng.Int64N(int64(2*w.wobble))) - w.wobble)
 		case fault == 4 && w.clocksStep():
-			h := w.current[rng.IntN(len(w.current))]
-			h.ahead = clockError(rng)
-			w.event("the clock of host %d is %v ahead", h.number, h.ahead)
+			w.correct(w.current[rng.IntN(len(w.current))], clockError(rng))
 		case fault <= 5:
 			w.server.takeSnapshot()
 			w.event("a copy is made")
@@ -58,6 +56,20 @@ func (w *world) breakThings(end time.Time) {
 		}
 	}
 	w.server.down, w.server.slow, w.server.lossy = time.Time{}, time.Time{}, time.Time{}
+}
+
+// correct sets a host's clock. Its calls of an outage that the ledger does not
+// have yet are restored with the times that it showed when they were made.
+func (w *world) correct(h *host, ahead time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.grants {
+		if s.allowance && s.host == h.number {
+			s.early = max(s.early, ahead-s.ahead)
+		}
+	}
+	h.ahead = ahead
+	w.event("the clock of host %d is %v ahead", h.number, ahead)
 }
 
 func (w *world) setClock(ahead time.Duration) {

@@ -33,9 +33,11 @@ type sending struct {
 	receipt   quota.Receipt
 	allowance bool // granted by the journal
 	decided   time.Time
-	arrived   time.Time // zero before
-	day       int       // of the year, by the upstream's clock
-	inFlight  bool      // the ledger forgot it before its answer arrived
+	arrived   time.Time     // zero before
+	day       int           // of the year, by the upstream's clock
+	ahead     time.Duration // of the host's clock, of a call within an allowance
+	early     time.Duration // by how much the most that clock was corrected since
+	inFlight  bool          // the ledger forgot it before its answer arrived
 	counts    [len(budgets)]knowledge
 }
 
@@ -225,14 +227,10 @@ func (u *upstream) risen(b *quota.Budget, d *sending) (units quota.Units) {
 // host's clock, and leaves the window earlier if that is corrected before the
 // ledger is back. See "Clocks" in docs/faults.md.
 func (u *upstream) sameWindow(b *quota.Budget, x, d *sending) bool {
-	early := time.Duration(0)
-	if x.allowance && u.w.clocksStep() {
-		early = clockErrors
-	}
 	if b.Window.Kind() == quota.KindDaily {
-		return x.day == d.day && u.dayAt(x.arrived.Add(-early)) == d.day
+		return x.day == d.day && u.dayAt(x.arrived.Add(-x.early)) == d.day
 	}
-	length := b.Window.Length() - early
+	length := b.Window.Length() - x.early
 	if d.allowance {
 		length = 24*time.Hour - time.Minute
 	}
