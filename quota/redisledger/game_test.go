@@ -3,6 +3,7 @@ package redisledger_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,6 +26,8 @@ type game struct {
 	last     *quota.Batch
 	unnamed  bool // the ledgers choose the batch's id
 	receipts []quota.Receipt
+	restored []quota.Entry // of client+1
+	listed   time.Duration // how much of the logs is compared
 
 	windows []quota.Window // of the budgets; any if empty
 	noLog   bool           // the windows are estimates
@@ -199,6 +202,39 @@ func (g *game) correct(t *rapid.T) {
 	g.same("settle", describe(errs[0]), describe(errs[1]))
 }
 
+// restore restores calls of another client that the logs have never held, or
+// some that an earlier restoration had, and what that client has heard.
+func (g *game) restore(t *rapid.T) {
+	r := quota.Restoration{Account: account, Key: rapid.SampledFrom(gameKeys).Draw(t, "key"), History: 48 * time.Hour, Lost: rapid.Bool().Draw(t, "lost")}
+	now := g.clock.Now()
+	for range rapid.IntRange(1, 4).Draw(t, "entries") {
+		ago := time.Duration(rapid.Int64Range(1, 30*3600e6).Draw(t, "ago")) * time.Microsecond
+		g.seq++
+		g.restored = append(g.restored, quota.Entry{At: now.Add(-ago), ID: quota.ID{Client: g.client + 1, Seq: g.seq}, Method: rapid.SampledFrom(gameMethods).Draw(t, "method"),
+			Caller: rapid.SampledFrom(gameCallers).Draw(t, "caller"), Units: quota.Units(rapid.Int64Range(0, 9).Draw(t, "units")), Calls: 1})
+	}
+	r.Entries = g.restored[rapid.IntRange(0, len(g.restored)-1).Draw(t, "from"):]
+	last := slices.MaxFunc(r.Entries, func(a, b quota.Entry) int { return a.At.Compare(b.At) })
+	for _, c := range g.charges {
+		if c.Coverage.Covers(last.Method, last.Caller) && rapid.Bool().Draw(t, "heard") {
+			r.Heard = append(r.Heard, quota.WindowUse{Client: g.client + 1, Budget: c.Budget, Coverage: c.Coverage, Since: c.Window.Since(last.At), At: last.At,
+				Used: quota.Units(rapid.Int64Range(1, 99).Draw(t, "used"))})
+		}
+	}
+	var results [2]quota.RestoreResult
+	for i, l := range g.ledgers {
+		var err error
+		if results[i], err = l.Restore(context.Background(), &r); err != nil {
+			t.Fatal(err)
+		}
+		results[i].Known.Epoch = 0
+		for n := range results[i].Gaps {
+			results[i].Gaps[n].Epoch = 0
+		}
+	}
+	g.same("restored", results[0], results[1])
+}
+
 func (g *game) cool(t *rapid.T) {
 	budget := rapid.SampledFrom([]string{"", "b0", "b1"}).Draw(t, "budget")
 	until := g.clock.Now().Add(time.Duration(rapid.OneOf(rapid.Int64Range(-60e6, 600e6), rapid.Int64Range(0, 100*3600e6)).Draw(t, "until")) * time.Microsecond)
@@ -259,7 +295,7 @@ func (g *game) compare(*rapid.T) {
 			if standings[i], err = l.Standings(context.Background(), account, key, g.charges); err != nil {
 				g.Fatal(err)
 			}
-			for e, err := range l.Entries(context.Background(), quota.Query{Account: account, Key: key, Since: g.clock.Now().Add(-time.Minute)}) {
+			for e, err := range l.Entries(context.Background(), quota.Query{Account: account, Key: key, Since: g.clock.Now().Add(-g.listed)}) {
 				if err != nil {
 					g.Fatal(err)
 				}
@@ -268,7 +304,7 @@ func (g *game) compare(*rapid.T) {
 		}
 		g.same("standings of "+key, standings[0], standings[1])
 		for i := range min(len(logs[0]), len(logs[1])) {
-			if logs[0][i].ID.Client != g.client {
+			if client := logs[0][i].ID.Client; client != g.client && client != g.client+1 {
 				logs[0][i].ID, logs[1][i].ID = quota.ID{}, quota.ID{}
 			}
 		}

@@ -18,20 +18,21 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestSameAsInMemory plays random games, with numbers up to the limits, on
-// this ledger and on memledger. The Lua scripts and package decide give the
-// same answers.
+// TestSameAsInMemory plays random games, with numbers up to the limits and with
+// restorations, on this ledger and on memledger. The Lua scripts and package
+// decide give the same answers.
 func TestSameAsInMemory(t *testing.T) {
 	server := redistest.Start(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		clock := &ledgertest.Clock{}
 		clock.Set(time.Date(2027, 3, 13, 12, 0, 0, 0, time.UTC))
-		g := &game{T: rt, clock: clock, client: quota.NewClient(), seq: 1,
+		g := &game{T: rt, clock: clock, client: quota.NewClient(), seq: 1, listed: 48 * time.Hour,
 			ledgers: [2]quota.Ledger{memledger.Open(&memledger.Options{Now: clock.Now}), fresh(t, server.URL(), clock.Now)}}
 		defer g.ledgers[1].Close()
 		g.begin()
 		rt.Repeat(map[string]func(*rapid.T){
 			"spend": g.spend, "resend": g.resend, "correct": g.correct, "cool": g.cool, "advance": g.advance, "floors": func(*rapid.T) { g.drawFloors() }, "": g.compare,
+			"restore": g.restore,
 		})
 	})
 }
@@ -59,7 +60,7 @@ func clockWrong(t *testing.T, by time.Duration, windows ...quota.Window) {
 	rapid.Check(t, func(rt *rapid.T) {
 		clock := &ledgertest.Clock{}
 		clock.Set(time.Date(2027, 3, 13, 12, 0, 0, 0, time.UTC))
-		g := &game{T: rt, clock: clock, client: quota.NewClient(), seq: 1, windows: windows, noLog: windows[0].Estimate(), wrongBy: by,
+		g := &game{T: rt, clock: clock, client: quota.NewClient(), seq: 1, windows: windows, noLog: windows[0].Estimate(), wrongBy: by, listed: time.Minute,
 			ledgers: [2]quota.Ledger{memledger.Open(&memledger.Options{Now: clock.Now}), fresh(t, server.URL(), clock.Now)}}
 		defer g.ledgers[1].Close()
 		g.begin()
@@ -82,7 +83,7 @@ func TestPlainSameAsInMemory(t *testing.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 4))
 		clock := &ledgertest.Clock{}
 		clock.Set(time.Date(2027, 3, 13, 12, 0, 0, 0, time.UTC))
-		g := &game{T: rt, clock: clock, unnamed: true,
+		g := &game{T: rt, clock: clock, unnamed: true, listed: time.Minute,
 			ledgers: [2]quota.Ledger{memledger.Open(&memledger.Options{Now: clock.Now}), fresh(t, server.URL(), clock.Now)}}
 		defer g.ledgers[1].Close()
 		limit := rapid.Int64Range(1, 60).Draw(rt, "limit")
@@ -117,7 +118,7 @@ func TestFloorsSameAsInMemory(t *testing.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 5))
 		clock := &ledgertest.Clock{}
 		clock.Set(time.Date(2027, 3, 13, 12, 0, 0, 0, time.UTC))
-		g := &game{T: rt, clock: clock, unnamed: true,
+		g := &game{T: rt, clock: clock, unnamed: true, listed: time.Minute,
 			ledgers: [2]quota.Ledger{memledger.Open(&memledger.Options{Now: clock.Now}), fresh(t, server.URL(), clock.Now)}}
 		defer g.ledgers[1].Close()
 		floors := make([]quota.Floor, 8)
