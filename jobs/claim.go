@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,25 +46,26 @@ func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, state catalog.
 	c := &claimedPass{pass: p, lock: lock, request: claimRequest(p.Table, &p.region, p.tick), dirty: map[string]bool{}}
 	c.request.Hold = p.claimTime()
 	c.request.Owner = newOwner()
-	c.request.Resumes = lock.Left
+	c.request.Resumes = strings.Fields(lock.Left)
 	c.request.Anew = p.Again
-	if err := lock.SetNote(c.request.Owner); err != nil {
+	if err := lock.SetNote(c.listOwners()); err != nil {
 		return state, err
 	}
 	within, cancel := p.linger(ctx)
 	defer cancel()
 	claim, err := p.Guard.Claim(within, c.request)
+	c.request.Resumes = append(c.request.Resumes, c.request.Owner) // its claim may be in the ledger despite an error
 	if claimed, ok := errors.AsType[*quota.ClaimedError](err); ok {
 		return state, &ElsewhereError{claimed}
-	}
-	if err != nil && lock.Left != "" { // that claim may still be held
-		err = errors.Join(err, lock.SetNote(lock.Left))
 	}
 	if err != nil && !isLedgerDown(err) {
 		lock.KeepNote()
 		return state, err
 	}
-	c.claim, p.claim = claim, c
+	if claim != nil {
+		c.isHeld(claim)
+	}
+	p.claim = c
 	p.stop, c.end = context.WithCancelCause(p.stop)
 	keeping, quit := context.WithCancel(ctx)
 	c.quit = quit
@@ -81,6 +83,24 @@ func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, state catalog.
 	defer c.mu.Unlock()
 	c.steps = state.Steps
 	return state, err
+}
+
+// maxResumes is how many owners that have ended a note lists.
+const maxResumes = 8
+
+// listOwners returns the note of a lock while a claim is asked for: until it is
+// granted, an earlier run of this host may hold it.
+func (c *claimedPass) listOwners() string {
+	ended := c.request.Resumes[max(0, len(c.request.Resumes)-maxResumes):]
+	return strings.Join(append(slices.Clone(ended), c.request.Owner), " ")
+}
+
+// isHeld records that the ledger holds the claim for this run. A pass is begun
+// anew once: if the claim is lost, another host may have fetched it since.
+func (c *claimedPass) isHeld(claim *quota.Claim) {
+	c.claim = claim
+	c.request.Anew = false
+	_ = c.lock.SetNote(c.request.Owner) // the note before it names this run too
 }
 
 // restart restarts a pass that is done, and is wanted again.
@@ -171,12 +191,11 @@ func (c *claimedPass) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if before := &claim.Before; before.Owner != "" && before.Owner != c.request.Owner && before.Owner != c.request.Resumes {
+	if before := &claim.Before; before.Owner != "" && !slices.Contains(c.request.Resumes, before.Owner) {
 		c.end(&ElsewhereError{&quota.ClaimedError{Owner: before.Owner, Since: before.Since}})
 		return claim.Release(ctx)
 	}
-	c.claim, c.request.Anew = claim, false
-	_ = c.lock.SetNote(c.request.Owner) // else the next run of this host waits for the claim to lapse
+	c.isHeld(claim)
 	for name := range c.steps {
 		c.dirty[name] = true
 	}

@@ -292,29 +292,6 @@ func cutOffHostGoesOn(t *testing.T) (inTime bool) {
 	return true
 }
 
-// TestAllowanceIsLost: a host with an allowance loses the ledger, and its claim
-// lapses. It goes on, until it finds that another host has taken the pass over.
-func TestAllowanceIsLost(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits four seconds for a claim to lapse")
-	}
-	t.Parallel()
-	h := newHosts(t, 2, fourPages, "US")
-	table, err := costs.Parse("costs.yaml", []byte(pricelist+"  - {name: all, limit: 9500, window: 24h}\nwhen_ledger_down: {default: {allow: 50}}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.runners[0].Table = table
-	h.beforeRequest(2, func(*http.Request) {
-		h.links[0].cut.Store(true)
-		for h.runOn(t, 1).Outcome == jobs.Skipped {
-		}
-		h.links[0].cut.Store(false)
-	})
-	elsewhere(t, h.runOn(t, 0), true)
-	h.paid(t, 2+3) // the second page by both
-}
-
 // TestLedgerForgetsTheClaim: the ledger loses its data in the middle of a pass.
 // The pass is claimed again, and no other host begins it.
 func TestLedgerForgetsTheClaim(t *testing.T) {

@@ -73,6 +73,7 @@ func (p *pass) fetch(ctx context.Context) error {
 	defer lock.Unlock()
 	state, err := p.Catalog.Pass(ctx, p.region.Name, p.tick)
 	if err != nil {
+		lock.KeepNote()
 		return err
 	}
 	if !state.FinishedAt.IsZero() && !p.Again {

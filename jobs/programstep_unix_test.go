@@ -31,6 +31,9 @@ import (
 const asSpender = "RATION_TEST_AS_SPENDER"
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(asRunner); dir != "" {
+		mainRunner(dir)
+	}
 	if os.Getenv(asSpender) == "" {
 		os.Exit(m.Run())
 	}

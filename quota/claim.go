@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,9 +25,9 @@ type ClaimRequest struct {
 	// Owner names the process to others, in at most MaxClaimNote bytes. If it
 	// is empty, the claim has no notes.
 	Owner string
-	// Resumes is the Owner of a process that is known to have ended. If it
+	// Resumes are the Owners of processes that are known to have ended. If one
 	// still holds the claim, the new owner takes it over without waiting.
-	Resumes string
+	Resumes []string
 	// Anew reclaims finished work, and drops its notes.
 	Anew bool
 }
@@ -179,7 +180,7 @@ func (c *Claim) explain(ctx context.Context, claimed *ClaimedError) error {
 	}
 	log.hideFormerOwner()
 	claimed.Owner, claimed.Since = log.Owner, log.Since
-	hasEnded := log.Owner != "" && log.Owner == c.request.Resumes
+	hasEnded := log.Owner != "" && slices.Contains(c.request.Resumes, log.Owner)
 	if claimed.Done || log.held == nil || !hasEnded {
 		return claimed
 	}

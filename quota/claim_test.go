@@ -143,11 +143,11 @@ func TestClaimOfTheDeadIsWaitedFor(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
 		claimEight(t, guard, "dead", 1)
 		follower := claiming("follower")
-		follower.Resumes = "another"
+		follower.Resumes = []string{"another"}
 		if _, err := guard.Claim(t.Context(), follower); !errors.Is(err, quota.ErrClaimed) || !strings.Contains(err.Error(), "claimed by dead") {
 			t.Errorf("a claim of %q is taken over: %v", "dead", err)
 		}
-		follower.Resumes = "dead"
+		follower.Resumes = []string{"another", "dead"}
 		clock.Add(59 * time.Second)
 		claim, err := guard.Claim(t.Context(), follower)
 		succeed(t, err)
@@ -175,7 +175,7 @@ func TestClaimOfAnotherIsTakenForThatOfTheDead(t *testing.T) {
 		claim, err := guard.Claim(t.Context(), unnamed)
 		succeed(t, err)
 		follower := claiming("follower")
-		follower.Resumes = "dead"
+		follower.Resumes = []string{"dead"}
 		_, err = guard.Claim(t.Context(), follower)
 		if claimed, ok := errors.AsType[*quota.ClaimedError](err); !ok || claimed.Owner != "" {
 			t.Errorf("the claim of another is taken over, or named as that of the dead: %v", err)

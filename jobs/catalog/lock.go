@@ -51,7 +51,8 @@ func (c *Catalog) Lock(name string) (*Lock, error) {
 		return nil, newLockedError(lock.File(), name)
 	}
 	host, _ := os.Hostname() // informational
-	l := &Lock{lock: lock, Left: readHolder(lock.File()).Note, holder: lockHolder{PID: os.Getpid(), Host: host, Since: c.now().UTC().Truncate(time.Second)}}
+	note := readHolder(lock.File()).Note
+	l := &Lock{lock: lock, Left: note, holder: lockHolder{PID: os.Getpid(), Host: host, Since: c.now().UTC().Truncate(time.Second), Note: note}}
 	if err := l.writeHolder(); err != nil {
 		l.Unlock()
 		return nil, c.wrap("lock "+name, err)
@@ -59,8 +60,8 @@ func (c *Catalog) Lock(name string) (*Lock, error) {
 	return l, nil
 }
 
-// SetNote writes a note for the next holder, in case this one ends
-// without Unlock or calls KeepNote.
+// SetNote replaces the note for the next holder, in case this one ends
+// without Unlock or calls KeepNote. Until then it is Left.
 func (l *Lock) SetNote(note string) error {
 	l.holder.Note = note
 	if err := l.writeHolder(); err != nil {

@@ -215,6 +215,31 @@ func TestLockEndsWithItsProcess(t *testing.T) {
 	l.Unlock()
 }
 
+// The note of a holder that was killed is there until it is replaced, also
+// after holders that were killed before they did that.
+func TestNoteOutlivesItsHolders(t *testing.T) {
+	c, _ := openTest(t)
+	for i, left := range []string{"", "first", "first", "second", ""} {
+		l, err := c.Lock("US")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Left != left {
+			t.Errorf("holder %d reads the note %q; want %q", i, l.Left, left)
+		}
+		if note := map[int]string{0: "first", 2: "second"}[i]; note != "" {
+			if err := l.SetNote(note); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i < 3 {
+			l.lock.Close() // as the system does when it is killed
+		} else {
+			l.Unlock()
+		}
+	}
+}
+
 func TestLockWithinOneProcess(t *testing.T) {
 	c, _ := openTest(t)
 	for _, name := range []string{"US", "../odd/näme"} {
