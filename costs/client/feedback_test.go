@@ -97,6 +97,9 @@ func TestPresetsCoolTheirBudgets(t *testing.T) {
 		spent    = `{"error":{"errors":[{"reason":"quotaExceeded"}]}}`
 		searches = `{"error":{"message":"Quota exceeded for quota metric 'Search Queries' and limit 'Search Queries per day'"}}`
 	)
+	searched := func(resource, limit string) http.Header {
+		return http.Header{"X-Ratelimit-Limit": {limit}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"40"}, "X-Ratelimit-Resource": {resource}}
+	}
 	left := func(name, value string) http.Header {
 		return http.Header{"X-Ratelimit-Limit": {"5000"}, "X-Ratelimit-Reset": {"600"}, "X-Ratelimit-Resource": {"core"}, name: {value}}
 	}
@@ -112,6 +115,9 @@ func TestPresetsCoolTheirBudgets(t *testing.T) {
 		{"preset: youtube/legacy", "search.list", 403, nil, spent, "", ""},
 		{"preset: github-rest", "read", 200, left("X-Ratelimit-Remaining", "0"), "", "github-hour", ""},
 		{"preset: github-rest", "read", 200, left("X-Ratelimit-Remaining", "70"), "", "", "github-hour"},
+		{"preset: github-rest", "search", 200, searched("search", "30"), "", "github-search", ""},
+		{"preset: github-rest", "search.code", 200, searched("code_search", "10"), "", "github-code-search", ""},
+		{"preset: {name: github-rest, variant: anonymous}", "search", 200, searched("search", "10"), "", "github-search", ""},
 		{"preset: github-rest", "read", 403, left("X-Ratelimit-Remaining", "70"), `{"message":"You have exceeded a secondary rate limit"}`, "", ""},
 		{hubspot, "call", 429, nil, `{"policyName":"DAILY"}`, "hubspot-day", ""},
 		{hubspot, "call", 429, nil, `{"policyName":"TEN_SECONDLY_ROLLING"}`, "hubspot-10s", ""},
