@@ -298,10 +298,13 @@ func TestQuoteSaysThePriceOrWhyThereIsNone(t *testing.T) {
 			t.Errorf("%s: %v; want %s", request, err, want)
 		}
 	}
-	if _, err := table.Quote("GET", "/youtube/v3/search"); err == nil || !strings.HasPrefix(err.Error(), "the request is refused: the URL is incomplete; ") {
-		t.Errorf("a path alone: %v", err)
+	for _, raw := range []string{"/youtube/v3/search?q=a", "youtube/v3/search", "youtube.googleapis.com/youtube/v3/search"} {
+		const want = "the request is refused: the URL is incomplete; write https://youtube.googleapis.com/youtube/v3/search"
+		if _, err := table.Quote("GET", raw); err == nil || err.Error() != want {
+			t.Errorf("%s: %v; want %s", raw, err, want)
+		}
 	}
-	for _, raw := range []string{"/youtube/v3/search?key=AIzaSECRET", "https://youtube.googleapis.com/nothing?key=AIzaSECRET", "https://you tube/?key=AIzaSECRET", "https://youtube.googleapis.com/search%3Fkey=SECRET", "https:youtube.googleapis.com/?key=AIzaSECRET", "https://u:AIzaSECRET@youtube.googleapis.com/youtube/v3/search"} {
+	for _, raw := range []string{"/youtube/v3/search?key=AIzaSECRET", "https://youtube.googleapis.com/nothing?key=AIzaSECRET", "https://you tube/?key=AIzaSECRET", "https://youtube.googleapis.com/search%3Fkey=SECRET", "https:youtube.googleapis.com/?key=AIzaSECRET", "u:AIzaSECRET@youtube.googleapis.com/youtube", "/u:AIzaSECRET@youtube.googleapis.com/youtube", "https://u:AIzaSECRET@youtube.googleapis.com/youtube/v3/search"} {
 		_, err := table.Quote("GET", raw)
 		if !errors.Is(err, costs.ErrNoRoute) || strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%s: %v", raw, err)

@@ -22,7 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -292,34 +291,6 @@ func whyNeverFits(b *quota.Budget, call quota.Call) string {
 			amount, b.Name, kept, b.Limit)
 	}
 	return ""
-}
-
-// Quote describes how a request would be charged.
-type Quote struct {
-	Guarded bool           // false if it would be sent without a charge; all other fields are zero then
-	Paid    bool           // it continues an upload that was charged when it began
-	Call    quota.Call     // the call, without a caller
-	Budgets []quota.Budget // the budgets that the call would be charged to
-}
-
-// Quote returns how a request would be charged, without sending it. An
-// empty verb means GET. The error is a *PriceError; it does not include the
-// URL's query.
-func (t *Table) Quote(verb, rawURL string) (Quote, error) {
-	u, err := url.Parse(rawURL)
-	if err != nil || u.Host == "" && u.Opaque == "" {
-		return Quote{}, &PriceError{Verb: verb, Reason: "the URL is incomplete; write https://, the host and the path", kind: ErrNoRoute}
-	}
-	call, err := t.Price(&http.Request{Method: verb, URL: u})
-	switch {
-	case errors.Is(err, quota.ErrUnguarded):
-		return Quote{}, nil
-	case errors.Is(err, quota.ErrPaid):
-		return Quote{Guarded: true, Paid: true}, nil
-	case err != nil:
-		return Quote{Guarded: true}, err
-	}
-	return Quote{Guarded: true, Call: call, Budgets: t.Covering(call)}, nil
 }
 
 // WithEndpoint returns a copy of the table that also guards endpoint, the base

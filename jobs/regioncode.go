@@ -24,6 +24,9 @@ func CheckRegionCode(name string) error {
 	if meant := suggestRegionCode(name); meant != "" {
 		return fmt.Errorf("unknown region %q: write %s", name, meant)
 	}
+	if strings.EqualFold(name, "EU") {
+		return fmt.Errorf("unknown region %q: it is not one country; write the code of each that is meant, such as DE and FR", name)
+	}
 	return fmt.Errorf("unknown region %q: write its two capital letters as in ISO 3166-1, such as US", name)
 }
 

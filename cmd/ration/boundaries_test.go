@@ -51,7 +51,7 @@ var boundaries = map[string][]string{
 	"jobs":                             {"quota", "costs/human", "quota/feedback", "costs", "costs/client", "costs/duration", "costs/strictyaml", "jobs/catalog", "jobs/command", "jobs/youtube"},
 	"jobs/catalog":                     {"internal/filelock", "quota/privatefile"},
 	"jobs/changes":                     {"quota", "costs", "costs/human", "jobs"},
-	"jobs/starter":                     {"quota", "quota/privatefile", "costs", "costs/strictyaml", "jobs"},
+	"jobs/starter":                     {"quota", "quota/privatefile", "costs", "costs/strictyaml", "jobs", "jobs/setup"},
 	"jobs/command":                     {"quota", "costs/human", "costs/strictyaml"},
 	"jobs/daemon":                      {"quota", "quota/inbound", "quota/journal", "quota/memledger", "quota/metrics", "costs", "costs/client", "costs/gateway", "costs/human", "jobs", "jobs/changes", "jobs/history", "jobs/scheduler", "jobs/setup", "jobs/shadow"},
 	"jobs/demo":                        {"quota", "quota/privatefile", "costs/human", "jobs", "jobs/youtube/youtubetest"},

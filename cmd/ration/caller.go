@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/spf13/pflag"
 
@@ -21,10 +20,10 @@ func (a *app) defineCaller(flags *pflag.FlagSet, caller *quota.Caller, lane stri
 }
 
 // callerOf returns the caller that flags describe, as budgets write it.
-func callerOf(table *costs.Table, caller quota.Caller) (quota.Caller, error) {
+func (a *app) callerOf(table *costs.Table, caller quota.Caller) (quota.Caller, error) {
 	known, err := setup.CheckCaller(table, caller)
 	if err != nil {
-		return caller, &cmdline.Error{Err: fmt.Errorf("--%w", err)}
+		return caller, cmdline.CallerError(err, caller, a.getenv)
 	}
 	return known, nil
 }

@@ -68,7 +68,7 @@ func (a *app) exec(ctx context.Context, args []string, caller quota.Caller) erro
 	if err != nil {
 		return err
 	}
-	if caller, err = callerOf(table, caller); err != nil {
+	if caller, err = a.callerOf(table, caller); err != nil {
 		return err
 	}
 	if err := a.setup().CheckCredentials(table); err != nil {

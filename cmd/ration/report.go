@@ -110,7 +110,7 @@ func (a *app) reportAnswer(ctx context.Context, method string, f *reportFlags) e
 	}
 	var call quota.Call
 	if f.grant == "" {
-		if f.caller, err = callerOf(table, f.caller); err != nil {
+		if f.caller, err = a.callerOf(table, f.caller); err != nil {
 			return err
 		}
 		if call, err = cmdline.Call(table, f.upstream, method); err != nil {

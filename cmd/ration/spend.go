@@ -70,7 +70,7 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	if err != nil {
 		return err
 	}
-	caller, err := callerOf(table, f.caller)
+	caller, err := a.callerOf(table, f.caller)
 	if err != nil {
 		return err
 	}

@@ -23,12 +23,15 @@ func CheckCaller(table *costs.Table, caller quota.Caller) (quota.Caller, error) 
 	if len(caller.Job) > quota.MaxLabel {
 		return caller, fmt.Errorf("job: a name of more than %d bytes; shorten it", quota.MaxLabel)
 	}
-	caller.Region = SpellRegion(caller.Region, table)
+	written := caller.Region
+	caller.Region = SpellRegion(written, table)
 	var err error
 	switch {
 	case caller.Region == "", slices.Contains(table.Regions(), caller.Region):
 	case len(caller.Region) == 2 && !table.HasFreeRegions():
-		err = jobs.CheckRegionCode(caller.Region)
+		if err = jobs.CheckRegionCode(caller.Region); err != nil {
+			err = jobs.CheckRegionCode(written)
+		}
 	default:
 		err = costs.CheckRegionName(caller.Region)
 	}
@@ -38,8 +41,17 @@ func CheckCaller(table *costs.Table, caller quota.Caller) (quota.Caller, error) 
 	return caller, nil
 }
 
-// checkSpelling returns an error for a region of regions.yaml that CheckCaller
-// refuses or respells in a program's calls.
+// CheckRegions returns an error if a region of regions.yaml has a name that
+// CheckCaller refuses or respells in a program's calls.
+func CheckRegions(table *costs.Table, regions []jobs.Region) error {
+	for i := range regions {
+		if err := checkSpelling(table, regions[i].Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func checkSpelling(table *costs.Table, region string) error {
 	known, err := CheckCaller(table, quota.Caller{Region: region})
 	switch {

@@ -162,10 +162,8 @@ func (s *Setup) Regions(table *costs.Table, lane string) (*jobs.Config, error) {
 	if err != nil {
 		return nil, unreadable(err, otherFolder)
 	}
-	for i := range config.Regions {
-		if err := checkSpelling(table, config.Regions[i].Name); err != nil {
-			return nil, &client.ConfigError{Err: fmt.Errorf("regions.yaml: %w", err)}
-		}
+	if err := CheckRegions(table, config.Regions); err != nil {
+		return nil, &client.ConfigError{Err: fmt.Errorf("regions.yaml: %w", err)}
 	}
 	return config, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -76,8 +77,12 @@ func NewFiles(o Options) (*Files, error) {
 		return nil, withoutPlaces(err)
 	}
 	f.Regions = o.regions(table, f)
-	if _, err := jobs.Parse("regions.yaml", []byte(f.Regions), nil); err != nil {
+	config, err := jobs.Parse("regions.yaml", []byte(f.Regions), nil)
+	if err != nil {
 		return nil, withoutPlaces(err)
+	}
+	if err := setup.CheckRegions(table, config.Regions); err != nil {
+		return nil, err
 	}
 	return f, nil
 }
@@ -89,11 +94,13 @@ func withoutPlaces(err error) error {
 	if !ok {
 		return err
 	}
-	var messages []error
+	var messages []string // an option may stand in several places
 	for _, mistake := range wrong.Mistakes {
-		messages = append(messages, errors.New(mistake.Message))
+		if !slices.Contains(messages, mistake.Message) {
+			messages = append(messages, mistake.Message)
+		}
 	}
-	return errors.Join(messages...)
+	return errors.New(strings.Join(messages, "\n"))
 }
 
 // missing returns the flags for what a preset asks for and o lacks.
