@@ -19,7 +19,6 @@ import (
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/changes"
 	"github.com/ration-dev/ration/jobs/setup"
-	"github.com/ration-dev/ration/quota/metrics"
 )
 
 // Options are what both daemons need of their process. All are required.
@@ -57,7 +56,7 @@ type service struct {
 }
 
 func newService(o *Options) *service {
-	return &service{Options: o, setup: o.Setup, metrics: exposition{passes: metrics.NewPasses()}, reopen: make(chan struct{}, 1)}
+	return &service{Options: o, setup: o.Setup, metrics: newExposition(), reopen: make(chan struct{}, 1)}
 }
 
 // openGateway opens the gateway.
@@ -158,7 +157,7 @@ func (s *service) release(c *client.Client, close func()) {
 		if s.gateway != nil {
 			s.gateway.Release(c)
 		}
-		s.metrics.pages.Delete(c)
+		s.metrics.retire(c)
 		close()
 	})
 }

@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -55,6 +56,37 @@ func TestMetricsAreNotServed(t *testing.T) {
 	d.says(`nothing changed`)
 	_, text = d.get("/metrics", token...)
 	hasSamples(t, text, `ration_pass_runs_total{outcome="complete",region="US"} 1`)
+	d.ends()
+}
+
+// TestReloadResetsCounters: a counter of a daemon never falls. After each
+// reload of the configuration it began at 0.
+func TestReloadResetsCounters(t *testing.T) {
+	s := newStand(t, plentyOfUnits, "[trending]", "US")
+	d := s.proxy()
+	decided := func() (text string) { _, text = d.get("/metrics"); return text }
+	for n := 1; n <= 4; n++ {
+		if status, body := d.get(video); status != http.StatusOK {
+			t.Fatalf("%d %s", status, body)
+		}
+		want := []string{fmt.Sprintf(`ration_decisions_total{account="p",budget="all",lane="",method="videos.list",result="granted"} %d`, n),
+			fmt.Sprintf(`ration_units_total{account="p",budget="all",lane="",method="videos.list"} %d`, n),
+			fmt.Sprintf(`ration_ledger_duration_seconds_count{op="spend",result="ok"} %d`, n),
+			fmt.Sprintf(`ration_ledger_duration_seconds_bucket{op="spend",result="ok",le="+Inf"} %d`, n)}
+		hasSamples(t, decided(), want...)
+		s.write("costs.yaml", strings.Replace(s.read("costs.yaml"), fmt.Sprintf("limit: %d", 9501-n), fmt.Sprintf("limit: %d", 9500-n), 1))
+		d.reload()
+		d.says(fmt.Sprintf(`limit %d -> %d"`, 9501-n, 9500-n))
+		for text := decided(); ; text = decided() {
+			hasSamples(t, text, want...)
+			if t.Failed() {
+				t.FailNow()
+			}
+			if strings.Contains(text, fmt.Sprintf(`ration_budget_limit_units{account="p",budget="all"} %d`, 9500-n)) {
+				break
+			}
+		}
+	}
 	d.ends()
 }
 

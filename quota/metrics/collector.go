@@ -134,17 +134,14 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	descs := []*prometheus.Desc{decisions, units, limitUnits, usedUnits, remainingUnits, nextFree, cooldownUntil}
+	descs := []*prometheus.Desc{limitUnits, usedUnits, remainingUnits, nextFree, cooldownUntil}
 	if c.journal != nil {
-		descs = append(descs, unrecorded, journalBytes, journalFailing, journalRestores, journalRestored)
+		descs = append(descs, unrecorded, journalBytes, journalFailing)
 	}
 	for _, desc := range descs {
 		ch <- desc
 	}
-	c.waits.Describe(ch)
-	if c.ledger != nil {
-		c.ledger.durations.Describe(ch)
-	}
+	c.Totals().Describe(ch)
 }
 
 // Collect implements prometheus.Collector.
@@ -155,11 +152,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	if c.journal != nil {
 		c.collectJournal(ch)
 	}
-	c.counts.collect(ch)
-	c.waits.Collect(ch)
-	if c.ledger != nil {
-		c.ledger.durations.Collect(ch)
-	}
+	c.Totals().Collect(ch)
 }
 
 // Err returns why the last scrape lacks what it would read of the ledger, or
