@@ -32,7 +32,8 @@ import (
 
 // TrustVariable is the environment variable with the number of one further user
 // whose files are trusted as root's are, such as the owner of a container's
-// bind mount. Empty means none.
+// bind mount. What root creates in that user's folders belongs to that user.
+// Empty means none.
 const TrustVariable = "RATION_TRUST_OWNER"
 
 // GroupVariable is the environment variable with the number of a group that
@@ -248,12 +249,7 @@ func MkdirAll(dir string) error {
 	if _, err = c.safe(existing, err); err != nil || existing == dir {
 		return err
 	}
-	if c.group < 0 {
-		err = os.MkdirAll(dir, 0o700)
-	} else {
-		err = c.makeShared(existing, dir)
-	}
-	if err != nil {
+	if err := c.makeFolders(existing, dir); err != nil {
 		return err
 	}
 	return CheckFolder(dir) // another user may have been first, in a folder such as /tmp

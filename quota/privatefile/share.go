@@ -5,15 +5,41 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
-// share lets the group of GroupVariable write to a file of this user's, if the
-// file belongs to that group. It does so for a folder too.
+// share lets others use a file that was created: the group of GroupVariable may
+// write to it, if the file belongs to that group, and root gives it to the user
+// of TrustVariable. It does so for a folder too.
 func (c *checker) share(file *os.File) error {
 	info, err := file.Stat()
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.shareWithGroup(file, info)
 	}
+	if err == nil {
+		c.give(file, info)
+	}
+	return err
+}
+
+// give gives a file that root has created to the user of TrustVariable, if the
+// folder is that user's: a service could not open what root left there. It is
+// best effort, since root may lack the right in a container.
+func (c *checker) give(file *os.File, info fs.FileInfo) {
+	isNew := info.IsDir() || ownerOf(info).links == 1 // a second link may be to any file
+	if c.us != 0 || ownerOf(info).uid != 0 || !isNew {
+		return
+	}
+	folder, err := os.Stat(filepath.Dir(file.Name()))
+	if err != nil {
+		return
+	}
+	if o := ownerOf(folder); o.uid != 0 && slices.Contains(c.trusted, o.uid) {
+		_ = file.Chown(int(o.uid), -1)
+	}
+}
+
+func (c *checker) shareWithGroup(file *os.File, info fs.FileInfo) error {
 	mode := fs.FileMode(0o660)
 	if info.IsDir() {
 		mode = 0o770 | fs.ModeSetgid
@@ -45,6 +71,25 @@ func (c *checker) createShared(path string) error {
 		return errors.Join(err, os.Remove(file.Name()))
 	}
 	return nil
+}
+
+// makeFolders creates the folders below existing that lead to dir.
+func (c *checker) makeFolders(existing, dir string) error {
+	if c.group >= 0 {
+		return c.makeShared(existing, dir)
+	}
+	below, err := filepath.Rel(existing, dir)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	for _, name := range split(below) {
+		if err != nil {
+			return err
+		}
+		existing = filepath.Join(existing, name)
+		err = c.shareFolder(existing)
+	}
+	return err
 }
 
 // makeShared creates the folders below existing that lead to dir. Each gets
