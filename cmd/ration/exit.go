@@ -18,6 +18,7 @@ import (
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/jobs/command"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgercopy"
 	"github.com/ration-dev/ration/quota/privatefile"
 	"github.com/ration-dev/ration/quota/reconcile"
 )
@@ -138,7 +139,8 @@ func (a *app) exit(err error) int {
 
 // message is what is said of an error. Mistakes in a file are one a line.
 func message(err error) string {
-	if stopped, ok := errors.AsType[*signalError](err); ok && stopped.signal == syscall.SIGINT {
+	stopped, ok := errors.AsType[*signalError](err)
+	if ok && stopped.signal == syscall.SIGINT && !as[*ledgercopy.UnfinishedError](err) {
 		return "interrupted"
 	}
 	text := redact.Message(err.Error())

@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgercopy"
 )
 
 // TestBusyEndsForGood: a file that others keep busy ends a command with the
@@ -31,6 +33,16 @@ func TestBusyEndsForGood(t *testing.T) {
 		if exit, kind := code(fmt.Errorf("open: %w", test.err)); exit != test.exit || kind != test.kind {
 			t.Errorf("%v: exit %d, %s; want %d, %s", test.err, exit, kind, test.exit, test.kind)
 		}
+	}
+}
+
+// TestInterruptedCopyIsOnlyInterrupted: a copy that was interrupted leaves an
+// account closed in both ledgers, and said "interrupted".
+func TestInterruptedCopyIsOnlyInterrupted(t *testing.T) {
+	err := &ledgercopy.UnfinishedError{Account: "p", Err: fmt.Errorf("ledger: %w", &signalError{syscall.SIGINT})}
+	const want = `ledger: stopped by SIGINT; account "p" stays closed in both ledgers until the copy is complete: run the same command again`
+	if exit, _ := code(err); exit != 130 || message(err) != want {
+		t.Errorf("exit %d, %s; want 130, %s", exit, message(err), want)
 	}
 }
 

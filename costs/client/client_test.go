@@ -19,6 +19,7 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 const file = `version: 1
@@ -122,6 +123,26 @@ func TestEmptyLedgerReported(t *testing.T) {
 	if s.open(); len(reported) != 1 {
 		t.Errorf("%v; want it reported once", reported)
 	}
+}
+
+// TestLedgerOfAMoveIsReportedEmpty: a host that names the new ledger before it
+// holds what the old one held was told to name the old one again.
+func TestLedgerOfAMoveIsReportedEmpty(t *testing.T) {
+	s := newStand(t, "")
+	if err := get(s.open(), "get"); err != nil {
+		t.Fatal(err)
+	}
+	s.options.Ledger = "sqlite:" + filepath.Join(s.dir, "other.db")
+	ledger, err := sqliteledger.Open(filepath.Join(s.dir, "other.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	move := quota.Move{Account: "a", Ledger: "sqlite:ration.db", Arriving: true, ID: "id"}
+	if err := errors.Join(ledger.SetCooldown(t.Context(), move.Cooldown()), ledger.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s.options.Report = func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }
+	s.open()
 }
 
 // TestNewerJournalIsOpened: what a newer version wrote of this host's calls is

@@ -139,7 +139,8 @@ func (c *Client) CheckMove(ctx context.Context) error {
 
 // CheckEmpty returns an *EmptyLedgerError if the ledger is empty or does not
 // exist, and the last call of CheckMove with this state folder was for another
-// ledger. It writes nothing.
+// ledger. A ledger that an account is being moved to is not empty. CheckEmpty
+// writes nothing.
 func (c *Client) CheckEmpty(ctx context.Context) error {
 	before := c.lastLedger()
 	if before == "" || before == c.name {
@@ -147,6 +148,14 @@ func (c *Client) CheckEmpty(ctx context.Context) error {
 	}
 	if empty, err := c.isEmpty(ctx); !empty || err != nil {
 		return err
+	}
+	for _, account := range c.table.Accounts() {
+		if c.inner == nil {
+			break
+		}
+		if _, moves, err := c.guard.Moves(ctx, account); moves || err != nil {
+			return err
+		}
 	}
 	return &EmptyLedgerError{Ledger: c.name, Before: before}
 }
