@@ -143,10 +143,10 @@ func (w *Watch) mark(target *costs.Alert) bool {
 		w.sent[addressOf(target)] = true
 		return first
 	}
-	if info, err := os.Lstat(path + endedSuffix); err == nil && time.Since(info.ModTime()) < stale {
+	if age, ok := ageOf(path + endedSuffix); ok && age < stale {
 		return false // another process has just reached it
 	}
-	if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > target.Repeat {
+	if age, ok := ageOf(path); ok && age > target.Repeat {
 		_ = os.Remove(path)
 	}
 	f, err := privatefile.Create(path)
@@ -154,6 +154,16 @@ func (w *Watch) mark(target *costs.Alert) bool {
 		return !errors.Is(err, fs.ErrExist)
 	}
 	return f.Close() == nil
+}
+
+// ageOf returns how long ago a file was written, or how far ahead its time is,
+// since the clock was set back.
+func ageOf(path string) (age time.Duration, ok bool) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return 0, false
+	}
+	return time.Since(info.ModTime()).Abs(), true
 }
 
 // unmark makes the next outage one to tell of.

@@ -50,13 +50,38 @@ func TestHostTellsOfAnOutageTwice(t *testing.T) {
 }
 
 // ageEnded makes the end of an outage an hour old.
-func ageEnded(t *testing.T, state string) {
-	ended, err := filepath.Glob(filepath.Join(state, "alerts", "*.ended"))
-	if err != nil || len(ended) != 1 {
-		t.Fatal(ended, err)
+func ageEnded(t *testing.T, state string) { age(t, state, "*.ended", time.Hour) }
+
+// age gives the one mark of a pattern an age.
+func age(t *testing.T, state, pattern string, by time.Duration) {
+	t.Helper()
+	marks, err := filepath.Glob(filepath.Join(state, "alerts", pattern))
+	if err != nil || len(marks) != 1 {
+		t.Fatal(marks, err)
 	}
-	if err := os.Chtimes(ended[0], time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+	if err := os.Chtimes(marks[0], time.Time{}, time.Now().Add(-by)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestOutageAfterTheClockWasSetBack: where the last outage seems to have ended
+// or begun in the future, the next one was not told of until then.
+func TestOutageAfterTheClockWasSetBack(t *testing.T) {
+	r, state := newReceiver(t, 0), t.TempDir()
+	w := alert.New(newClient(t, "{webhook: "+r.URL+"}", "sqlite:"+filepath.Join(state, "ledger.db"), state), nil)
+	for range 2 {
+		w.TellDown(t.Context(), "p")
+		w.Check(t.Context())
+		age(t, state, "*.ended", -time.Hour)
+		if texts := r.texts(); len(texts) != 1 {
+			t.Errorf("%q; want the alert of an outage", texts)
+		}
+	}
+	w.TellDown(t.Context(), "p")
+	age(t, state, "alert ????????????????????????", -1000*time.Hour)
+	w.TellDown(t.Context(), "p")
+	if texts := r.texts(); len(texts) != 2 {
+		t.Errorf("%q; want an alert of an outage, and it again", texts)
 	}
 }
 
