@@ -60,6 +60,9 @@ func NewFiles(o Options) (*Files, error) {
 		if missing := o.missing(preset); len(missing) > 0 {
 			return nil, fmt.Errorf("preset %s needs %s; ration costs presets %[1]s says what to give", preset.Name, strings.Join(missing, " and "))
 		}
+		if err := o.checkVariant(preset); err != nil {
+			return nil, err
+		}
 		f.Costs, used = o.presetCosts(preset)
 	} else {
 		f.Costs = o.ownCosts()
@@ -101,6 +104,21 @@ func withoutPlaces(err error) error {
 		}
 	}
 	return errors.New(strings.Join(messages, "\n"))
+}
+
+// checkVariant reports an unknown variant. Without one, more would be missing.
+func (o *Options) checkVariant(p *costs.Preset) error {
+	var names []string
+	for _, v := range p.Variants {
+		names = append(names, v.Name)
+	}
+	switch {
+	case o.Variant == "" || slices.Contains(names, o.Variant):
+		return nil
+	case len(names) == 0:
+		return fmt.Errorf("preset %s has no variants: leave %q out", p.Name, o.Variant)
+	}
+	return fmt.Errorf("unknown variant of %s %q: %s", p.Name, o.Variant, strictyaml.Advice(o.Variant, names))
 }
 
 // missing returns the flags for what a preset asks for and o lacks.

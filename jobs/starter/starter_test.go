@@ -83,9 +83,14 @@ func TestStarterIgnoresAnOption(t *testing.T) {
 		"api.example.com does not ask for a zone":    {API: "api.example.com", Zone: "Nowhere/None"},
 		"account looks like an API key":              {API: "salesforce", Host: "a.my.salesforce.com", Limit: 5, Account: "AIza" + strings.Repeat("x", 35)},
 		"unknown variant":                            {API: "github-rest", Variant: "nope"},
+		"salesforce has no variants":                 {API: "salesforce", Host: "a.my.salesforce.com", Limit: 5, Variant: "x"},
 	} {
 		if _, err := starter.NewFiles(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v; want %s", o, err, want)
 		}
+	}
+	_, err := starter.NewFiles(starter.Options{API: "hubspot", Variant: "fre", Zone: "Berlin"})
+	if want := `unknown variant of hubspot "fre": write free`; err == nil || err.Error() != want {
+		t.Errorf("%v; want %s", err, want)
 	}
 }
