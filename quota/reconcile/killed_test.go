@@ -3,10 +3,13 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"testing"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/reconcile"
+	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // killed is a ledger whose process is killed after some of its operations.
@@ -52,5 +55,50 @@ func TestKilledWhileItLowersANote(t *testing.T) {
 		if used := r.balances()[0].Used; used < 150 {
 			t.Errorf("%d units after %d operations, %v; want 150 at least", used, steps, err)
 		}
+	}
+}
+
+// interrupted is a ledger whose caller is told to end before some operation.
+type interrupted struct {
+	killed
+	interrupt context.CancelFunc
+}
+
+func (i *interrupted) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	if i.step() != nil {
+		i.interrupt()
+	}
+	return i.Ledger.Spend(ctx, batch)
+}
+
+func (i *interrupted) Refund(ctx context.Context, receipt quota.Receipt) error {
+	if i.step() != nil {
+		i.interrupt()
+	}
+	return i.Ledger.Refund(ctx, receipt)
+}
+
+// TestInterruptedWhileItLowersANote: an interrupt between the new entry and the
+// refund left what remains of a note counted twice. It changes all or nothing.
+func TestInterruptedWhileItLowersANote(t *testing.T) {
+	for steps := range 8 {
+		ledger, err := sqliteledger.Open(filepath.Join(t.TempDir(), "ledger.db"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ledger.Close()
+		budgets := []quota.Budget{{Name: "all"}}
+		r := newStand(t, ledger, budgets)
+		if err := r.guard.Note(t.Context(), quota.Note{Call: quota.Call{Account: "p", Method: "x", Units: 400}}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, interrupt := context.WithCancel(t.Context())
+		guard := newStand(t, &interrupted{killed{ledger, steps}, interrupt}, budgets).guard
+		_, err = reconcile.Account(ctx, guard, "p", []reconcile.Reading{{Budget: "all", Used: 150}}, true)
+		used := r.balances()[0].Used
+		if isDone := err == nil && used == 150; !isDone && used != 400 {
+			t.Errorf("%d units after %d operations, %v; want 150, or 400 as before", used, steps, err)
+		}
+		interrupt()
 	}
 }

@@ -88,7 +88,8 @@ func (e *BoundaryError) Error() string {
 // same time, and one above a limit. Usage is removed from the newest
 // quota.MaxSettle entries, and may stay too high if they do not suffice. A
 // correction that would change another budget that was reconciled within its
-// current window is rejected; give a reading for that budget too.
+// current window is rejected; give a reading for that budget too. Once Account
+// changes something, it makes all changes, even if ctx ends.
 func Account(ctx context.Context, guard *quota.Guard, account string, readings []Reading, force bool) ([]Result, error) {
 	balances, err := guard.Balances(ctx) // fails if the ledger is down; Correct alone may be granted by an allowance
 	if err != nil {
@@ -117,7 +118,7 @@ func Account(ctx context.Context, guard *quota.Guard, account string, readings [
 	if err != nil {
 		return nil, err
 	}
-	if balances, err = guard.Balances(ctx); err != nil {
+	if balances, err = guard.Balances(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
 	}
 	for i := range results {
@@ -144,6 +145,10 @@ func correct(ctx context.Context, guard *quota.Guard, account string, results []
 	if err != nil {
 		return err
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	ctx = context.WithoutCancel(ctx) // half of the changes may count units twice
 	lowered, err := calls.apply(ctx)
 	if err != nil {
 		return err
