@@ -65,3 +65,28 @@ func TestGivenClientWaitsForAServerThatHangs(t *testing.T) {
 	}
 	reads.Wait()
 }
+
+// TestNamedCallerLeaves: a call with an id whose context ended waited for the
+// ledger, for as long as that may take. It returns at once; its batch goes on,
+// and repeating it by its id charges it once.
+func TestNamedCallerLeaves(t *testing.T) {
+	server := redistest.Start(t)
+	l := fresh(t, server.URL(), nil)
+	mustSpend(t, l, "m", 1, day)
+	batch := &quota.Batch{Account: account, Client: quota.NewClient(), Seq: 1, Once: true,
+		Requests: []quota.Request{{Method: "m", Units: 5, Charges: []*quota.Charge{day}}}}
+	server.Hang(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := l.Spend(ctx, batch)
+	server.GoOn(t)
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, quota.ErrInDoubt) {
+		t.Errorf("%v; want the caller's deadline, and that the call is in doubt", err)
+	}
+	if answers, err := l.Spend(t.Context(), batch); err != nil || answers[0].Err != nil {
+		t.Errorf("repeated: %v, %v", answers, err)
+	}
+	if standings, err := l.Standings(t.Context(), account, "", []*quota.Charge{day}); err != nil || standings[0].Used != 6 {
+		t.Errorf("%+v, %v; want 6 used", standings, err)
+	}
+}

@@ -137,7 +137,7 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 		return nil, err
 	}
 	if batch.Client != 0 {
-		return l.named(ctx, batch)
+		return combine.Alone(ctx, l.named, batch)
 	}
 	return l.spends.Spend(ctx, batch)
 }

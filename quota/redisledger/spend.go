@@ -70,9 +70,6 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 
 // spendNamed decides a batch with an id of the caller's, which may be a retry.
 func (l *Ledger) spendNamed(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
 	if batch.Client >= 1<<48 || batch.Seq >= maxSeq-uint64(len(batch.Requests)) {
 		return nil, fmt.Errorf("%w: the client's id has more than 48 bits, or its sequence more than 53; take one from quota.NewClient", quota.ErrBadCall)
 	}

@@ -3,8 +3,10 @@
 package sqliteledger_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
 )
@@ -31,5 +33,33 @@ func TestCrowdIsBusyNotDown(t *testing.T) {
 	spend(t, l, 1, shared)
 	if n := used(t, l, shared); n != 6 {
 		t.Errorf("%d used; want 5 and 1", n)
+	}
+}
+
+// TestNamedCallerLeaves: a call with an id whose context ended waited for up to
+// ten seconds. It returns at once; its batch goes on, and repeating it by its
+// id charges it once.
+func TestNamedCallerLeaves(t *testing.T) {
+	path := fresh(t)
+	l := open(t, path, nil)
+	spend(t, l, 1, shared)
+	stop, err := open(t, path, nil).KeepBusy(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := one(5, shared)
+	batch.Client, batch.Seq, batch.Once = quota.NewClient(), 1, true
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = l.Spend(ctx, batch)
+	stop()
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, quota.ErrInDoubt) {
+		t.Errorf("%v; want the caller's deadline, and that the call is in doubt", err)
+	}
+	if answers, err := l.Spend(t.Context(), batch); err != nil || answers[0].Err != nil {
+		t.Errorf("repeated: %v, %v", answers, err)
+	}
+	if n := used(t, l, shared); n != 6 {
+		t.Errorf("%d used; want 1 and 5", n)
 	}
 }

@@ -83,7 +83,7 @@ func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 		return nil, context.Cause(ctx)
 	}
 	if batch.Client != 0 {
-		return c.core(context.WithoutCancel(ctx), batch)
+		return Alone(ctx, c.core, batch)
 	}
 	name := logName{batch.Account, batch.Key}
 	me := &waiter{requests: batch.Requests, history: batch.History, known: batch.Known, newest: batch.Newest, clock: batch.Clock, upstream: batch.Upstream, ready: make(chan struct{}, 1)}
@@ -98,6 +98,32 @@ func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 			c.abandon(me)
 		}
 		return nil, context.Cause(ctx)
+	}
+}
+
+// Alone sends a batch with an id. If the caller's context ends meanwhile, Alone
+// returns an ErrInDoubt with the context's error at once. The batch goes on,
+// and what it is granted is not refunded: the caller may repeat it by its id.
+func Alone(ctx context.Context, core Core, batch *quota.Batch) ([]quota.Answer, error) {
+	lasting := context.WithoutCancel(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case ctx.Done() == nil:
+		return core(lasting, batch)
+	}
+	var answers []quota.Answer
+	var err error
+	decided := make(chan struct{})
+	go func() {
+		defer close(decided)
+		answers, err = core(lasting, batch)
+	}()
+	select {
+	case <-decided:
+		return answers, err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", quota.ErrInDoubt, context.Cause(ctx))
 	}
 }
 
