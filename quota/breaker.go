@@ -108,9 +108,10 @@ func (b *breakers) close(t *trial) {
 }
 
 // awaitTrial waits, for at most maxWait, until no trial of this process is in
-// progress for a breaker that covers a call. If a breaker is still open then,
-// the call becomes its trial, which is returned. When the time is up, the call
-// gets a trial of its own, and the claim of the other refuses it.
+// progress for a breaker that covers a call, or its claim expires. If a breaker
+// is still open then, the call becomes its trial, which is returned. When the
+// time is up, the call gets a trial of its own, and the claim of the other
+// refuses it.
 func (b *breakers) awaitTrial(ctx context.Context, g *Guard, call Call, maxWait time.Duration, reported bool) *trial {
 	deadline := time.Now().Add(maxWait)
 	for {
@@ -121,12 +122,17 @@ func (b *breakers) awaitTrial(ctx context.Context, g *Guard, call Call, maxWait 
 			return nil
 		}
 		other, ours := breaker.trial, &trial{breaker: breaker, changed: make(chan struct{}), reported: reported, id: call.ID, repeats: -1}
+		if other.isLate() {
+			other.end()
+			other = nil
+		}
 		if other == nil {
 			breaker.trial = ours
 			b.mu.Unlock()
 			return ours
 		}
 		isGranted, changed := other.granted != nil, other.changed
+		expires := other.expires
 		b.mu.Unlock()
 		left := time.Until(deadline)
 		isSame := other.id == call.ID && call.ID != (ID{})
@@ -137,6 +143,8 @@ func (b *breakers) awaitTrial(ctx context.Context, g *Guard, call Call, maxWait 
 		case left > 0 && !waitsEnded(ctx):
 			if isGranted {
 				left = min(left, trialPoll)
+			} else if !expires.IsZero() {
+				left = min(left, time.Until(expires))
 			}
 			if sleep(ctx, left, changed) != nil {
 				return nil

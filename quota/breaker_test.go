@@ -228,3 +228,41 @@ func TestCooldownsGrowOnlyWhenRepeated(t *testing.T) {
 		}
 	})
 }
+
+// TestHangingTrialHoldsUpItsOwnProcess: calls of the trial's own process waited
+// for its answer for all of MaxWait; those of others wait for 10 s.
+func TestHangingTrialHoldsUpItsOwnProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, answer := 0, make(chan struct{})
+		base := statusTripper(func(*http.Request) int {
+			switch calls++; calls {
+			case 1:
+				return http.StatusTooManyRequests
+			case 2:
+				<-answer
+			}
+			return http.StatusOK
+		})
+		guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour))
+		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base, MaxWait: time.Hour, Feedback: stop5}}
+		get := func() {
+			if status, err := getStatus(client); err != nil || status != http.StatusOK {
+				t.Errorf("status %d, %v", status, err)
+			}
+		}
+		getStatus(client)
+		began := time.Now()
+		var trial, others sync.WaitGroup
+		trial.Go(get)
+		time.Sleep(6 * time.Second)
+		for range 3 {
+			others.Go(get)
+		}
+		others.Wait()
+		if took := time.Since(began); took != 15*time.Second {
+			t.Errorf("sent after %s; want 10 s after the stop of 5 s", took)
+		}
+		close(answer)
+		trial.Wait()
+	})
+}

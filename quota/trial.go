@@ -18,9 +18,9 @@ type trial struct {
 	id       ID   // of the call; zero if it has none of its own
 
 	// These are guarded by breakers.mu.
-	changed chan struct{} // closed when granted changes, and when the trial ends
+	changed chan struct{} // closed when granted or expires changes, and when the trial ends
 	granted *rivalClaim   // its claim, from when the answer may be reported; nil before
-	expires time.Time     // when granted does, on this process's clock
+	expires time.Time     // when granted does, or the first claim, on this process's clock
 
 	claimed *Receipt // nil while it holds no claim
 	repeats int      // of the cooldown, as the log says; -1 if the log does not say
@@ -57,6 +57,35 @@ func (t *trial) end() {
 	}
 }
 
+// isLate reports whether the answer takes longer than others wait for it. One
+// that is reported is also looked for in the ledger, by checkReport. The caller
+// holds breakers.mu.
+func (t *trial) isLate() bool {
+	if t == nil || t.granted != nil || t.expires.IsZero() {
+		return false
+	}
+	return !time.Now().Before(t.expires)
+}
+
+// setClaimed lets the other calls of this process wait for a trial as long as
+// other processes do, from its first claim on.
+func (b *breakers) setClaimed(t *trial) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t.breaker.trial != t || !t.expires.IsZero() {
+		return
+	}
+	t.expires = time.Now().Add(lockExpiry)
+	t.wake()
+}
+
+// wake makes the calls that wait for the trial look at it again. The caller
+// holds breakers.mu.
+func (t *trial) wake() {
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
 // spendTrial spends like spend. A trial first claims its breaker, and waits for
 // another process's trial for at most maxWait.
 func (g *Guard) spendTrial(ctx context.Context, call *Call, set *chargeSet, as trialRole, maxWait time.Duration) (*Grant, error) {
@@ -83,6 +112,9 @@ func (g *Guard) claimTrial(ctx context.Context, call *Call, set *chargeSet, as t
 				return refusalFor(call, refused)
 			}
 			return trial.refusal(ctx, g, call, set, refused)
+		}
+		if err == nil && rival == nil {
+			as.breakers.setClaimed(trial)
 		}
 		if err != nil || rival == nil {
 			return nil

@@ -48,8 +48,7 @@ func (b *breakers) setGranted(t *trial) {
 	}
 	t.granted = &rivalClaim{Entry{At: t.claimed.At}, lockExpiry}
 	t.expires = time.Now().Add(lockExpiry)
-	close(t.changed)
-	t.changed = make(chan struct{})
+	t.wake()
 }
 
 // checkReport ends a trial for the calls of this process if its answer has been
