@@ -27,6 +27,15 @@ const (
 	OtherLabel = otherLabel
 )
 
+// IsSumming reports whether a Sums that caches records is in progress.
+func IsSumming(l *Ledger) bool {
+	if !l.sums.mu.TryLock() {
+		return true
+	}
+	l.sums.mu.Unlock()
+	return false
+}
+
 // SetHost sets the clock of the ledger's host, which is not the server's.
 func SetHost(l *Ledger, now func() time.Time) { l.host = now }
 

@@ -90,3 +90,33 @@ func TestNamedCallerLeaves(t *testing.T) {
 		t.Errorf("%+v, %v; want 6 used", standings, err)
 	}
 }
+
+// TestCloseWaitsForSums: Close waited until a Sums had ended that read a long
+// log, or asked a server that hangs. It ends that Sums.
+func TestCloseWaitsForSums(t *testing.T) {
+	server := redistest.Start(t)
+	l, err := redisledger.OpenPatient(server.URL(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSpend(t, l, "m", 1, day)
+	server.Hang(t)
+	defer server.GoOn(t)
+	ended := make(chan error, 1)
+	go func() {
+		for _, err := range l.Sums(t.Context(), quota.Query{Account: account}) {
+			ended <- err
+		}
+	}()
+	redistest.Await(t, "a Sums", func() bool { return redisledger.IsSumming(l) })
+	began := time.Now()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("closed after %s; want at once", took)
+	}
+	if err := <-ended; !errors.Is(err, quota.ErrLedgerClosed) || time.Since(began) > 10*time.Second {
+		t.Errorf("Sums: %v after %s; want that the ledger is closed", err, time.Since(began))
+	}
+}

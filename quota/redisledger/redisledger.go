@@ -155,7 +155,7 @@ func (l *Ledger) bounded(ctx context.Context, wait time.Duration) (context.Conte
 
 // Close implements quota.Ledger.
 func (l *Ledger) Close() error {
-	l.sums.clear()
+	l.sums.clearUnused()
 	if !l.own {
 		return nil
 	}

@@ -59,6 +59,14 @@ func (c *sumCache) clear() {
 	c.drop()
 }
 
+// clearUnused empties the cache unless a sum uses it; its timer does it then.
+func (c *sumCache) clearUnused() {
+	if c.mu.TryLock() {
+		defer c.mu.Unlock()
+		c.drop()
+	}
+}
+
 func (c *sumCache) drop() {
 	if c.timer != nil {
 		c.timer.Stop()
