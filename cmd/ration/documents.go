@@ -59,10 +59,10 @@ func (a *app) logDocument(ctx context.Context, c *client.Client, query url.Value
 		return nil, cmdline.QueryError(err)
 	}
 	found, err := f.Select(ctx, a.setup(), c, &usage.LogReader{Ledger: c.Ledger(), Accounts: accounts, Since: since, Until: until, Filter: f.filter})
-	if err != nil {
+	if err != nil && len(found.Periods) == 0 {
 		return nil, err
 	}
-	return gateway.Lines(f.Documents(&found)), nil
+	return gateway.Lines(f.Documents(&found)), err
 }
 
 func (a *app) planDocument(ctx context.Context, c *client.Client, query url.Values) (any, error) {

@@ -105,6 +105,30 @@ func TestProxyStartsWithoutItsLedger(t *testing.T) {
 	d.ends(syscall.SIGINT)
 }
 
+// TestDaysWithoutTheLedger: of a ledger that was lost, the gateway did not show
+// the days that the catalogue keeps, which the command prints.
+func TestDaysWithoutTheLedger(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
+	d := s.start(t, nil, "proxy", "--listen", "127.0.0.1:0")
+	days := d.url() + "/v1/log?by=day"
+	get(t, d.url()+video)
+	status, want := get(t, days)
+	if status != 200 || want == "" {
+		t.Fatalf("%d %q", status, want)
+	}
+	if err := os.Remove(filepath.Join(s.dir, "ration.db")); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := get(t, days); status != 503 || body != want {
+		t.Errorf("%d %q; want 503 and %q", status, body, want)
+	}
+	if code, printed, _ := s.run(t, nil, "log", "--by", "day", "--json"); code != exitLedger || printed != want {
+		t.Errorf("ration log: exit code %d, %q; want %q", code, printed, want)
+	}
+	d.ends(syscall.SIGTERM)
+}
+
 // TestTwoServesOnOneHost: the second does without the gateway that it was not
 // asked for, and fails if it was.
 func TestTwoServesOnOneHost(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -53,10 +54,6 @@ func (g *Gateway) document(read Document) handler {
 		if err == nil {
 			found, err = read(r.Context(), c.Client, query)
 		}
-		if lines, ok := found.(Lines); ok && err == nil {
-			g.writeLines(w, lines)
-			return
-		}
 		if wrong, ok := errors.AsType[*QueryError](err); ok {
 			newProblem(http.StatusBadRequest, "bad-query", "%v", wrong).write(w)
 			return
@@ -68,15 +65,21 @@ func (g *Gateway) document(read Document) handler {
 				problem.write(w)
 				return
 			}
+			maps.Copy(w.Header(), problem.header)
 			status = problem.Status
+		}
+		if lines, ok := found.(Lines); ok {
+			g.writeLines(w, status, lines)
+			return
 		}
 		g.writeJSON(w, status, found)
 	}
 }
 
-// writeLines writes the lines, each within limits.answer. An error after the
-// first one ends the connection, so that the document does not look complete.
-func (g *Gateway) writeLines(w http.ResponseWriter, l Lines) {
+// writeLines writes the lines with a status, each within limits.answer. An
+// error after the first one ends the connection, so that the document does not
+// look complete.
+func (g *Gateway) writeLines(w http.ResponseWriter, status int, l Lines) {
 	begun := false
 	control := http.NewResponseController(w)
 	encoder := json.NewEncoder(w)
@@ -88,17 +91,24 @@ func (g *Gateway) writeLines(w http.ResponseWriter, l Lines) {
 			problemOf(err).write(w)
 			return
 		}
-		begun = true
 		_ = control.SetWriteDeadline(time.Now().Add(g.limits.answer + g.limits.body))
-		w.Header().Set("Content-Type", linesType)
+		if !begun {
+			beginLines(w, status)
+		}
+		begun = true
 		if encoder.Encode(line) != nil {
 			return // the client has gone
 		}
 	}
-	w.Header().Set("Content-Type", linesType)
+	if !begun {
+		beginLines(w, status)
+	}
 }
 
-const linesType = "application/x-ndjson"
+func beginLines(w http.ResponseWriter, status int) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.WriteHeader(status)
+}
 
 // listCooldowns answers GET /v1/cooldowns.
 func (g *Gateway) listCooldowns(_ http.ResponseWriter, r *http.Request, c *connected) (any, error) {

@@ -236,6 +236,7 @@ func TestDocumentsHaveTheirTypeAndStatus(t *testing.T) {
 	}{
 		{"log", document(lines(1, "two"), nil), "application/x-ndjson", "1\n\"two\"\n", 200},
 		{"log", document(lines(), nil), "application/x-ndjson", "", 200},
+		{"log", document(lines("stored"), quota.ErrLedgerDown), "application/x-ndjson", "\"stored\"\n", 503},
 		{"log", document(lines(quota.ErrLedgerDown), nil), "application/problem+json", "", 503},
 		{"status", document(map[string]bool{"down": true}, quota.ErrLedgerDown), "application/json", "{\"down\":true}\n", 503},
 		{"plan", document(nil, &gateway.QueryError{Err: errors.New("unknown parameter")}), "application/problem+json", "", 400},
