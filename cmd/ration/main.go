@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
+	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/jobs/setup"
 )
@@ -61,15 +63,13 @@ func newApp() *app {
 }
 
 func terminalColumns() int {
-	columns, _, err := term.GetSize(int(os.Stdout.Fd()))
-	if err != nil {
-		return 0
-	}
-	return columns
+	columns, _, _ := term.GetSize(int(os.Stdout.Fd())) // -1 if it is none
+	return max(columns, 0)
 }
 
 // main runs one command line and returns its exit code.
 func (a *app) main(args []string) int {
+	log.SetOutput(redact.WithoutAnswers(a.plain[1]))
 	ctx, stop := interruptible(context.Background())
 	defer stop()
 	stdout, stderr := a.stdout.(*terminal.Writer), a.stderr.(*terminal.Writer) // before conceal wraps them

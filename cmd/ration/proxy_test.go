@@ -3,8 +3,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -125,6 +127,46 @@ func TestDaysWithoutTheLedger(t *testing.T) {
 	}
 	if code, printed, _ := s.run(t, nil, "log", "--by", "day", "--json"); code != exitLedger || printed != want {
 		t.Errorf("ration log: exit code %d, %q; want %q", code, printed, want)
+	}
+	d.ends(syscall.SIGTERM)
+}
+
+// TestUnsolicitedAnswerIsPrinted: net/http printed the first bytes of an answer
+// that no request asked for, with what was secret in them.
+func TestUnsolicitedAnswerIsPrinted(t *testing.T) {
+	t.Parallel()
+	upstream, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer upstream.Close()
+	ended := make(chan error, 1)
+	go func() {
+		conn, err := upstream.Accept()
+		if err != nil {
+			ended <- err
+			return
+		}
+		defer conn.Close()
+		if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
+			ended <- err
+			return
+		}
+		const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nSet-Cookie: s=SECRET\r\n\r\n{}"
+		_, err = io.WriteString(conn, answer+answer)
+		_, unread := io.Copy(io.Discard, conn) // until the gateway closes it
+		ended <- errors.Join(err, unread)
+	}()
+	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
+	d := s.start(t, []string{"RATION_ENDPOINT=http://" + upstream.Addr().String()}, "proxy", "--listen", "127.0.0.1:0")
+	if status, body := get(t, d.url()+video); status != 200 || body != "{}" {
+		t.Errorf("%d %s", status, body)
+	}
+	if err := <-ended; err != nil {
+		t.Log(err) // it may be reset
+	}
+	if strings.Contains(d.text(), "SECRET") || strings.Contains(d.text(), "Unsolicited") {
+		t.Errorf("it printed %s", d.text())
 	}
 	d.ends(syscall.SIGTERM)
 }

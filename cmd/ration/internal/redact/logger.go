@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
 )
@@ -20,4 +21,19 @@ func NewLogger(out io.Writer, level slog.Level, json bool) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(out, o))
 	}
 	return slog.New(slog.NewTextHandler(out, o))
+}
+
+// WithoutAnswers returns a writer for the standard logger, which writes to out
+// but for one message: net/http prints the first bytes of an answer that no
+// request asked for, with what may be secret in it.
+func WithoutAnswers(out io.Writer) io.Writer { return withoutAnswers{out} }
+
+type withoutAnswers struct{ out io.Writer }
+
+// Write implements io.Writer. The logger calls it once for each message.
+func (w withoutAnswers) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("Unsolicited response received on idle HTTP channel")) {
+		return len(line), nil
+	}
+	return w.out.Write(line)
 }
