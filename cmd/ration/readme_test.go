@@ -25,6 +25,19 @@ func TestReadme(t *testing.T) {
 	}
 }
 
+// TestTokensInArguments: examples passed tokens and keys in the arguments of
+// curl, where every user of the host can read them.
+func TestTokensInArguments(t *testing.T) {
+	for place, text := range map[string]string{"docs/gateway.md": mustRead(t, filepath.Join("..", "..", "docs", "gateway.md")), "exec": newApp().execCommand().Example} {
+		if !strings.Contains(text, "curl") {
+			t.Errorf("%s: no example of curl", place)
+		}
+		if argument := regexp.MustCompile(`-H "[^"]*\$[^"]*"`).FindString(text); argument != "" {
+			t.Errorf("%s: %s; give it with -H @-", place, argument)
+		}
+	}
+}
+
 func runPage(t *testing.T, page string, commands int) {
 	text := mustRead(t, page)
 	shift := shiftTo(t, midday)
