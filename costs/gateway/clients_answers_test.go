@@ -123,8 +123,15 @@ func TestRedirectTakesAuthorization(t *testing.T) {
 foreach (["302", "other"] as $page) Ration::request("GET", "http://` + s.host + `/v1/$page", headers: ["Authorization: secret"]);`},
 		{"node", "nodejs", "--input-type=module", `import { guarded } from "./node/ration.mjs";
 for (const page of ["302", "other"]) await guarded()("http://` + s.host + `/v1/" + page, { headers: { Authorization: "secret" } });`},
+		{"python3", "python3", "-c", `import sys; sys.path.insert(0, "python"); import ration, urllib.request
+opener = ration.opener("http://` + s.host + `/")
+for page in ("302", "other"): opener.open(urllib.request.Request("http://` + s.host + `/v1/" + page, headers={"Authorization": "secret"}))`},
+		{"sh", "curl", "-c", `. shell/ration.sh; for page in 302 other; do ration_curl http://` + s.host + `/v1/$page -H 'Authorization: secret' || true; done; ration_curl http://` + s.host + `/v1/302 -u a:b -d text || true`},
 	} {
 		want := []string{"GET /v1/302 secret", "GET /v1/there secret", "GET /v1/other secret", "GET /v1/there"}
+		if p.name == "sh" {
+			want = append(want[:3], "POST /v1/302 Basic YTpitext")
+		}
 		if _, seen := s.run(t, p); !slices.Equal(seen, want) {
 			t.Errorf("%s sent %q; want %q", p.name, seen, want)
 		}

@@ -129,13 +129,22 @@ class _Handler(urllib.request.AbstractHTTPHandler):  # beside the HTTPHandler, w
     http_request = urllib.request.AbstractHTTPHandler.do_request_
 
 
+class _Redirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, request, *answer):
+        following = super().redirect_request(request, *answer)
+        if following and following.host != request.host:  # which must not learn them
+            following.remove_header("Authorization")
+            following.remove_header("Cookie")
+        return following
+
+
 def opener(prefix, **caller):
     """An opener of urllib whose requests to addresses with prefix are guarded.
 
     job, region and lane say who calls; max_wait is how long a request may wait
     for its units, as in "30s".
     """
-    return urllib.request.build_opener(_Handler(prefix, _Gateway(**caller)))
+    return urllib.request.build_opener(_Handler(prefix, _Gateway(**caller)), _Redirect)
 
 
 try:
