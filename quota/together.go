@@ -57,32 +57,39 @@ func (g *Guard) waitTogether(ctx context.Context, call Call, count int, maxWait 
 				Measure: charge.Coverage.Measure, Limit: charge.Limit, Kept: charge.always(), Needed: need, Calls: count}
 		}
 	}
-	for deadline := time.Now().Add(maxWait); ; {
-		var grants []*Grant
-		again, err := false, g.claimTrial(ctx, &call, set, as, deadline)
-		if err == nil {
-			grants, again, err = g.spendTogether(ctx, &call, set, count)
+	var grants []*Grant
+	spend := func(left time.Duration) (err error) {
+		grants, err = g.spendTrialTogether(ctx, &call, set, count, as, left)
+		return err
+	}
+	if isFirst := as.trial == nil && g.queue.empty(); isFirst || maxWait <= 0 {
+		if err := spend(maxWait); mustGiveUp(ctx, err, maxWait) {
+			return grants, err
+		}
+	}
+	err := g.waitInQueue(ctx, &call, set, time.Now().Add(maxWait), as, spend)
+	if refused, ok := errors.AsType[*RefusedError](err); ok && refused.Reason == ReasonQueue {
+		refused.Needed *= Units(count)
+	}
+	return grants, err
+}
+
+// spendTrialTogether is spendTrial for several calls. If the ledger remembers
+// calls under this id that were refunded, it gives call another one.
+func (g *Guard) spendTrialTogether(ctx context.Context, call *Call, set *chargeSet, count int, as trialRole, maxWait time.Duration) (grants []*Grant, err error) {
+	for deadline, again := time.Now().Add(maxWait), true; again && err == nil; {
+		again = false
+		if err = g.claimTrial(ctx, call, set, as, deadline); err == nil {
+			grants, again, err = g.spendTogether(ctx, call, set, count)
 		}
 		if err != nil {
 			as.trial.release(ctx, g)
 		}
-		refused, ok := errors.AsType[*RefusedError](err)
-		if _, stayed := errors.AsType[*stayedError](err); stayed { // to try again would charge more
-			return nil, err
-		}
-		if again && call.ID != (ID{}) { // the ledger remembers calls under this id that were refunded
+		if again && call.ID != (ID{}) {
 			call.ID = call.ID.derived("")
 		}
-		switch {
-		case err == nil && again:
-			continue
-		case !ok || mustGiveUp(ctx, err, time.Until(deadline)):
-			return grants, err
-		}
-		if err := as.waitOut(ctx, refused); err != nil {
-			return nil, err
-		}
 	}
+	return grants, err
 }
 
 // spendTogether charges calls once. again means that calls were refunded, now

@@ -41,40 +41,45 @@ func (g *Guard) wait(ctx context.Context, call Call, maxWait time.Duration, as t
 			return grant, err
 		}
 	}
-	return g.waitInQueue(ctx, &call, set, time.Now().Add(maxWait), as)
+	var grant *Grant
+	err := g.waitInQueue(ctx, &call, set, time.Now().Add(maxWait), as, func(left time.Duration) (err error) {
+		grant, err = g.spendTrial(ctx, &call, set, as, left)
+		return err
+	})
+	return grant, err
 }
 
 // waitInQueue spends when it is the call's turn, until the call is granted or
 // would have to wait beyond the deadline.
-func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, deadline time.Time, as trialRole) (*Grant, error) {
+func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, deadline time.Time, as trialRole, spend func(left time.Duration) error) error {
 	me := g.queue.add(call, set)
 	defer g.queue.remove(me)
 	for {
 		left := time.Until(deadline)
 		if first := g.queue.blocker(me); first != nil {
 			if refusal := first.refusal(call); mustGiveUp(ctx, refusal, left) {
-				return nil, refusal
+				return refusal
 			}
 			err := sleep(ctx, left, first.changed)
 			if errors.Is(err, context.DeadlineExceeded) {
-				return nil, first.refusal(call)
+				return first.refusal(call)
 			}
 			if err == nil && time.Until(first.due) <= 0 {
 				err = as.afterWait(first.refused)
 			}
 			if err != nil {
-				return nil, err
+				return err
 			}
 			continue
 		}
-		grant, err := g.spendTrial(ctx, call, set, as, left)
+		err := spend(left)
 		refused, ok := errors.AsType[*RefusedError](err)
 		if !ok || mustGiveUp(ctx, err, time.Until(deadline)) {
-			return grant, err
+			return err
 		}
 		g.queue.setRefused(me, refused)
 		if err := as.waitOut(ctx, refused); err != nil {
-			return nil, err
+			return err
 		}
 	}
 }
@@ -126,7 +131,8 @@ func mustGiveUp(ctx context.Context, err error, maxWait time.Duration) bool {
 	if !ok || maxWait <= 0 || refused.RetryAfter > maxWait {
 		return true
 	}
-	if waitsEnded(ctx) {
+	_, stayed := errors.AsType[*stayedError](err) // to try again would charge more
+	if stayed || waitsEnded(ctx) {
 		return true
 	}
 	deadline, ok := ctx.Deadline()

@@ -66,9 +66,26 @@ func TestWaitStopsWithTheReason(t *testing.T) {
 	})
 }
 
-// TestSmallCallsDoNotStarveALargeOne lets one call of 10 wait while calls of
-// 1 keep coming: each unit that returns would go to one of those.
+// TestSmallCallsDoNotStarveALargeOne lets one call of 10, or 10 together, wait
+// while calls of 1 keep coming: each unit that returns would go to one of
+// those.
 func TestSmallCallsDoNotStarveALargeOne(t *testing.T) {
+	for name, wait := range map[string]func(context.Context, *quota.Guard) error{
+		"one": func(ctx context.Context, guard *quota.Guard) error {
+			_, err := guard.Wait(ctx, call("large", 10), 2*time.Minute)
+			return err
+		},
+		"together": func(ctx context.Context, guard *quota.Guard) error {
+			_, err := guard.SpendTogether(ctx, call("large", 1), 10, 2*time.Minute)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) { starve(t, wait) })
+	}
+}
+
+// starve lets small calls come while a large one waits.
+func starve(t *testing.T, wait func(context.Context, *quota.Guard) error) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 10, time.Minute))
 		for range 10 { // a unit returns each second from 60 s on
@@ -78,7 +95,7 @@ func TestSmallCallsDoNotStarveALargeOne(t *testing.T) {
 		began := time.Now()
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if _, err := guard.Wait(t.Context(), call("large", 10), 2*time.Minute); err != nil {
+			if err := wait(t.Context(), guard); err != nil {
 				t.Errorf("the large call: %v", err)
 			}
 			if took := time.Since(began); took != 59*time.Second {
