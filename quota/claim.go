@@ -184,12 +184,16 @@ func (c *Claim) explain(ctx context.Context, claimed *ClaimedError) error {
 	if claimed.Done || log.held == nil || !hasEnded {
 		return claimed
 	}
-	c.receipt = *log.held
-	if err := c.Renew(ctx); errors.Is(err, ErrClaimLost) {
-		return c.acquire(ctx)
-	} else {
-		return err
+	for _, receipt := range log.claims {
+		hasLapsed := receipt.At.Before(log.held.At.Add(-c.request.Hold))
+		if hasLapsed {
+			continue
+		}
+		if err := c.guard.ledger.Refund(ctx, receipt); err != nil {
+			return err
+		}
 	}
+	return c.acquire(ctx) // unless another process has followed it meanwhile
 }
 
 // begin reads the notes of earlier owners and notes the new one.

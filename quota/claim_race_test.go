@@ -80,3 +80,28 @@ func reignOnce(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock, owner 
 	}
 	return r
 }
+
+// TestTwoFollowersOfTheDead: two processes that take over the claim of one that
+// has ended both got it.
+func TestTwoFollowersOfTheDead(t *testing.T) {
+	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
+		claimEight(t, guard, "dead", 1)
+		following := func(owner string) quota.ClaimRequest {
+			request := claiming(owner)
+			request.Resumes = "dead"
+			return request
+		}
+		var other *quota.Claim
+		slow, err := quota.NewGuard(&paused{Ledger: guard.Ledger(), before: func() {
+			var err error
+			other, err = guard.Claim(t.Context(), following("other"))
+			succeed(t, err)
+		}}, guard.Budgets(), nil)
+		succeed(t, err)
+		if _, err := slow.Claim(t.Context(), following("slow")); !errors.Is(err, quota.ErrClaimed) {
+			t.Errorf("%v; want that the other process has claimed it", err)
+		}
+		clock.Add(59 * time.Second)
+		succeed(t, other.Renew(t.Context()))
+	})
+}

@@ -100,8 +100,9 @@ func (n *packedNote) add(e *Entry) bool {
 // claimLog is a claim as its log tells.
 type claimLog struct {
 	ClaimState
-	held, done *Receipt // the newest entries that count; nil if there are none
-	unnamed    bool     // the last process that claimed it has not noted its name yet
+	held, done *Receipt  // the newest entries that count; nil if there are none
+	claims     []Receipt // those that count, and held last
+	unnamed    bool      // the last process that claimed it has not noted its name yet
 }
 
 // hideFormerOwner forgets the owner if a later one has claimed it since.
@@ -121,6 +122,9 @@ func (g *Guard) readClaim(ctx context.Context, r *ClaimRequest) (*claimLog, erro
 			return nil, err
 		}
 		receipt := &Receipt{Account: batch.Account, Key: batch.Key, ID: e.ID, At: e.At}
+		if isClaim := e.Method == claimMethod || e.Method == renewMethod; isClaim && e.Calls > 0 {
+			log.claims = append(log.claims, *receipt)
+		}
 		switch {
 		case e.Method == claimMethod && e.Calls > 0:
 			log.held, log.unnamed = receipt, true
