@@ -168,9 +168,8 @@ func (c *Collector) Err() error {
 func (c *Collector) collectBudgets(ctx context.Context, ch chan<- prometheus.Metric) {
 	var errs []error
 	for _, account := range c.accounts {
-		balances, err := c.balances(ctx, account)
+		balances, cooldowns, err := c.read(ctx, account)
 		errs = append(errs, err)
-		cooling := map[string]time.Time{}
 		for i := range balances {
 			b := &balances[i]
 			sendGauge(ch, limitUnits, float64(b.Limit()), account, b.Budget.Name)
@@ -179,12 +178,9 @@ func (c *Collector) collectBudgets(ctx context.Context, ch chan<- prometheus.Met
 			if !b.NextFree.IsZero() {
 				sendGauge(ch, nextFree, seconds(b.NextFree), account, b.Budget.Name)
 			}
-			if b.Cooldown != nil {
-				cooling[b.Cooldown.Budget] = b.Cooldown.Until
-			}
 		}
-		for budget, until := range cooling {
-			sendGauge(ch, cooldownUntil, seconds(until), account, budget)
+		for _, cooldown := range cooldowns {
+			sendGauge(ch, cooldownUntil, seconds(cooldown.Until), account, cooldown.Budget)
 		}
 		for i := range c.budgets {
 			if b := &c.budgets[i]; err != nil && b.Account == account {
@@ -195,29 +191,33 @@ func (c *Collector) collectBudgets(ctx context.Context, ch chan<- prometheus.Met
 	c.err.Store(new(errors.Join(errs...)))
 }
 
-// balances returns the balances of an account, or an error if the ledger does
-// not answer in time.
-func (c *Collector) balances(ctx context.Context, account string) ([]quota.Balance, error) {
+// read returns the balances and cooldowns of an account, or an error if the
+// ledger does not answer in time.
+func (c *Collector) read(ctx context.Context, account string) ([]quota.Balance, []quota.Cooldown, error) {
 	select {
 	case c.reading <- struct{}{}:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("balances of %s: %w", account, ctx.Err())
+		return nil, nil, fmt.Errorf("balances of %s: %w", account, ctx.Err())
 	}
 	type answer struct {
-		balances []quota.Balance
-		err      error
+		balances  []quota.Balance
+		cooldowns []quota.Cooldown
+		err       error
 	}
 	answered := make(chan answer, 1)
 	go func() { // a ledger may notice late that ctx has ended
 		defer func() { <-c.reading }()
-		balances, err := c.guard.AccountBalances(ctx, account)
-		answered <- answer{balances, err}
+		var a answer
+		if a.balances, a.err = c.guard.AccountBalances(ctx, account); a.err == nil {
+			_, a.cooldowns, a.err = c.guard.Cooldowns(ctx, account)
+		}
+		answered <- a
 	}()
 	select {
 	case a := <-answered:
-		return a.balances, a.err
+		return a.balances, a.cooldowns, a.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("balances of %s: %w", account, ctx.Err())
+		return nil, nil, fmt.Errorf("balances of %s: %w", account, ctx.Err())
 	}
 }
 

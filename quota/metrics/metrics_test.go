@@ -114,7 +114,25 @@ func TestDecisionsAreMiscounted(t *testing.T) {
 		`ration_budget_next_free_timestamp_seconds{account="a",budget="calls"} 1.8000036e+09`,
 		`ration_cooldown_until_timestamp_seconds{account="a",budget="calls"} 1.80000006e+09`,
 		`ration_ledger_duration_seconds_count{op="cooldown",result="ok"} 1`,
-		`ration_ledger_duration_seconds_count{op="standings",result="ok"} 1`)
+		`ration_ledger_duration_seconds_count{op="standings",result="ok"} 2`)
+}
+
+// TestCooldownsAreMissing: a scrape lacked the cooldown of an account without
+// budgets, and one that ends before those of all its budgets.
+func TestCooldownsAreMissing(t *testing.T) {
+	guard := newGuard(t, memledger.Open(nil), quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)})
+	c := metrics.New(guard, &metrics.Options{Accounts: []string{"a", "b"}})
+	hour := time.Now().Add(time.Hour)
+	for _, cooldown := range []quota.Cooldown{{Account: "a", Until: hour}, {Account: "a", Budget: "day", Until: hour.Add(time.Hour)}, {Account: "b", Until: hour}} {
+		if err := guard.Cool(t.Context(), cooldown); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, of := range []string{`account="a",budget=""`, `account="a",budget="day"`, `account="b",budget=""`} {
+		if text := scrape(t, c); !strings.Contains(text, "ration_cooldown_until_timestamp_seconds{"+of+"}") {
+			t.Errorf("no cooldown of %s in:\n%s", of, text)
+		}
+	}
 }
 
 // TestLabelsExplode: callers choose methods, jobs, regions, lanes, keys and
