@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/combine"
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
@@ -42,7 +43,7 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 			last, stopped = t.lastBatchOf(g, batch)
 		}
 		if stopped == nil {
-			t.decide(g, batch, last, answers)
+			t.decide(g, batch, last, answers, combine.Stays(ctx))
 		}
 	})
 	err = cmp.Or(err, stopped)
@@ -95,8 +96,12 @@ func (t *tx) checkLookAlike(account string) (err error) {
 	return err
 }
 
-// decide answers a batch and records what it grants.
-func (t *tx) decide(g *log, batch *quota.Batch, last *lastBatch, answers []quota.Answer) {
+// errLeft answers requests whose callers did not wait for the transaction.
+var errLeft = errors.New("its caller has left")
+
+// decide answers a batch and records what it grants. stays says which callers
+// still wait; nil means all.
+func (t *tx) decide(g *log, batch *quota.Batch, last *lastBatch, answers []quota.Answer, stays []bool) {
 	log, judge := &txLog{t, g}, t.judge(g.name)
 	charges := 0
 	for i := range batch.Requests {
@@ -111,6 +116,10 @@ func (t *tx) decide(g *log, batch *quota.Batch, last *lastBatch, answers []quota
 		}
 		id := quota.ID{Client: batch.Client, Seq: batch.Seq + uint64(i)}
 		stamp, repeated := last.stamp(uint64(i))
+		if !repeated && stays != nil && !stays[i] {
+			answers[i].Err = errLeft
+			continue
+		}
 		if !repeated {
 			r := &batch.Requests[i]
 			if err := t.admit(log, judge, batch, r); err != nil {

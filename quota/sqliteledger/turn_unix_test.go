@@ -5,6 +5,7 @@ package sqliteledger_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -61,5 +62,34 @@ func TestNamedCallerLeaves(t *testing.T) {
 	}
 	if n := used(t, l, shared); n != 6 {
 		t.Errorf("%d used; want 1 and 5", n)
+	}
+}
+
+// TestCallerLeavesBeforeItsTurn: a call whose caller left while others used the
+// file was granted and then refunded, which in a crowd came too late.
+func TestCallerLeavesBeforeItsTurn(t *testing.T) {
+	path := fresh(t)
+	l := open(t, path, nil)
+	spend(t, l, 1, shared)
+	stop, err := open(t, path, nil).KeepBusy(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := l.Spend(ctx, one(5, shared)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v; want the caller's deadline", err)
+	}
+	stop()
+	spend(t, l, 2, shared)
+	var units []quota.Units
+	for e, err := range l.Entries(t.Context(), quota.Query{Account: "my-project"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		units = append(units, e.Units)
+	}
+	if !slices.Equal(units, []quota.Units{1, 2}) {
+		t.Errorf("the log has entries of %v units; want 1 and 2", units)
 	}
 }

@@ -59,6 +59,7 @@ type waiter struct {
 	answers  []quota.Answer
 	err      error
 	since    time.Time
+	left     atomic.Bool   // the caller has, while its batch was in flight
 	ready    chan struct{} // has a value once answers or err are set
 }
 
@@ -177,6 +178,7 @@ func (c *Combiner) withdraw(name logName, me *waiter) bool {
 
 // abandon refunds a caller whose context ended while its batch was in flight.
 func (c *Combiner) abandon(me *waiter) {
+	me.left.Store(true)
 	select {
 	case <-me.ready:
 		c.refundAll(me)
@@ -210,7 +212,7 @@ func (c *Combiner) lead(name logName, me *waiter) {
 	}
 	n := uint64(len(batch.Requests))
 	batch.Seq = c.seq.Add(n) - n
-	answers, err := c.core(context.Background(), batch)
+	answers, err := c.core(context.WithValue(context.Background(), callersKey{}, waiters), batch)
 	if err == nil && len(answers) != len(batch.Requests) {
 		err = quota.ErrInDoubt
 	}
@@ -225,6 +227,25 @@ func (c *Combiner) lead(name logName, me *waiter) {
 		}
 		waiter.ready <- struct{}{}
 	}
+}
+
+type callersKey struct{}
+
+// Stays returns which requests of a batch have a caller that still waits; nil
+// means all. ctx is that with which a Combiner sent the batch. The others need
+// not be granted: their refunds may come too late.
+func Stays(ctx context.Context) (stays []bool) {
+	waiters, _ := ctx.Value(callersKey{}).([]*waiter)
+	hasLeft := func(w *waiter) bool { return w.left.Load() }
+	if !slices.ContainsFunc(waiters, hasLeft) {
+		return nil
+	}
+	for _, w := range waiters {
+		for range w.requests {
+			stays = append(stays, !hasLeft(w))
+		}
+	}
+	return stays
 }
 
 // late returns the error of callers that have waited for as long as a batch may
