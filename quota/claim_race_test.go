@@ -88,7 +88,7 @@ func TestTwoFollowersOfTheDead(t *testing.T) {
 		claimEight(t, guard, "dead", 1)
 		following := func(owner string) quota.ClaimRequest {
 			request := claiming(owner)
-			request.Resumes = "dead"
+			request.Resumes = []string{"dead"}
 			return request
 		}
 		var other *quota.Claim
