@@ -85,8 +85,9 @@ func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, state catalog.
 	return state, err
 }
 
-// maxResumes is how many owners that have ended a note lists.
-const maxResumes = 8
+// maxResumes is how many owners that have ended a note lists: a lock's file is
+// read up to 4 KB.
+const maxResumes = 32
 
 // listOwners returns the note of a lock while a claim is asked for: until it is
 // granted, an earlier run of this host may hold it.
