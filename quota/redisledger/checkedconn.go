@@ -62,8 +62,9 @@ type checkedConn struct {
 	net.Conn
 	network, addr string
 	secure        bool
-	judged        atomic.Bool // the first bytes, or the end, arrived
-	foreign       error       // what they prove, or nil; set before judged
+	timeout       time.Duration // the longest that a deadline may be away, or 0
+	judged        atomic.Bool   // the first bytes, or the end, arrived
+	foreign       error         // what they prove, or nil; set before judged
 }
 
 // checkedSocket is a checkedConn of a socket. go-redis needs a syscall.Conn to
@@ -79,6 +80,27 @@ func checkConn(conn net.Conn, network, addr string, secure bool) net.Conn {
 		return &checkedSocket{w, socket}
 	}
 	return w
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *checkedConn) SetReadDeadline(at time.Time) error {
+	return c.Conn.SetReadDeadline(c.sooner(at))
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *checkedConn) SetWriteDeadline(at time.Time) error {
+	return c.Conn.SetWriteDeadline(c.sooner(at))
+}
+
+// sooner returns a deadline, or that of the timeout if it is sooner.
+func (c *checkedConn) sooner(at time.Time) time.Time {
+	if c.timeout == 0 || at.IsZero() {
+		return at
+	}
+	if latest := time.Now().Add(c.timeout); at.After(latest) {
+		return latest
+	}
+	return at
 }
 
 // Read implements net.Conn. It returns what the first bytes prove on every

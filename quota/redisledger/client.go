@@ -15,8 +15,8 @@ import (
 const (
 	// dialTimeout leaves time for the command within one try.
 	dialTimeout = patience / 3
-	// sentinelTimeout allows for a sentinel that hangs within one dial.
-	// go-redis has one timeout for sentinels and the master.
+	// sentinelTimeout allows for a sentinel that hangs within one dial. go-redis
+	// has one timeout for sentinels and the master, which may be busy for longer.
 	sentinelTimeout = patience / 4
 )
 
@@ -47,7 +47,7 @@ func (a *address) client(dials *atomic.Int64, patience time.Duration) (redis.Uni
 		client := redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: a.master, SentinelAddrs: a.hosts, SentinelUsername: a.sentinelUser, SentinelPassword: a.sentinelPassword,
 			Username: a.user, Password: a.password, DB: a.db, Protocol: a.protocol, TLSConfig: config, Dialer: master.dialing,
-			DialTimeout: dialTimeout, ReadTimeout: sentinelTimeout, WriteTimeout: sentinelTimeout, PoolTimeout: patience,
+			DialTimeout: dialTimeout, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
 			ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
 		})
 		client.AddHook(master)
@@ -166,10 +166,18 @@ type sentinelAnswerKey struct{}
 
 // dialing dials a sentinel, or the master at the address they gave.
 func (m *master) dialing(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := m.dial(ctx, network, addr)
 	if t, ok := ctx.Value(sentinelAnswerKey{}).(*sentinelAnswer); ok {
 		t.addr = addr
+		return conn, err
 	}
-	return m.dial(ctx, network, addr)
+	switch c := conn.(type) {
+	case *checkedConn:
+		c.timeout = sentinelTimeout
+	case *checkedSocket:
+		c.timeout = sentinelTimeout
+	}
+	return conn, err
 }
 
 // DialHook implements redis.Hook.

@@ -3,6 +3,7 @@ package redisledger_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -118,5 +119,34 @@ func TestCloseWaitsForSums(t *testing.T) {
 	}
 	if err := <-ended; !errors.Is(err, quota.ErrLedgerClosed) || time.Since(began) > 10*time.Second {
 		t.Errorf("Sums: %v after %s; want that the ledger is closed", err, time.Since(began))
+	}
+}
+
+// TestSlowMasterIsAskedAgain: behind sentinels, a master that was busy for more
+// than 250 ms counted as silent, as a sentinel does, and was dialled anew.
+func TestSlowMasterIsAskedAgain(t *testing.T) {
+	server := redistest.Start(t)
+	sentinel := redistest.StartSentinel(t, server.Port(), 2) // one alone begins no failover
+	l, err := redisledger.OpenPatient("redis+sentinel://"+sentinel.Addr+"/"+redistest.Master, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	mustSpend(t, l, "m", 1, day)
+	other := raw(t, server)
+	connections := func() string {
+		for line := range strings.Lines(do(t, other, "info", "stats").(string)) {
+			if strings.HasPrefix(line, "total_connections_received") {
+				return line
+			}
+		}
+		return ""
+	}
+	before := connections()
+	server.Hang(t)
+	time.AfterFunc(600*time.Millisecond, func() { server.GoOn(t) })
+	mustSpend(t, l, "m", 1, day)
+	if after := connections(); after != before || after == "" {
+		t.Errorf("%q connections after the call, %q before it; want as many", after, before)
 	}
 }
