@@ -37,15 +37,24 @@ func (l *log) forecast(ctx context.Context, s *BudgetStatus, oldest time.Time) e
 		return err
 	}
 	for i := range sums {
-		if sums[i].Kind != quota.EntryCorrection { // which enters at once what was spent over days
+		isAdjusted := sums[i].Kind == quota.EntryCorrection || sums[i].Kind == quota.EntryNote
+		if !isAdjusted { // they enter at once what was spent over hours or days
 			spent += amount(s.Coverage, &sums[i])
 		}
 	}
-	s.Forecast = Forecast{Pace: float64(spent) / over.Hours(), PaceOver: over}
-	s.RunsOut, err = runsOut(&s.Balance, float64(spent)/float64(over), func(since, until time.Time) (quota.Units, error) {
+	rate := float64(spent)/float64(over) + s.noteRate(max(over, s.At.Sub(later(s.Earliest(), oldest))))
+	s.Forecast = Forecast{Pace: rate * float64(time.Hour), PaceOver: over}
+	s.RunsOut, err = runsOut(&s.Balance, rate, func(since, until time.Time) (quota.Units, error) {
 		return l.held(ctx, s.Coverage, since, until)
 	})
 	return err
+}
+
+// noteRate returns what others spend in a nanosecond, by the notes of the
+// window: each holds what was spent since the one before, or before the ledger
+// lost it, so that only the whole window averages them.
+func (s *BudgetStatus) noteRate(over time.Duration) float64 {
+	return float64(s.Reported) / float64(over)
 }
 
 // runsOut returns when a window is full if rate more is spent in each

@@ -158,6 +158,25 @@ func TestPaceCountsACorrection(t *testing.T) {
 	}
 }
 
+// TestPaceCountsARestoration: the note of a restoration enters at once what
+// others had spent over a day, which counted as that of the last three hours.
+func TestPaceCountsARestoration(t *testing.T) {
+	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
+	for range 20 {
+		s.spend(t, quota.Call{Method: "m", Units: 1})
+		s.now = s.now.Add(time.Hour)
+	}
+	before := s.status(t)[0]
+	heard := quota.WindowUse{Client: quota.NewClient(), Budget: "day", Coverage: before.Coverage, Since: s.now.Add(-24 * time.Hour), At: s.now.Add(-time.Minute), Used: 2020}
+	if _, err := s.ledger.Restore(t.Context(), &quota.Restoration{Account: "p", Heard: []quota.WindowUse{heard}}); err != nil {
+		t.Fatal(err)
+	}
+	after := s.status(t)[0]
+	if after.Reported != 2000 || math.Abs(after.Pace-before.Pace-100) > 0.01 {
+		t.Errorf("%d are noted, and the pace is %g after %g; want 2000 in 20 hours, 100 an hour more", after.Reported, after.Pace, before.Pace)
+	}
+}
+
 // TestForecastReadsAThousandSums: where units leave at the pace at which they
 // are spent, a day that has few of them left would be searched in a thousand
 // parts.
