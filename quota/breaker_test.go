@@ -233,9 +233,10 @@ func TestCooldownsGrowOnlyWhenRepeated(t *testing.T) {
 // for its answer for all of MaxWait; those of others wait for 10 s.
 func TestHangingTrialHoldsUpItsOwnProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls, answer := 0, make(chan struct{})
+		var calls atomic.Int32
+		answer := make(chan struct{})
 		base := statusTripper(func(*http.Request) int {
-			switch calls++; calls {
+			switch calls.Add(1) {
 			case 1:
 				return http.StatusTooManyRequests
 			case 2:
