@@ -90,7 +90,7 @@ func TestSeveralRunsAreKilled(t *testing.T) {
 	const (
 		holding    = "3" // the claim is granted, and has its owner's name
 		asking     = "1"
-		takingOver = "3" // the claim is refused, and renewed for the new owner, without that one's name
+		takingOver = "2" // the claim is refused, and that of the dead is ended
 	)
 	for _, n := range []string{holding, asking, asking, takingOver} {
 		cmd := exec.Command(os.Args[0], n)

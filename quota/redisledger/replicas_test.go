@@ -2,6 +2,7 @@ package redisledger_test
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,13 +12,20 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// replicated starts a server with a replica.
+// written matches how much a server has sent to its replicas, in its info.
+var written = regexp.MustCompile(`master_repl_offset:([1-9][0-9]*)`)
+
+// replicated starts a server with a replica that has confirmed a write.
 func replicated(t testing.TB) (master, replica *redistest.Server) {
 	master = redistest.Start(t)
 	replica = redistest.Start(t, "--replicaof", master.Host()+" "+master.Port(), "--repl-diskless-sync-delay", "0")
+	master.Do(t, "set", "written", "before")
 	redistest.Await(t, "the replica to follow", func() bool {
-		return strings.Contains(replica.Info(t), "master_link_status:up") && strings.Contains(master.Info(t), "state=online")
+		isUp := strings.Contains(replica.Info(t), "master_link_status:up")
+		sent := written.FindStringSubmatch(master.Info(t))
+		return isUp && sent != nil && strings.Contains(master.Info(t), "state=online,offset="+sent[1]+",")
 	})
+	master.Do(t, "del", "written")
 	return master, replica
 }
 
