@@ -1,7 +1,9 @@
 package costs
 
 import (
+	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ration-dev/ration/costs/strictyaml"
@@ -36,8 +38,27 @@ func (d *document) readLedger(n strictyaml.Node) {
 			d.ledger += "?" + options
 		}
 	default:
-		d.ledger = text
+		d.ledger = d.resolveFiles(text)
 	}
+}
+
+// resolveFiles returns the address of a Redis ledger with the files of its
+// certificates resolved relative to costs.yaml.
+func (d *document) resolveFiles(address string) string {
+	before, query, found := strings.Cut(address, "?")
+	if !found {
+		return address
+	}
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		name, value, _ := strings.Cut(pair, "=")
+		file, err := url.QueryUnescape(value)
+		isRelative := err == nil && file != "" && !filepath.IsAbs(file)
+		if isRelative && slices.Contains([]string{"ca", "cert", "key"}, name) {
+			pairs[i] = name + "=" + url.QueryEscape(filepath.Join(d.dir, file))
+		}
+	}
+	return before + "?" + strings.Join(pairs, "&")
 }
 
 // hasPassword reports whether an address seems to include a password, in its

@@ -1,11 +1,38 @@
 package client
 
 import (
+	"encoding/pem"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/ration-dev/ration/costs"
 )
+
+// TestCertificatesAreBesideCostsYAML: a relative ca= in ledger: was looked for
+// in the folder of the process, as that of cron, unlike the file of sqlite:.
+func TestCertificatesAreBesideCostsYAML(t *testing.T) {
+	web := httptest.NewTLSServer(nil)
+	defer web.Close()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"my ca.pem":  string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})),
+		"costs.yaml": "version: 1\naccount: p\nledger: rediss://127.0.0.1:1/0?ca=my%20ca.pem&protocol=2\ncosts: {list: 1}\nbudgets: [{name: day, limit: 100, window: 24h}]\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := Open(filepath.Join(dir, "costs.yaml"), &Options{State: dir, Journal: filepath.Join(dir, "journal"), Getenv: func(string) string { return "" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
 
 // TestLedgerName checks that names hold no secret, differ where ledgers may,
 // and are the same for two spellings of one server.
