@@ -43,16 +43,22 @@ ration_curl() (
   for argument; do
     case $previous in
       -D | --dump-header) headers=$argument ;; # the last one is curl's
-      -H | --header) case $argument in @* | *[Aa][Uu][Tt][Hh]*:* | [Cc][Oo][Oo][Kk][Ii][Ee]:*) redirects=0 ;; esac ;;
+      -H | --header)
+        case $argument in
+          @-) redirects=0 repeatable=no ;;
+          @* | *[Aa][Uu][Tt][Hh]*:* | [Cc][Oo][Oo][Kk][Ii][Ee]:*) redirects=0 ;;
+        esac
+        ;;
     esac
     case $argument in
+      --user-agent*) ;;
       --user* | --cookie* | --oauth2* | --netrc* | --config*) redirects=0 ;;
       --data* | --json* | --form* | --upload* | --request*) repeatable=no ;;
-      --* | -H) ;;
+      --* | -H | -[oDwAe]*) ;; # with their values
       -*[ubnKH]*) redirects=0 ;;
     esac
     case $argument in
-      --*) ;;
+      --* | -[oDwAe]*) ;;
       -*[dFTX]*) repeatable=no ;;
     esac
     previous=$argument
