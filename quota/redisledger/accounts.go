@@ -27,16 +27,18 @@ func (l *Ledger) Accounts(ctx context.Context) iter.Seq2[string, error] {
 			yield("", ended(ctx, l.failed(err, classify(err), false)))
 			return
 		}
-		l.scan(ctx, nodes, l.prefix+":{*}:????", l.accountOf)(yield)
+		l.scan(ctx, nodes, l.prefix+":{*}:????", l.accountsOf)(yield)
 	}
 }
 
-// accountOf returns the account with a Redis key, or "" if the key need not
+// accountsOf returns the accounts with Redis keys, without those that need not
 // be there for the account to be.
-func (l *Ledger) accountOf(_ context.Context, _ redis.Cmdable, name string) (string, error) {
-	account, of, _ := strings.Cut(strings.TrimPrefix(name, l.prefix+":{"), "}:")
-	if of == "meta" || of == "cool" {
-		return unescape(account), nil
+func (l *Ledger) accountsOf(_ context.Context, _ redis.Cmdable, names []string) (accounts []string, _ error) {
+	for _, name := range names {
+		account, of, _ := strings.Cut(strings.TrimPrefix(name, l.prefix+":{"), "}:")
+		if of == "meta" || of == "cool" {
+			accounts = append(accounts, unescape(account))
+		}
 	}
-	return "", nil
+	return accounts, nil
 }

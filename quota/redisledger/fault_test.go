@@ -97,6 +97,8 @@ type proxy struct {
 	server string
 	cut    atomic.Bool // the next answer is dropped, and its connection
 	hold   atomic.Bool // the next answer and all later ones are held back
+
+	answers atomic.Int64 // that have passed
 }
 
 func startProxy(t *testing.T, server string) *proxy {
@@ -142,6 +144,33 @@ func (p *proxy) serve(client net.Conn) {
 		if _, err := client.Write(buf[:n]); err != nil {
 			return
 		}
+		p.answers.Add(1)
+	}
+}
+
+// TestLongKeysAreReadOneByOne: each key of more than 48 bytes took a round
+// trip, all of which had a second together: over a network of some
+// milliseconds, Keys said that the ledger is down.
+func TestLongKeysAreReadOneByOne(t *testing.T) {
+	server := redistest.Start(t)
+	p := startProxy(t, server.Addr)
+	l := fresh(t, "redis://"+p.Addr().String(), nil)
+	const keys = 300
+	for i := range keys {
+		key := fmt.Sprintf("%060d", i)
+		if _, err := l.Spend(t.Context(), &quota.Batch{Account: account, Key: key, Requests: []quota.Request{{Method: "m", Units: 1, Charges: []*quota.Charge{day}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, found := p.answers.Load(), 0
+	for _, err := range l.Keys(t.Context(), account) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found++
+	}
+	if took := p.answers.Load() - before; found != keys || took > keys/3 {
+		t.Errorf("%d of %d keys took %d round trips", found, keys, took)
 	}
 }
 

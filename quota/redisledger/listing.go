@@ -32,8 +32,8 @@ func (l *Ledger) Keys(ctx context.Context, account string) iter.Seq2[string, err
 			return
 		}
 		base := strings.TrimSuffix(n.log, "log")
-		l.scan(ctx, []redis.Cmdable{node}, base+"[kh]:*", func(ctx context.Context, node redis.Cmdable, name string) (string, error) {
-			return keyOf(ctx, node, base, name)
+		l.scan(ctx, []redis.Cmdable{node}, base+"[kh]:*", func(ctx context.Context, node redis.Cmdable, names []string) ([]string, error) {
+			return keysOf(ctx, node, base, names)
 		})(yield)
 	}
 }
@@ -57,8 +57,8 @@ func (l *Ledger) nodeOf(ctx context.Context, key string) (redis.Cmdable, error) 
 	return node, nil
 }
 
-// nameReader returns what a Redis key on a server stands for, or "" if nothing.
-type nameReader func(ctx context.Context, node redis.Cmdable, name string) (string, error)
+// nameReader returns what Redis keys on a server stand for; "" is nothing.
+type nameReader func(ctx context.Context, node redis.Cmdable, names []string) ([]string, error)
 
 // scan yields what the Redis keys that match a pattern stand for, each once.
 func (l *Ledger) scan(ctx context.Context, nodes []redis.Cmdable, pattern string, read nameReader) iter.Seq2[string, error] {
@@ -99,13 +99,8 @@ func (l *Ledger) scanOnce(ctx context.Context, node redis.Cmdable, pattern strin
 	}
 	answer, err := await(within, l, func() (p page, err error) {
 		names, next, err := node.Scan(within, cursor, pattern, scanned).Result()
-		p.next = next
-		for _, name := range names {
-			var of string
-			if of, err = read(within, node, name); err != nil {
-				break
-			}
-			p.found = append(p.found, of)
+		if p.next = next; err == nil {
+			p.found, err = read(within, node, names)
 		}
 		return p, err
 	})
@@ -115,22 +110,32 @@ func (l *Ledger) scanOnce(ctx context.Context, node redis.Cmdable, pattern strin
 	return answer.found, answer.next, nil
 }
 
-// keyOf returns the key of the log with a Redis key, or "" if it is not a
-// log's, or is gone.
-func keyOf(ctx context.Context, node redis.Cmdable, base, name string) (string, error) {
-	kind, rest, _ := strings.Cut(strings.TrimPrefix(name, base), ":")
-	hash, named := strings.CutSuffix(rest, nameSuffix)
-	switch {
-	case kind == "h" && named && !strings.Contains(hash, ":"):
-		key, err := node.Get(ctx, name).Result()
-		if errors.Is(err, redis.Nil) {
-			return "", nil
+// keysOf returns the keys of the logs with Redis keys, without those that are
+// not a log's, or are gone. It asks for all that are hashed at once.
+func keysOf(ctx context.Context, node redis.Cmdable, base string, names []string) (keys []string, err error) {
+	pipe := node.Pipeline()
+	var hashed []*redis.StringCmd
+	for _, name := range names {
+		kind, rest, _ := strings.Cut(strings.TrimPrefix(name, base), ":")
+		hash, named := strings.CutSuffix(rest, nameSuffix)
+		switch {
+		case kind == "h" && named && !strings.Contains(hash, ":"):
+			hashed = append(hashed, pipe.Get(ctx, name))
+		case kind == "k" && !strings.Contains(rest, ":"):
+			keys = append(keys, unescape(rest))
 		}
-		return key, err
-	case kind == "k" && !strings.Contains(rest, ":"):
-		return unescape(rest), nil
 	}
-	return "", nil
+	if len(hashed) > 0 {
+		_, _ = pipe.Exec(ctx) // each has its error
+	}
+	for _, get := range hashed {
+		key, err := get.Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
 }
 
 // unescape is the reverse of escape.

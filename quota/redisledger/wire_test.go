@@ -89,7 +89,18 @@ func newWire(t *testing.T, server *redistest.Server) *wire {
 func (w *wire) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		err := next(ctx, commands)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, cmd := range commands {
+			isHandshake := cmd.Name() == "hello" || cmd.Name() == "client"
+			if !w.quiet && !isHandshake {
+				w.write(cmd)
+			}
+		}
+		return err
+	}
 }
 
 func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
