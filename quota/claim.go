@@ -46,6 +46,7 @@ type Claim struct {
 	receipt Receipt   // of the newest claim or renewal, which alone counts
 	asked   time.Time // when that was asked for
 	newer   int       // entries since
+	doubt   bool      // the log may have entries that hold the claim beside receipt
 }
 
 var (
@@ -242,6 +243,7 @@ func (c *Claim) renew(ctx context.Context, notes ...Request) error {
 	}
 	asked, before := time.Now(), c.receipt
 	receipts, err := c.spend(ctx, batch)
+	c.doubt = c.doubt || errors.Is(err, ErrInDoubt)
 	if _, forgotten := errors.AsType[*ForgottenError](err); forgotten {
 		return fmt.Errorf("%w: %w", ErrClaimLost, err)
 	}
@@ -255,7 +257,9 @@ func (c *Claim) renew(ctx context.Context, notes ...Request) error {
 	c.receipt = latest
 	c.asked = asked
 	c.newer = 0
-	return c.guard.ledger.Refund(context.WithoutCancel(ctx), before)
+	err = c.guard.ledger.Refund(context.WithoutCancel(ctx), before)
+	c.doubt = c.doubt || err != nil
+	return err
 }
 
 // Done records that what was claimed is done, so that no process claims it
@@ -272,5 +276,31 @@ func (c *Claim) Done(ctx context.Context) error {
 func (c *Claim) Release(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return opError("claim", c.guard.ledger.Refund(context.WithoutCancel(ctx), c.receipt))
+	ctx = context.WithoutCancel(ctx)
+	var err error
+	if c.doubt {
+		err = c.refundOthers(ctx)
+		c.doubt = false // once released, they may be another process's
+	}
+	return opError("claim", errors.Join(err, c.guard.ledger.Refund(ctx, c.receipt)))
+}
+
+// refundOthers refunds the entries that hold the claim beside the newest one:
+// renewals whose answers were lost, and what could not be refunded. Within Hold
+// of that one all are of this claim, since no other process was granted it.
+func (c *Claim) refundOthers(ctx context.Context) (failed error) {
+	batch, hold := c.request.batch(), c.request.Hold
+	query := Query{Account: batch.Account, Key: batch.Key, Since: c.receipt.At.Add(-hold), Until: c.receipt.At.Add(hold)}
+	for e, err := range c.guard.ledger.Entries(ctx, query) {
+		if err != nil {
+			return err
+		}
+		holds := e.Calls > 0 && (e.Method == claimMethod || e.Method == renewMethod)
+		if !holds || e.At.Equal(c.receipt.At) {
+			continue
+		}
+		err := c.guard.ledger.Refund(ctx, Receipt{Account: batch.Account, Key: batch.Key, ID: e.ID, At: e.At})
+		failed = errors.Join(failed, err)
+	}
+	return failed
 }
