@@ -291,3 +291,6 @@ func (c *checker) folderOf(path string) string {
 func othersMayWrite(mode fs.FileMode, o owner) bool {
 	return mode&0o002 != 0 || mode&0o020 != 0 && !ownGroup(o)
 }
+
+// HasOtherNames reports whether a file has several names (hard links).
+func HasOtherNames(info fs.FileInfo) bool { return hasOwners && ownerOf(info).links > 1 }

@@ -50,6 +50,10 @@ func (l *Ledger) tryConnect(create bool) error {
 	switch {
 	case err == nil && !info.Mode().IsRegular():
 		return l.misconfigured("it is not a regular file", "name a file")
+	case err == nil && privatefile.IsMounted(l.path):
+		return l.misconfigured("it is mounted without the files that SQLite keeps beside it", "mount its folder")
+	case err == nil && privatefile.HasOtherNames(info):
+		return l.misconfigured("it has several names (hard links), and SQLite keeps files beside each", "remove all names but one")
 	case err == nil && info.Size() > 0:
 		err := l.openFile()
 		isBeingCreated := busy(err) && create && !l.wasCreated()
