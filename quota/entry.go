@@ -77,8 +77,8 @@ type Standing struct {
 	Over  Units     // for a Counter window, by how much Used may be too low
 
 	// Earlier is all that the log recorded before Since, including what it has
-	// dropped. It is valid only if the charge counts the units of all calls. It
-	// is 0 for a Counter window.
+	// dropped, unless the log was restored since. It is valid only if the charge
+	// counts the units of all calls. It is 0 for a Counter window.
 	Earlier Units
 
 	NextFree time.Time     // when the next units become free; zero if none are used
