@@ -64,8 +64,8 @@ func age(t *testing.T, state, pattern string, by time.Duration) {
 	}
 }
 
-// TestOutageAfterTheClockWasSetBack: where the last outage seems to have ended
-// or begun in the future, the next one was not told of until then.
+// TestOutageAfterTheClockWasSetBack: an outage whose beginning or end was
+// stamped in the future suppressed the alerts of later outages until that time.
 func TestOutageAfterTheClockWasSetBack(t *testing.T) {
 	r, state := newReceiver(t, 0), t.TempDir()
 	w := alert.New(newClient(t, "{webhook: "+r.URL+"}", "sqlite:"+filepath.Join(state, "ledger.db"), state), nil)
