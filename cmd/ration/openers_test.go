@@ -36,7 +36,7 @@ var openElsewhere = map[string]string{
 	"jobs/catalog/catalog.go database/sql.Open":            "SQLite opens by path what statFile has checked",
 	"quota/sqliteledger/conn.go modernc.org/sqlite.Driver": "SQLite opens by path what checkFiles has checked",
 	"quota/readahead/spool.go os.CreateTemp":               "a new file of this user's, which loses its name at once",
-	"quota/sqliteledger/clock_linux.go os.ReadFile":        "the id of the last start of this host, from the system",
+	"internal/uptime/uptime_linux.go os.ReadFile":          "the id of the last start of this host, from the system",
 	"costs/read.go os.ReadFile":                            "the id of this machine, which only tells configurations apart",
 	"jobs/command/foreground_unix.go os.Open":              "the terminal of this process",
 	"jobs/starter/write.go os.OpenFile":                    "files that others may read, created in a folder of the user's choice and never through a link",

@@ -21,12 +21,6 @@ import (
 // the upstream has its date, by ration ledger accept, or when the clock is
 // corrected.
 
-// uptime is how long this host runs.
-type uptime struct {
-	boot  uint64 // identifies its start; 0 if the system does not tell
-	since int64  // microseconds since, also while it slept
-}
-
 // startAt is where the lock file holds the start of the host: its identity, and
 // when it was, in microseconds since the Unix epoch.
 const startAt = turnsAt + 8
@@ -57,12 +51,12 @@ func (t *tx) setClock(writes bool) {
 	}
 	up := l.uptime()
 	lock, release := l.lockFile()
-	if up.boot == 0 || lock == nil {
+	if up.Boot == 0 || lock == nil {
 		return
 	}
 	defer release()
-	start := t.wall - up.since
-	kept, known := readStart(lock, up.boot)
+	start := t.wall - up.Since.Microseconds()
+	kept, known := readStart(lock, up.Boot)
 	switch lead := time.Duration(start-kept) * time.Microsecond; {
 	case known && lead > quota.MaxClockLead && !l.isSynced():
 		t.now = t.wall - lead.Microseconds()
@@ -72,7 +66,7 @@ func (t *tx) setClock(writes bool) {
 		return
 	case known && lead >= -time.Second && lead <= quota.MaxClockLead:
 	case writes: // the first one since the start, or the clock was set back, or by a time server
-		writeStart(lock, up.boot, start)
+		writeStart(lock, up.Boot, start)
 	}
 	l.doubted = time.Time{}
 }
@@ -114,7 +108,7 @@ func (t *tx) askUpstream(batch *quota.Batch) error {
 	case batch.Clock.IsZero(), supports:
 		if lock, release := t.ledger.lockFile(); lock != nil {
 			up := t.ledger.uptime()
-			writeStart(lock, up.boot, t.wall-up.since)
+			writeStart(lock, up.Boot, t.wall-up.Since.Microseconds())
 			release()
 		}
 		t.ledger.doubted = time.Time{}

@@ -1,34 +1,6 @@
 package sqliteledger
 
-import (
-	"hash/fnv"
-	"os"
-	"sync"
-
-	"golang.org/x/sys/unix"
-)
-
-// bootOf identifies the start of this host and, since a time namespace can have
-// another time since then, the namespace.
-var bootOf = sync.OnceValue(func() uint64 {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return 0
-	}
-	namespace, _ := os.Readlink("/proc/self/ns/time") // none on a kernel without them
-	sum := fnv.New64a()
-	_, _ = sum.Write(append(id, namespace...))
-	return sum.Sum64()
-})
-
-// readUptime returns how long this host runs.
-func readUptime() uptime {
-	var since unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &since); err != nil {
-		return uptime{}
-	}
-	return uptime{bootOf(), since.Nano() / 1000}
-}
+import "golang.org/x/sys/unix"
 
 // unsynced is STA_UNSYNC of adjtimex(2).
 const unsynced = 0x40

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ration-dev/ration/internal/uptime"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -179,5 +180,5 @@ func (l *Ledger) KeepBusy(ctx context.Context) (stop func(), err error) {
 // a time server sets the clock. It keeps the ledger on real time.
 func (l *Ledger) SetHost(now func() time.Time, boot uint64, since func() time.Duration, synced func() bool) {
 	l.now, l.isSynced = now, synced
-	l.uptime = func() uptime { return uptime{boot, since().Microseconds()} }
+	l.uptime = func() uptime.Uptime { return uptime.Uptime{Boot: boot, Since: since()} }
 }

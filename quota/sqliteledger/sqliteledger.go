@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/internal/filelock"
+	"github.com/ration-dev/ration/internal/uptime"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/combine"
 	"github.com/ration-dev/ration/quota/internal/decide"
@@ -82,8 +83,8 @@ type Ledger struct {
 	sync     Sync
 	now      func() time.Time
 	realTime bool
-	uptime   func() uptime // nil on a test's clock
-	isSynced func() bool   // whether a time server sets the host's clock
+	uptime   func() uptime.Uptime // nil on a test's clock
+	isSynced func() bool          // whether a time server sets the host's clock
 	combiner *combine.Combiner
 
 	opening sync.Mutex
@@ -136,7 +137,7 @@ func Open(path string, o *Options) (*Ledger, error) {
 	l := &Ledger{path: path, sync: o.Sync, now: o.Now, realTime: o.Now == nil, turn: make(chan struct{}, 1), days: decide.Days{}, looked: map[logName]int64{}, accounts: map[string]bool{}}
 	if l.now == nil {
 		l.now = time.Now
-		l.uptime = readUptime
+		l.uptime = uptime.Read
 		l.isSynced = isSynced
 	}
 	l.dropCache()
