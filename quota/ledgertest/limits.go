@@ -37,9 +37,13 @@ func (w *world) strictAndLoose(name string, window quota.Window) {
 	strict, loose := by("a", 1, charge("shared", 500, window, methods(name))), by("b", 0, charge("shared", 2000, window, methods(name)))
 	w.grant(request(name, 300, loose))
 	w.grant(request(name, 100, strict))
-	answer := w.batch(request(name, 90, loose))[0]
+	alone := charge("alone", 2000, window, methods(name))
+	answer := w.batch(request(name, 90, loose, alone))[0]
 	if answer.Err != nil || answer.Held[0].Limit != 500 || answer.Held[0].Used != 490 {
 		w.Fatalf("%s: %+v; want a grant below 500", name, answer)
+	}
+	if answer.Held[1].Limit != 0 {
+		w.Fatalf("%s: %+v; want no other limit of %s", name, answer, alone.Budget)
 	}
 	for _, c := range []*quota.Charge{loose, strict} {
 		answer := w.batch(request(name, 11, c))[0]

@@ -85,8 +85,7 @@ func (j *Judge) Admit(log Log, r *quota.Request) error {
 // request was recorded with a stamp.
 func (j *Judge) Held(log Log, r *quota.Request, stamp int64, held []quota.Held) []quota.Held {
 	ahead, charges := j.ahead(log), r.Charges
-	limited := log.Limited(charges)
-	if limited != nil {
+	if limited := log.Limited(charges); limited != nil {
 		charges = limited
 	}
 	for _, charge := range charges {
@@ -95,7 +94,7 @@ func (j *Judge) Held(log Log, r *quota.Request, stamp int64, held []quota.Held) 
 		list := log.List(charge.Coverage, &charge.Window)
 		fit := q.UsedAndKept(list)
 		h := quota.Held{Used: quota.Units(fit.Used), Kept: quota.Units(fit.Kept)}
-		if limited != nil {
+		if charge.OwnLimit > 0 {
 			h.Limit = charge.Limit + charge.Beside
 		}
 		if free := q.NextFree(list, fit.Used, ahead > 0); free != 0 {
