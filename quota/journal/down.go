@@ -76,14 +76,14 @@ func (l *Ledger) fallBack(ctx context.Context, a *account, batch *quota.Batch, d
 // them. The caller holds the lock.
 func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, answers []quota.Answer, down error) error {
 	client, seq := l.batchID(batch)
-	now := l.now().UnixMicro() - s.skew
-	if batch.Once && s.hasOtherBatch(batch, now) {
+	now := l.moment(s)
+	if batch.Once && s.hasOtherBatch(batch, now.at) {
 		for _, i := range counted {
 			answers[i].Err = quota.ErrReused
 		}
 		return nil
 	}
-	used := s.allowed(now)
+	used, made := s.allowed(now), now.record()
 	var records []record
 	taken := map[quota.ID]record{}      // doubts of the same calls, which take the room that they may have already
 	pending := map[string]quota.Units{} // what records add to each budget
@@ -102,7 +102,7 @@ func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, 
 		}
 		delete(s.doubts, id)
 		if !r.Force {
-			if answers[i].Err = l.refusal(s, batch, r, now, used, pending, down); answers[i].Err != nil {
+			if answers[i].Err = l.refusal(s, batch, r, now.at, used, pending, down); answers[i].Err != nil {
 				if isDoubted {
 					s.doubts[id] = doubt
 				}
@@ -116,8 +116,8 @@ func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, 
 		for _, charge := range r.Charges {
 			pending[charge.Budget] += charge.Coverage.Amount(r.Units)
 		}
-		at := max(now, s.newest+1+int64(len(records)))
-		records = append(records, record{kind: owed, at: at, skew: s.skew, id: id, units: r.Units, calls: 1, key: batch.Key, method: r.Method, caller: r.Caller})
+		at := max(now.at, s.newest+1+int64(len(records)))
+		records = append(records, record{kind: owed, at: at, skew: s.skew, id: id, units: r.Units, calls: 1, key: batch.Key, method: r.Method, caller: r.Caller, heard: made})
 		receipt.At = decide.Time(at)
 		answers[i].Receipt = receipt
 	}
@@ -241,4 +241,55 @@ func (l *Ledger) batchID(batch *quota.Batch) (client, seq uint64) {
 	}
 	n := uint64(len(batch.Requests))
 	return l.client, l.seq.Add(n) - n
+}
+
+// Unrecorded returns the units that all processes of this host have spent
+// within the allowance of an account in the last 24 hours, and that the ledger
+// does not have yet. It writes nothing and creates nothing.
+func (l *Ledger) Unrecorded(account string) (units quota.Units, err error) {
+	a := l.account(account)
+	if a.files.isOwed() {
+		err = a.withState(func(s *state) error {
+			units = s.owed(l.moment(s))
+			return nil
+		})
+	} else if l.dir != "" { // nothing, if the journal can be read
+		_, err = a.readNewest()
+	}
+	if err != nil {
+		return 0, fmt.Errorf("unrecorded units of %s: %w", account, err)
+	}
+	return units, nil
+}
+
+// AllowanceUsed returns the units that all processes of this host were granted
+// within the allowance of an account in the last 24 hours, whether the ledger
+// has them or not.
+func (l *Ledger) AllowanceUsed(account string) (units quota.Units, err error) {
+	err = l.account(account).withState(func(s *state) error {
+		units = s.allowed(l.moment(s))
+		return nil
+	})
+	return units, err
+}
+
+// allowed returns the units granted within the allowance in the trailing
+// window. Timestamps after now, from before the clock stepped back, count.
+func (s *state) allowed(now moment) (units quota.Units) {
+	for _, g := range s.grants {
+		if g.down && s.age(g, now) < window.Microseconds() {
+			units += g.units
+		}
+	}
+	return units
+}
+
+// owed returns the units of the grants that the ledger does not have.
+func (s *state) owed(now moment) (units quota.Units) {
+	for _, g := range s.grants {
+		if g.owed && s.age(g, now) < window.Microseconds() {
+			units += g.units
+		}
+	}
+	return units
 }

@@ -66,6 +66,10 @@ type Options struct {
 	// Now is a clock for tests; nil is time.Now. It does not affect how long a
 	// ledger counts as down.
 	Now func() time.Time
+
+	// Uptime is for tests with Now: it identifies the host's start, and says how
+	// long ago that was. nil, or 0 for the start, is a system that does not tell.
+	Uptime func() (boot uint64, since time.Duration)
 }
 
 // Ledger is a quota.Ledger that forwards to another ledger and journals what
@@ -83,6 +87,7 @@ type Ledger struct {
 	quota.Ledger // implements what the journal has no part in
 	dir, ledger  string
 	now          func() time.Time
+	uptime       func() (boot uint64, since time.Duration) // see Options.Uptime
 	allow        func(quota.Call) quota.Units
 	allowance    string // what errors call the allowance
 	granted      func(quota.Units)
@@ -131,14 +136,17 @@ func New(inner quota.Ledger, dir string, o *Options) *Ledger {
 	if o == nil {
 		o = &Options{}
 	}
-	l := &Ledger{Ledger: inner, dir: dir, ledger: o.Name, now: o.Now, allow: o.Allow, allowance: "allowance", granted: o.Granted, report: o.Report, client: quota.NewClient(),
+	l := &Ledger{Ledger: inner, dir: dir, ledger: o.Name, now: o.Now, uptime: o.Uptime, allow: o.Allow, allowance: "allowance", granted: o.Granted, report: o.Report, client: quota.NewClient(),
 		budgets: map[string]map[string]*quota.Charge{}, names: map[string]map[string]string{}, horizons: map[string]time.Duration{}}
 	l.seq.Store(1)
 	if o.AllowIn != "" {
 		l.allowance += " in " + o.AllowIn
 	}
-	if l.now == nil {
-		l.now = time.Now
+	switch {
+	case l.now == nil:
+		l.now, l.uptime = time.Now, readUptime
+	case l.uptime == nil:
+		l.uptime = func() (uint64, time.Duration) { return 0, 0 }
 	}
 	l.decide = l.journaled(func(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) { return inner.Spend(ctx, batch) })
 	if combining, ok := inner.(quota.CombiningLedger); ok { // one record and one look at the files for all calls that share a round trip
@@ -344,36 +352,6 @@ func (a *account) withState(f func(*state) error) error {
 		a.state.prune(a.files.now().UnixMicro() - a.state.skew)
 	}
 	return f(a.state)
-}
-
-// Unrecorded returns the units that all processes of this host have spent
-// within the allowance of an account in the last 24 hours, and that the ledger
-// does not have yet. It writes nothing and creates nothing.
-func (l *Ledger) Unrecorded(account string) (units quota.Units, err error) {
-	a := l.account(account)
-	if a.files.isOwed() {
-		err = a.withState(func(s *state) error {
-			units = s.owed(l.now().UnixMicro() - s.skew)
-			return nil
-		})
-	} else if l.dir != "" { // nothing, if the journal can be read
-		_, err = a.readNewest()
-	}
-	if err != nil {
-		return 0, fmt.Errorf("unrecorded units of %s: %w", account, err)
-	}
-	return units, nil
-}
-
-// AllowanceUsed returns the units that all processes of this host were granted
-// within the allowance of an account in the last 24 hours, whether the ledger
-// has them or not.
-func (l *Ledger) AllowanceUsed(account string) (units quota.Units, err error) {
-	err = l.account(account).withState(func(s *state) error {
-		units = s.allowed(l.now().UnixMicro() - s.skew)
-		return nil
-	})
-	return units, err
 }
 
 // RealTime implements quota.RealTimeLedger.

@@ -38,30 +38,40 @@ func failing(err error) *faulty {
 
 func (f *faulty) fail(err error) { f.err.Store(&err) }
 
-func (f *faulty) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+// ask returns the error after a while, if there is one.
+func (f *faulty) ask(ctx context.Context) error {
 	f.asks.Add(1)
-	if err := *f.err.Load(); err != nil {
-		select {
-		case <-time.After(f.hang):
-			return nil, err
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	err := *f.err.Load()
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-time.After(f.hang):
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *faulty) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	if err := f.ask(ctx); err != nil {
+		return nil, err
 	}
 	return f.Ledger.Spend(ctx, batch)
 }
 
 func (f *faulty) Restore(ctx context.Context, r *quota.Restoration) (quota.RestoreResult, error) {
-	if err := *f.err.Load(); err != nil {
-		f.asks.Add(1)
-		select {
-		case <-time.After(f.hang):
-			return quota.RestoreResult{}, err
-		case <-ctx.Done():
-			return quota.RestoreResult{}, ctx.Err()
-		}
+	if *f.err.Load() != nil {
+		return quota.RestoreResult{}, f.ask(ctx)
 	}
 	return f.Ledger.Restore(ctx, r)
+}
+
+func (f *faulty) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
+	if errors.Is(*f.err.Load(), quota.ErrLedgerDown) {
+		return nil, f.ask(ctx)
+	}
+	return f.Ledger.Standings(ctx, account, key, charges)
 }
 
 func allow(units quota.Units) *journal.Options {

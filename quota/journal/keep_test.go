@@ -171,13 +171,24 @@ func TestRefusedWindowsAreNotInUse(t *testing.T) {
 // TestOwedCallsArePruned: what was sent while the ledger was down is charged,
 // although the host's clock jumped ahead by days meanwhile.
 func TestOwedCallsArePruned(t *testing.T) {
-	for name, isAhead := range map[string]bool{"the clock is right again": false, "the clock is still ahead": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		isAhead bool
+		boot    uint64
+		want    int // calls in the outage
+	}{
+		{"the clock is right again", false, 0, 200},
+		{"the clock is still ahead", true, 0, 200},
+		{"the host tells how long it runs", true, 1, 50},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			k := newKeeper(t)
+			began := k.Now()
 			var ahead time.Duration
 			o := allow(50)
 			o.Budgets = []quota.Budget{ofADay}
 			o.Now = func() time.Time { return k.Now().Add(ahead) }
+			o.Uptime = func() (uint64, time.Duration) { return c.boot, k.Now().Sub(began) }
 			used := journal.New(k.inner, k.dir, o)
 			grant := func(l quota.Ledger, most int) (granted int) {
 				g, err := quota.NewGuard(l, o.Budgets, nil)
@@ -193,10 +204,10 @@ func TestOwedCallsArePruned(t *testing.T) {
 			for _, ahead = range []time.Duration{0, 25 * time.Hour, 50 * time.Hour, 75 * time.Hour} {
 				sent += grant(used, 100)
 			}
-			if sent != 200 {
-				t.Fatalf("%d calls in the outage; want 50 for each day of the host's clock", sent)
+			if sent != c.want {
+				t.Fatalf("%d calls in the outage; want %d", sent, c.want)
 			}
-			if !isAhead {
+			if !c.isAhead {
 				ahead = 0
 			}
 			k.inner.fail(nil)
@@ -212,8 +223,8 @@ func TestOwedCallsArePruned(t *testing.T) {
 					t.Fatalf("an entry is stamped %v, after %v", e.At, k.Now())
 				}
 			}
-			if held != 480+200+1 {
-				t.Errorf("the ledger holds %d units; want %d", held, 480+200+1)
+			if want := quota.Units(480 + c.want + 1); held != want {
+				t.Errorf("the ledger holds %d units; want %d", held, want)
 			}
 		})
 	}

@@ -16,7 +16,8 @@ const (
 	noted    kind = 'i' // the same, of a quota.EntryNote; decoded as granted
 	amended  kind = 'a' // the same, of a quota.EntryCorrection
 	refused  kind = 'n' // what a budget held, by a refusal of the ledger or by its Standings
-	owed     kind = 'o' // within the allowance; the ledger does not have it yet
+	owed     kind = 'o' // within the allowance; the ledger does not have it yet; heard is of moment.record
+	dated    kind = 'p' // the timestamp with which a call within the allowance is restored
 	doubted  kind = 'd' // sent to the ledger, whose answer was lost: it may be granted
 	settled  kind = 's' // the units and calls of an earlier grant
 	restored kind = 'r' // the ledger has all records before this one; see RestoredError.record
@@ -104,7 +105,7 @@ var errNewer = fmt.Errorf("%w: the journal of this host was written by a newer v
 // isKnown reports whether this version knows what a record of the kind says.
 func (k kind) isKnown() bool {
 	switch k {
-	case granted, noted, amended, refused, owed, doubted, settled, restored, lacked, cooled, warmed, givenUp, stamped:
+	case granted, noted, amended, refused, owed, dated, doubted, settled, restored, lacked, cooled, warmed, givenUp, stamped:
 		return true
 	}
 	return false

@@ -19,8 +19,8 @@ func (l *Ledger) Restamp(ctx context.Context, account, key string) (changed int,
 		return changed, err
 	}
 	a := l.account(account)
-	skew, err := l.skew(ctx, a)
-	r := record{kind: stamped, at: l.now().UnixMicro() - skew}
+	clocks, err := l.compareClocks(ctx, a)
+	r := record{kind: stamped, at: l.now().UnixMicro() - clocks.skew}
 	if err == nil {
 		err = a.files.appendAhead(r)
 	}
@@ -117,7 +117,7 @@ func (f *files) isAhead(reader *privatefile.Reader, hour, at int64) (ahead bool,
 	}
 	_, err = each(data, func(r *record) {
 		switch r.kind {
-		case granted, refused, owed, doubted:
+		case granted, refused, owed, dated, doubted:
 			ahead = ahead || r.at > at
 		}
 	})

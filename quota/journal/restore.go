@@ -195,9 +195,9 @@ func (e *UnwrittenError) Unwrap() error { return e.Err }
 // host, or has forgotten.
 func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenError) error {
 	report := &RestoredError{Account: a.name, Lost: lost}
-	skew, err := l.skew(ctx, a)              // first, to hold up no other process of the host while the ledger is down
+	clocks, err := l.compareClocks(ctx, a)   // first, to hold up no other process of the host while the ledger is down
 	if errors.Is(err, quota.ErrLedgerLost) { // Restore creates it again
-		err = a.withState(func(s *state) error { skew = s.skew; return nil })
+		clocks, err = l.lastClocks(a)
 	}
 	if err != nil {
 		return err
@@ -209,9 +209,9 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		if known, err := l.newestGrant(a); lost != nil && known.Epoch != lost.Known.Epoch && err == nil {
 			return nil // another caller was, since this one asked
 		}
-		misses, err := l.restoreOnce(ctx, a, lost != nil, skew, report)
+		misses, err := l.restoreOnce(ctx, a, lost != nil, clocks, report)
 		for misses && err == nil {
-			misses, err = l.restoreOnce(ctx, a, false, skew, report)
+			misses, err = l.restoreOnce(ctx, a, false, clocks, report)
 		}
 		return err
 	})
@@ -227,8 +227,8 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 // restoreOnce restores what the journal knows now. It reports whether processes
 // of this host have been granted calls meanwhile that are missing. The caller
 // holds the lock.
-func (l *Ledger) restoreOnce(ctx context.Context, a *account, lost bool, skew int64, report *RestoredError) (misses bool, err error) {
-	r, rest, err := l.collect(a, lost, skew, report)
+func (l *Ledger) restoreOnce(ctx context.Context, a *account, lost bool, c clocks, report *RestoredError) (misses bool, err error) {
+	r, rest, err := l.collect(a, lost, c, report)
 	if err != nil {
 		return false, err
 	}
@@ -273,7 +273,7 @@ type others struct {
 
 // collect returns what the journal knows of an account. The caller holds the
 // lock.
-func (l *Ledger) collect(a *account, lost bool, skew int64, report *RestoredError) (r *quota.Restoration, rest others, err error) {
+func (l *Ledger) collect(a *account, lost bool, c clocks, report *RestoredError) (r *quota.Restoration, rest others, err error) {
 	client, err := clientOf(l.dir)
 	if err != nil {
 		return nil, rest, err
@@ -282,20 +282,25 @@ func (l *Ledger) collect(a *account, lost bool, skew int64, report *RestoredErro
 	if r.Known, err = l.newestGrant(a); err != nil {
 		return nil, rest, err
 	}
+	var undated error // after one, this process alone knows the dates
 	err = a.withState(func(s *state) error {
-		report.Owed = s.owed(l.now().UnixMicro() - s.skew)
+		undated = l.date(a, s, c)
+		report.Owed = s.owed(l.moment(s))
 		stays := s.stays()
-		r.Entries = s.entries("", skew)
+		r.Entries = s.entries("", c.skew)
 		r.Heard = l.heard(a, s, stays, client)
 		r.Lives = stays.lives(client)
 		r.Gaps = slices.Clone(s.gaps)
 		rest.granted, rest.raised = maps.Clone(s.granted), s.raised
 		rest.owed, rest.cooldowns = s.cooldownsToSet(a.name, l.now().UnixMicro()-s.skew)
 		for _, key := range s.keys() {
-			rest.keyed = append(rest.keyed, &quota.Restoration{Account: a.name, Key: key, Clock: r.Clock, Entries: s.entries(key, skew)})
+			rest.keyed = append(rest.keyed, &quota.Restoration{Account: a.name, Key: key, Clock: r.Clock, Entries: s.entries(key, c.skew)})
 		}
 		return nil
 	})
+	if undated != nil {
+		l.written(a, undated)
+	}
 	return r, rest, err
 }
 
@@ -331,17 +336,6 @@ func (l *Ledger) restored(a *account, report *RestoredError) {
 	if l.report != nil {
 		l.report(report)
 	}
-}
-
-// skew returns how far the host's clock is ahead of the ledger's, or less.
-func (l *Ledger) skew(ctx context.Context, a *account) (micros int64, err error) {
-	charge := &quota.Charge{Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 1, Window: quota.Sliding(time.Minute)}
-	host := l.now()
-	standings, err := l.Ledger.Standings(ctx, a.name, "", []*quota.Charge{charge})
-	if err != nil {
-		return 0, err
-	}
-	return host.Sub(standings[0].At).Microseconds(), nil
 }
 
 // clock returns this host's time for a Restoration, or zero if the ledger is on

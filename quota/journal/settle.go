@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
 // Settle implements quota.Ledger. A call that was granted within the allowance
@@ -53,14 +54,17 @@ func (l *Ledger) settle(ctx context.Context, receipt quota.Receipt, units, calls
 }
 
 // asRestored returns a receipt with the timestamp that the ledger has for it. A
-// host that had never heard the ledger's time when it granted a call within the
-// allowance has restored it with another one.
+// call within the allowance was dated before it was restored.
 func (l *Ledger) asRestored(ctx context.Context, a *account, receipt quota.Receipt) (quota.Receipt, error) {
 	if receipt.Epoch != 0 {
 		return receipt, nil // of the ledger; nothing of the journal is read for it
 	}
-	if g := a.grant(receipt.ID); g == nil || g.skew != 0 {
+	g := a.grant(receipt.ID)
+	if g == nil || !g.dated && g.skew != 0 { // an earlier version has restored it, with the time of the receipt
 		return receipt, nil
+	}
+	if g.dated {
+		receipt.At = decide.Time(g.at)
 	}
 	for e, err := range l.Ledger.Entries(ctx, quota.Query{Account: receipt.Account, Key: receipt.Key, Since: receipt.At}) {
 		if err != nil {

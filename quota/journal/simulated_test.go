@@ -124,31 +124,128 @@ func TestCallsOfASlowHostReturnEarly(t *testing.T) {
 	})
 }
 
-// TestClockIsCorrectedInAnOutage: a call of an outage leaves its windows
-// earlier by as much as the host's clock was behind, and by no more, if that is
-// corrected before the ledger is back.
+// TestClockIsCorrectedInAnOutage: a call of an outage has its own time,
+// whatever the host's clock shows then and later. A host that cannot tell how
+// long it runs, or was started anew, dates it by its clock: if that was behind
+// and is corrected, earlier by as much, and by no more.
 func TestClockIsCorrectedInAnOutage(t *testing.T) {
-	inner := failing(errDown)
-	inner.Ledger = memledger.Open(&memledger.Options{Now: func() time.Time { return noon }})
-	behind := 4 * time.Minute
-	batch := &quota.Batch{Account: account, Requests: []quota.Request{{Method: "m", Units: 1}}}
+	for _, c := range []struct {
+		boots         [2]uint64 // at the call, and when the ledger is back
+		then, later   time.Duration
+		early, isLate time.Duration // of the date, at most
+	}{
+		{boots: [2]uint64{1, 1}, then: -4 * time.Minute},
+		{boots: [2]uint64{1, 1}, then: 4 * time.Minute},
+		{boots: [2]uint64{1, 1}, then: -90 * time.Minute, later: time.Hour},
+		{boots: [2]uint64{1, 1}, then: 2 * time.Minute, later: 2 * time.Minute},
+		{boots: [2]uint64{1, 2}, then: -4 * time.Minute, early: 4 * time.Minute},
+		{boots: [2]uint64{0, 0}, then: -4 * time.Minute, early: 4 * time.Minute},
+		{boots: [2]uint64{0, 0}, then: 2 * time.Minute, later: 2 * time.Minute, isLate: time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			inner, began := failing(errDown), time.Now()
+			inner.Ledger = memledger.Open(nil)
+			ahead, boot := c.then, c.boots[0]
+			batch := &quota.Batch{Account: account, Requests: []quota.Request{{Method: "m", Units: 1}}}
+			l := journal.New(inner, t.TempDir(), &journal.Options{Budgets: budgets, Allow: func(quota.Call) quota.Units { return 10 },
+				Now: func() time.Time { return time.Now().Add(ahead) }, Uptime: func() (uint64, time.Duration) { return boot, time.Since(began) }})
+			defer l.Close()
+			for range 2 {
+				if answers, err := l.Spend(t.Context(), batch); err != nil || answers[0].Err != nil {
+					t.Fatal(err, answers)
+				}
+				ahead, boot = c.later, c.boots[1]
+				inner.fail(nil)
+				time.Sleep(time.Minute)
+			}
+			want := began.Add(c.isLate - c.early)
+			for e := range inner.Entries(t.Context(), quota.Query{Account: account}) {
+				if !e.At.Equal(want) {
+					t.Errorf("%+v: a call of %s is dated %s; want %s", c, began.Format(time.TimeOnly), e.At.Format(time.TimeOnly), want.Format(time.TimeOnly))
+				}
+				return
+			}
+			t.Error("the call of the outage is not in the ledger")
+		})
+	}
+}
+
+// TestDateOfARepeatedCall: a call of an outage that was refunded afterwards is
+// made again, by its id, in the next outage, which loses the log. It has the
+// date of that.
+func TestDateOfARepeatedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := journal.New(inner, t.TempDir(), &journal.Options{Budgets: budgets, Allow: func(quota.Call) quota.Units { return 10 }, Now: func() time.Time { return noon.Add(-behind) }})
+		inner, began, o := failing(errDown), time.Now(), allow(10)
+		o.Budgets, o.Now = budgets, time.Now
+		o.Uptime = func() (uint64, time.Duration) { return 1, time.Since(began) }
+		l := journal.New(inner, t.TempDir(), o)
 		defer l.Close()
+		batch := &quota.Batch{Account: account, Client: 7, Seq: 1, Requests: []quota.Request{{Method: "m", Units: 1}}}
 		for range 2 {
-			if answers, err := l.Spend(t.Context(), batch); err != nil || answers[0].Err != nil {
+			inner.fail(errDown)
+			answers, err := l.Spend(t.Context(), batch)
+			if err != nil || answers[0].Err != nil {
 				t.Fatal(err, answers)
 			}
-			behind = 0
+			made := time.Now()
+			time.Sleep(time.Hour)
+			inner.Ledger = memledger.Open(nil)
 			inner.fail(nil)
-			time.Sleep(time.Minute)
-		}
-		for e := range inner.Entries(t.Context(), quota.Query{Account: account}) {
-			if early := noon.Sub(e.At); early != 4*time.Minute {
-				t.Errorf("stamped %s early; docs/faults.md states 4m0s", early)
+			if _, err := spend(t.Context(), l, "n", 1); err != nil {
+				t.Fatal(err)
 			}
-			return
+			for e, err := range inner.Entries(t.Context(), quota.Query{Account: account, Since: began}) {
+				must(t, err)
+				if e.Method == "m" && e.Units > 0 && !e.At.Equal(made) {
+					t.Errorf("a call of %s is dated %s", made, e.At)
+				}
+			}
+			must(t, l.Refund(t.Context(), answers[0].Receipt))
+			time.Sleep(time.Hour)
 		}
-		t.Error("the call of the outage is not in the ledger")
 	})
+}
+
+// TestDatesHold: calls of an outage that a new host had stamped ahead got other
+// times in the log than in its journal. When the log was lost, it noted beside
+// them what it had heard of them, as what others had spent.
+func TestDatesHold(t *testing.T) {
+	for _, boot := range []uint64{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			inner, began, dir := failing(errDown), time.Now(), t.TempDir()
+			o := allow(10)
+			o.Budgets, o.Now = budgets, func() time.Time { return time.Now().Add(4 * time.Minute) }
+			o.Uptime = func() (uint64, time.Duration) { return boot, time.Since(began) }
+			day := &quota.Charge{Budget: "day", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 500, Window: quota.Sliding(24 * time.Hour)}
+			batch := &quota.Batch{Account: account, Requests: []quota.Request{{Method: "m", Units: 1, Charges: []*quota.Charge{day}}}}
+			call := func() {
+				l := journal.New(inner, dir, o)
+				defer l.Close()
+				if answers, err := l.Spend(t.Context(), batch); err != nil || answers[0].Err != nil {
+					t.Fatal(err, answers)
+				}
+				time.Sleep(time.Second)
+			}
+			for range 5 {
+				call()
+			}
+			inner.fail(nil)
+			call()
+			inner.Ledger = memledger.Open(nil) // it has lost all
+			call()
+			time.Sleep(10 * time.Minute)
+			call()
+			var entries, units quota.Units
+			for e, err := range inner.Entries(t.Context(), quota.Query{Account: account}) {
+				must(t, err)
+				entries, units = entries+1, units+e.Units
+				if e.At.After(time.Now()) || e.Kind == quota.EntryNote {
+					t.Errorf("%+v; want neither a note nor a call of the future", e)
+				}
+			}
+			if entries != 8 || units != 8 {
+				t.Errorf("%d entries of %d units; want those of 8 calls", entries, units)
+			}
+		})
+	}
 }

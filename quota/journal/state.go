@@ -19,6 +19,7 @@ type state struct {
 	grants    map[quota.ID]*grant
 	doubts    map[quota.ID]record   // calls that may have been granted
 	early     map[quota.ID]record   // settled records of calls that are in the file of a later hour: the host's clock was ahead
+	dates     map[quota.ID]record   // of calls within the allowance
 	heard     map[subject]hearing   // what the newest grants and refusals said
 	cooldowns map[string]cooldown   // by budget; "" is the account's
 	givenUp   map[quota.ID][]uint64 // grants: in which lives of the log the loss of them was accepted
@@ -31,7 +32,7 @@ type state struct {
 	restorations int
 	raised       int   // how many records have raised what a call costs
 	newest       int64 // the newest timestamp of a grant
-	skew         int64 // of the newest grant that has one; an outage can outlast the last answer's record
+	skew         int64 // of the newest grant or date that has one; an outage can outlast the last answer's record
 }
 
 // grant is a call that this host was granted.
@@ -39,6 +40,7 @@ type grant struct {
 	record
 	owed     bool  // the ledger does not have it
 	down     bool  // it was granted within the allowance
+	dated    bool  // and has the timestamp with which it is restored
 	back     int64 // the newest timestamp of the log when it was restored there
 	repeated bool  // an earlier request had the same id, and was granted it
 }
@@ -64,7 +66,7 @@ func (g *grant) counted() int64 {
 // before this host knew how far its clock was ahead is stamped by a later skew,
 // unless that is earlier.
 func (g *grant) stamp(skew int64) int64 {
-	if g.down && g.skew == 0 {
+	if g.down && g.skew == 0 && !g.dated {
 		return max(g.at, g.at-skew)
 	}
 	return g.at
@@ -124,7 +126,7 @@ type cooldown struct {
 func (c *cooldown) isMove() bool { return c.until >= quota.MoveUntil*1e6 }
 
 func newState() *state {
-	return &state{read: map[int64]int64{}, grants: map[quota.ID]*grant{}, doubts: map[quota.ID]record{}, early: map[quota.ID]record{}, heard: map[subject]hearing{}, cooldowns: map[string]cooldown{}, givenUp: map[quota.ID][]uint64{}, granted: map[uint64]int{}}
+	return &state{read: map[int64]int64{}, grants: map[quota.ID]*grant{}, doubts: map[quota.ID]record{}, early: map[quota.ID]record{}, dates: map[quota.ID]record{}, heard: map[subject]hearing{}, cooldowns: map[string]cooldown{}, givenUp: map[quota.ID][]uint64{}, granted: map[uint64]int{}}
 }
 
 // catchUp reads what was appended to the files since the last time.
@@ -154,20 +156,10 @@ func (s *state) apply(r *record) {
 			s.doubts[r.id] = s.afterHeard(*r)
 		}
 	case granted, owed:
-		delete(s.doubts, r.id)
-		switch have := s.grants[r.id]; {
-		case have != nil && have.at == r.at && r.kind == granted: // it may have been settled since
-			have.repeated = true
-		default:
-			s.grants[r.id] = &grant{record: *r, owed: r.kind == owed, down: r.kind == owed, repeated: have != nil && have.calls > 0}
-		}
-		s.applyPresent(r)
-		s.newest = max(s.newest, r.at)
-		if r.kind == granted || r.skew != 0 {
-			s.skew = r.skew
-		}
-		s.applyHeard(r)
-		s.applyEarly(r)
+		s.applyGrant(r)
+	case dated:
+		s.dates[r.id], s.skew = *r, r.skew
+		s.applyDate(r.id)
 	case refused:
 		if r.epoch != s.present {
 			s.visits = append(s.visits, visit{r.epoch, r.at, r.hour})
@@ -202,6 +194,27 @@ func (s *state) apply(r *record) {
 	case stamped:
 		s.restamp(r)
 	}
+}
+
+func (s *state) applyGrant(r *record) {
+	delete(s.doubts, r.id)
+	switch have := s.grants[r.id]; {
+	case have != nil && have.at == r.at && r.kind == granted: // it may have been settled since
+		have.repeated = true
+	default:
+		s.grants[r.id] = &grant{record: *r, owed: r.kind == owed, down: r.kind == owed, repeated: have != nil && have.calls > 0}
+		if have != nil { // the date was that of the earlier call
+			delete(s.dates, r.id)
+		}
+	}
+	s.applyPresent(r)
+	s.newest = max(s.newest, r.at)
+	if r.kind == granted || r.skew != 0 {
+		s.skew = r.skew
+	}
+	s.applyHeard(r)
+	s.applyEarly(r)
+	s.applyDate(r.id)
 }
 
 // applyPresent keeps which life of the log a grant is of, and that the account
@@ -248,6 +261,9 @@ func (s *state) afterHeard(r record) record {
 // than a limit: by what was spent at a higher one, and by what two lives of the
 // log have granted, once it is restored from both.
 func (s *state) applyHeard(r *record) {
+	if r.kind == owed {
+		return
+	}
 	for _, u := range r.heard {
 		of := subject{u.budget, r.epoch}
 		if r.at < s.heard[of].at {
@@ -302,15 +318,8 @@ func (s *state) prune(now int64) {
 		}
 	}
 	maps.DeleteFunc(s.givenUp, func(id quota.ID, _ []uint64) bool { return id.Seq != 0 && s.grants[id] == nil })
-	for id, r := range s.doubts {
-		if r.at < oldest {
-			delete(s.doubts, id)
-		}
-	}
-	for id, r := range s.early {
-		if r.at < oldest {
-			delete(s.early, id)
-		}
+	for _, records := range []map[quota.ID]record{s.doubts, s.early, s.dates} {
+		maps.DeleteFunc(records, func(_ quota.ID, r record) bool { return r.at < oldest })
 	}
 	for of, h := range s.heard {
 		if h.at < oldest {
@@ -343,27 +352,6 @@ func (s *state) cooldownsToSet(account string, now int64) (owed, forgotten []quo
 		}
 	}
 	return owed, forgotten
-}
-
-// allowed returns the units granted within the allowance in the trailing
-// window. Timestamps after now, from before the clock stepped back, count.
-func (s *state) allowed(now int64) (units quota.Units) {
-	for _, g := range s.grants {
-		if g.down && now-g.stamp(s.skew) < window.Microseconds() {
-			units += g.units
-		}
-	}
-	return units
-}
-
-// owed returns the units of the grants that the ledger does not have.
-func (s *state) owed(now int64) (units quota.Units) {
-	for _, g := range s.grants {
-		if g.owed && now-g.stamp(s.skew) < window.Microseconds() {
-			units += g.units
-		}
-	}
-	return units
 }
 
 // entries returns the grants of one log as its entries; of a log with a key,

@@ -44,7 +44,7 @@ func (w *world) breakThings(end time.Time) {
 		case fault == 3 && w.wobble > 0:
 			w.setClock(time.Duration(rng.Int64N(int64(2*w.wobble))) - w.wobble)
 		case fault == 4 && w.clocksStep():
-			w.correct(w.current[rng.IntN(len(w.current))], clockError(rng))
+			w.correct(w.current[rng.IntN(len(w.current))], clockError(rng), rng.IntN(4) == 0)
 		case fault <= 5:
 			w.server.takeSnapshot()
 			w.event("a copy is made")
@@ -58,18 +58,23 @@ func (w *world) breakThings(end time.Time) {
 	w.server.down, w.server.slow, w.server.lossy = time.Time{}, time.Time{}, time.Time{}
 }
 
-// correct sets a host's clock. Its calls of an outage that the ledger does not
-// have yet are restored with the times that it showed when they were made.
-func (w *world) correct(h *host, ahead time.Duration) {
+// correct sets a host's clock, and may start the host anew. Its calls of an
+// outage that the ledger does not have yet are restored with the times that it
+// showed when they were made, if the host cannot tell how long ago that is.
+func (w *world) correct(h *host, ahead time.Duration, isReboot bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	h.ahead = ahead
+	if isReboot {
+		w.startHost(h)
+	}
 	for _, s := range w.grants {
-		if s.allowance && s.host == h.number {
+		isDatedByClock := s.boot == 0 || s.boot != h.boot
+		if s.allowance && s.host == h.number && isDatedByClock {
 			s.early = max(s.early, ahead-s.ahead)
 		}
 	}
-	h.ahead = ahead
-	w.event("the clock of host %d is %v ahead", h.number, ahead)
+	w.event("the clock of host %d is %v ahead, start %d", h.number, ahead, h.boot)
 }
 
 func (w *world) setClock(ahead time.Duration) {
@@ -120,16 +125,12 @@ func (w *world) checkHeld(h *host) {
 }
 
 // checkNotes checks I6: a window after the last loss, all that was noted is
-// free. An older copy is lost until a host misses something in it. A host whose
-// clock was corrected has stamped calls of an outage by the wrong one.
+// free. An older copy is lost until a host misses something in it.
 func (w *world) checkNotes() {
 	if w.isOlder {
 		return
 	}
 	latest := w.forgot.Add(2*w.wobble + timeout)
-	if w.clocksStep() {
-		latest = latest.Add(clockErrors)
-	}
 	for _, e := range w.server.entries() {
 		if e.Kind == quota.EntryNote && e.At.After(latest) {
 			w.fail("I6: a note of %d units and %d calls is of %s, and the ledger last forgot at %s", e.Units, e.Calls, w.clock(e.At), w.clock(w.forgot))

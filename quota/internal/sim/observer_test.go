@@ -91,7 +91,7 @@ func (w *world) grant(p *process, request *quota.Request, r quota.Receipt, begin
 	w.grants = append(w.grants, s)
 	if r.Epoch == 0 {
 		s.allowance, s.decided = true, time.Now()
-		s.ahead = p.host.ahead
+		s.ahead, s.boot = p.host.ahead, p.host.boot
 		s.knownSince(never)
 		return s
 	}

@@ -15,12 +15,14 @@ import (
 	"github.com/ration-dev/ration/quota/journal"
 )
 
-// host has a clock and a journal, which outlive its processes.
+// host has clocks and a journal, which outlive its processes.
 type host struct {
 	number int
 	dir    string
 	ahead  time.Duration // of its clock
-	usual  time.Time     // when it last used the usual file
+	boot   uint64        // identifies its start; 0 if it does not tell
+	booted time.Time
+	usual  time.Time // when it last used the usual file
 
 	// told is when the newest grant or refusal was decided, of those it has
 	// journaled with what each budget then held.
@@ -65,6 +67,7 @@ func (w *world) start(h *host, lifetime time.Duration, file []int, part quota.Un
 		Budgets: own,
 		Allow:   func(quota.Call) quota.Units { return allowance },
 		Now:     func() time.Time { return time.Now().Add(h.ahead) },
+		Uptime:  func() (uint64, time.Duration) { return h.boot, time.Since(h.booted) },
 		Report: func(err error) {
 			w.event("process %d reports %v", p.number, kindOf(err))
 			if restored, ok := errors.AsType[*journal.RestoredError](err); ok {

@@ -36,7 +36,8 @@ type sending struct {
 	arrived   time.Time     // zero before
 	day       int           // of the year, by the upstream's clock
 	ahead     time.Duration // of the host's clock, of a call within an allowance
-	early     time.Duration // by how much the most that clock was corrected since
+	boot      uint64        // of the host, when the call was granted
+	early     time.Duration // by how much the most that clock was corrected since, if the host cannot tell when the call was
 	inFlight  bool          // the ledger forgot it before its answer arrived
 	counts    [len(budgets)]knowledge
 }
@@ -223,9 +224,9 @@ func (u *upstream) risen(b *quota.Budget, d *sending) (units quota.Units) {
 }
 
 // sameWindow reports whether one window of a budget holds both, whatever the
-// error of the ledger's clock. A call within an allowance has the time of its
-// host's clock, and leaves the window earlier if that is corrected before the
-// ledger is back. See "Clocks" in docs/faults.md.
+// error of the ledger's clock. A call within an allowance that is dated by its
+// host's clock leaves the window earlier if that is corrected before the ledger
+// is back. See "Clocks" in docs/faults.md.
 func (u *upstream) sameWindow(b *quota.Budget, x, d *sending) bool {
 	if b.Window.Kind() == quota.KindDaily {
 		return x.day == d.day && u.dayAt(x.arrived.Add(-x.early)) == d.day

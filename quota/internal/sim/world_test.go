@@ -182,7 +182,15 @@ func (w *world) newHost(ahead time.Duration) *host {
 		w.t.Fatal(err)
 	}
 	w.hosts = append(w.hosts, h)
+	w.startHost(h)
 	return h
+}
+
+// startHost starts a host anew. Its processes do not notice.
+func (w *world) startHost(h *host) {
+	if w.tellsUptime() {
+		h.boot, h.booted = h.boot+1, time.Now()
+	}
 }
 
 // mostHosts is the number of bits of knowledge.memory.
@@ -251,6 +259,9 @@ func (w *world) costsRise() bool { return w.seed%19 == 7 }
 
 // losesAnswers reports whether three faults in eight are of the network.
 func (w *world) losesAnswers() bool { return w.seed%23 == 8 }
+
+// tellsUptime reports whether hosts say how long they run.
+func (w *world) tellsUptime() bool { return w.seed%7 != 3 }
 
 // clocksStep reports whether the clocks of hosts are corrected now and then.
 func (w *world) clocksStep() bool { return w.seed%13 == 7 }
