@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -282,5 +283,21 @@ func TestServerThatHangsChargesTwice(t *testing.T) {
 				t.Errorf("charged %d times, %d units in all", large, used(t, l, day))
 			}
 		})
+	}
+}
+
+// TestDoubtSaysHowTheAnswerWasLost: a call in doubt said why its last try had
+// failed, which can be that it was not sent.
+func TestDoubtSaysHowTheAnswerWasLost(t *testing.T) {
+	server := redistest.Start(t)
+	p := startProxy(t, server.Addr)
+	l := fresh(t, "redis://"+p.Addr().String(), nil)
+	mustSpend(t, l, "m", 1, day)
+	p.cut.Store(true)
+	_ = p.Close()
+	_, err := spend(t, l, "m", 1, day)
+	want := "connection refused; an answer was lost before: EOF"
+	if !errors.Is(err, quota.ErrInDoubt) || !strings.Contains(fmt.Sprint(err), want) {
+		t.Errorf("%v; want ErrInDoubt and %q", err, want)
 	}
 }

@@ -38,9 +38,7 @@ func TestGrantThatNoReplicaHas(t *testing.T) {
 	t.Parallel()
 	master, replica := replicated(t)
 	l := fresh(t, master.URL()+"?wait_replicas=1", nil)
-	for range 20 {
-		mustSpend(t, l, "m", 1, day)
-	}
+	spendReplicated(t, l)
 	if held := used(t, l, day); held != 20 {
 		t.Errorf("%d units; want 20", held)
 	}
@@ -62,6 +60,24 @@ func TestGrantThatNoReplicaHas(t *testing.T) {
 	}
 }
 
+// spendReplicated makes 20 calls, of which replicas confirm some. On a busy
+// machine a replica can take more than a second.
+func spendReplicated(t *testing.T, l quota.Ledger) {
+	t.Helper()
+	granted := 0
+	for range 20 {
+		switch _, err := spend(t, l, "m", 1, day); {
+		case err == nil:
+			granted++
+		case !errors.Is(err, quota.ErrInDoubt):
+			t.Fatal(err)
+		}
+	}
+	if granted == 0 {
+		t.Error("no call was granted")
+	}
+}
+
 // TestGrantInAClusterThatNoReplicaHas is the same on a cluster.
 func TestGrantInAClusterThatNoReplicaHas(t *testing.T) {
 	if testing.Short() {
@@ -70,9 +86,7 @@ func TestGrantInAClusterThatNoReplicaHas(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	l := fresh(t, "redis+cluster://"+cluster.Addrs()+"?wait_replicas=1", nil)
-	for range 20 {
-		mustSpend(t, l, "m", 1, day)
-	}
+	spendReplicated(t, l)
 	owner, _ := cluster.Owner(t, "{"+account+"}")
 	owner.Do(t, "acl", "setuser", "default", "-psync", "-sync", "-replconf")
 	owner.Do(t, "client", "kill", "type", "replica")

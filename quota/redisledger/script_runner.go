@@ -1,8 +1,10 @@
 package redisledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -13,8 +15,9 @@ import (
 type scriptRunner struct {
 	ledger *Ledger
 	ctx    context.Context
-	doubt  bool // an answer was lost, so a script may have written
-	lost   int  // how many answers were lost
+	doubt  bool  // an answer was lost, so a script may have written
+	lost   int   // how many answers were lost
+	lostBy error // how the first of them was
 	pause  time.Duration
 	on     *redis.Conn // where to send; nil is any connection
 }
@@ -61,9 +64,13 @@ func (o *scriptRunner) after(s *script, err error) (lost bool, _ error) {
 	if lost {
 		o.lost++
 		o.doubt = o.doubt || s.writes
+		o.lostBy = cmp.Or(o.lostBy, err)
 	}
 	pause := max(o.pause, firstPause)
 	if found > busy || o.lost >= maxLost || !o.rest(pause) {
+		if o.doubt && !lost {
+			err = fmt.Errorf("%w; an answer was lost before: %w", err, o.lostBy)
+		}
 		return lost, o.ledger.failed(err, found, o.doubt)
 	}
 	o.pause = min(2*pause, lastPause)

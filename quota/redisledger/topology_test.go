@@ -35,6 +35,7 @@ type spender struct {
 	down    int
 	slowest time.Duration
 	strange error // an unexpected one
+	doubted error // why the last call in doubt is
 }
 
 // crowd is spenders on one log. Each call is one unit.
@@ -90,6 +91,7 @@ func (s *spender) once() {
 	switch {
 	case errors.Is(err, quota.ErrInDoubt):
 		s.doubts++
+		s.doubted = err
 	case errors.Is(err, quota.ErrLedgerDown):
 		s.down++
 	case err != nil:
@@ -133,6 +135,9 @@ func (c *crowd) finish(t *testing.T, reader quota.Ledger) (v tally) {
 			if times[id] == 0 {
 				v.lost++
 			}
+		}
+		if s.doubted != nil {
+			t.Logf("in doubt: %v", s.doubted)
 		}
 		if s.strange != nil {
 			t.Errorf("unexpected error: %v", s.strange)
