@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -75,8 +76,13 @@ func masterDemoted(t *testing.T, group *redistest.Sentinels, url string) tally {
 	redistest.Await(t, "the old master to follow", func() bool { return strings.Contains(old.Info(t), "master_link_status:up") })
 	awaitSpends(t, crowd, &before)
 	v := crowd.finish(t, crowd.spenders[0].ledger)
-	if v.doubts > 0 {
-		t.Errorf("%s; want none in doubt: no answer was lost", v)
+	// Sentinels close the connections of a server that they make a replica, and
+	// go-redis those to a master that another has replaced: with calls in flight.
+	closed := regexp.MustCompile(`answer was lost before: .*(EOF|closed network connection|connection reset)`)
+	for _, s := range crowd.spenders {
+		if s.doubted != nil && !closed.MatchString(s.doubted.Error()) {
+			t.Errorf("%v; want none in doubt but by a closed connection", s.doubted)
+		}
 	}
 	exactly(t, crowd.ledgers()...)
 	return v
