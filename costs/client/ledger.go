@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ration-dev/ration/costs"
@@ -78,8 +79,12 @@ func nameOf(address string) string {
 		return "sqlite:" + whole(path)
 	case "unix":
 		shown, _ := redisledger.Redact(address)
-		if u, err := url.Parse(address); err == nil && u.Query().Get("db") != "" {
-			shown += "?db=" + u.Query().Get("db") // a socket's database is a parameter, which Redact hides
+		u, err := url.Parse(address)
+		if err != nil {
+			return shown
+		}
+		if db, _ := strconv.Atoi(u.Query().Get("db")); db != 0 { // a socket's database is a parameter, which Redact hides
+			shown += "?db=" + strconv.Itoa(db)
 		}
 		return shown
 	}
