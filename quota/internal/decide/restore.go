@@ -215,9 +215,7 @@ func (o *Restorer) mergeEntries(r *quota.Restoration, done *quota.RestoreResult)
 		case have == nil && o.givesUp(&e):
 			done.GivenUp = append(done.GivenUp, e.ID)
 		case have != nil:
-			stamped[at] = have.At
 			have.Method, have.Caller = e.Method, e.Caller // a log on Redis may have lost what its labels mean
-			present.see(have)
 			isGivenUp := o.lost && o.givesUp(&e)
 			fewer := min(e.Calls-have.Calls, 0)
 			switch {
@@ -229,6 +227,8 @@ func (o *Restorer) mergeEntries(r *quota.Restoration, done *quota.RestoreResult)
 			case min(more, fewer) < 0 && !several(e.ID):
 				o.apart = append(o.apart, quota.Entry{At: have.At, ID: e.ID, Method: e.Method, Caller: e.Caller, Units: min(more, 0), Calls: fewer})
 			}
+			present.see(have)
+			stamped[at] = have.At
 		default:
 			id.add(len(o.Entries), e.Units)
 			wasHeld := !o.insert(&e)
@@ -250,8 +250,12 @@ func (o *Restorer) mergeEntries(r *quota.Restoration, done *quota.RestoreResult)
 	return stamped
 }
 
-// raise raises an entry of the log to what was restored, by some units.
+// raise raises an entry of the log to what was restored, by some units. A call
+// that was refunded, and made again by its id, is of the later time.
 func (o *Restorer) raise(have, e *quota.Entry, more quota.Units) {
+	if have.Kind == quota.EntryRefunded && have.At.Before(e.At) {
+		have.At = o.freeFrom(e.At.UnixMicro(), 1)
+	}
 	o.Uncounted = append(o.Uncounted, quota.Entry{At: have.At, Method: e.Method, Caller: e.Caller, Units: more, Calls: max(have.Calls, e.Calls) - have.Calls})
 	have.Units = min(have.Units+more, quota.MaxUnits)
 	have.Calls = max(have.Calls, e.Calls)
