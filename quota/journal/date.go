@@ -12,10 +12,10 @@ import (
 
 // A call within the allowance has the time of the host's clock at first, less
 // what that was ahead of the ledger's when the host last heard of it. A new
-// host has not, and the clock may be corrected before the ledger is back. So
-// the record of the call also holds how long the host ran, which no one sets,
-// and the call is dated by that before it is first restored. Its date holds for
-// good: what is heard afterwards counts the call at that time.
+// host has not, and the clock may be set before the ledger is back. So the
+// record of the call also holds how long the host ran, and the call is dated by
+// that when it is restored. Its date holds for good: what is heard afterwards
+// counts the call at that time.
 
 // How long the host ran when a call was made, in the place of what a grant
 // heard of budgets.
@@ -62,9 +62,9 @@ func (l *Ledger) moment(s *state) moment {
 	return moment{l.now().UnixMicro() - s.skew, boot, since.Microseconds()}
 }
 
-// age returns how long before a moment a call within the allowance was made.
+// age returns how long before a moment a call was made.
 func (s *state) age(g *grant, now moment) int64 {
-	if boot, since := g.made(); boot != 0 && boot == now.boot {
+	if boot, since := g.made(); g.down && boot != 0 && boot == now.boot {
 		return now.since - since
 	}
 	return now.at - g.stamp(s.skew)
@@ -73,8 +73,9 @@ func (s *state) age(g *grant, now moment) int64 {
 // clocks are this host's, compared with the ledger's.
 type clocks struct {
 	skew  int64  // how far the host's clock is ahead, or less
-	boot  uint64 // identifies the host's start; 0 if the system does not tell
+	boot  uint64 // identifies the host's start; 0 if calls cannot be dated by it
 	start int64  // when that was on the ledger's clock, or later
+	late  int64  // by how much at most
 }
 
 // compareClocks asks the ledger for its time.
@@ -86,8 +87,12 @@ func (l *Ledger) compareClocks(ctx context.Context, a *account) (clocks, error) 
 	if err != nil {
 		return clocks{}, err
 	}
+	_, answered := l.uptime()
+	if standings[0].Doubt > 0 {
+		boot = 0
+	}
 	at := standings[0].At.UnixMicro()
-	return clocks{host - at, boot, at - since.Microseconds()}, nil
+	return clocks{host - at, boot, at - since.Microseconds(), (answered - since).Microseconds()}, nil
 }
 
 // lastClocks is compareClocks by what the host last heard.
@@ -95,7 +100,7 @@ func (l *Ledger) lastClocks(a *account) (c clocks, err error) {
 	host := l.now().UnixMicro()
 	boot, since := l.uptime()
 	err = a.withState(func(s *state) error {
-		c = clocks{s.skew, boot, host - s.skew - since.Microseconds()}
+		c = clocks{s.skew, boot, host - s.skew - since.Microseconds(), 0}
 		return nil
 	})
 	return c, err
@@ -109,42 +114,81 @@ func (l *Ledger) present(c clocks) int64 {
 	return l.now().UnixMicro() - c.skew
 }
 
-// date dates the calls that the ledger lacks, at present at the latest, and
-// writes that. The caller holds the lock.
-func (l *Ledger) date(a *account, s *state, c clocks) error {
-	var undated []*grant
-	made := map[quota.ID]int64{}
-	for _, g := range s.grants {
-		if g.owed && !g.dated {
-			undated, made[g.id] = append(undated, g), g.stamp(c.skew)
-			if boot, since := g.made(); boot != 0 && boot == c.boot {
-				made[g.id] = c.start + since
-			}
-		}
+// clockSet is how far a host's clock leaves the time since the host's start, at
+// least, when it is set.
+const clockSet = int64(time.Second / time.Microsecond)
+
+// date returns when a call that the ledger lacks was made, on its clock at
+// present. If the host's clock was not set since, the call keeps its timestamp,
+// unless that is too early, or later than the log keeps any: the ledger's clock
+// may be wrong now.
+func (g *grant) date(c clocks, present int64) int64 {
+	boot, since := g.made()
+	canDate := boot != 0 && boot == c.boot
+	made := c.start + since
+	drift := g.at + g.skew - since - (c.start + c.skew)
+	isSet := drift > clockSet || drift < -clockSet
+	isRight := !isSet && g.at >= made-c.late
+	isKept := g.skew != 0 && (!canDate || isRight)
+	switch {
+	case isKept && g.at <= present+quota.MaxStepBack.Microseconds():
+		return g.at
+	case canDate:
+		return min(made, present)
 	}
-	if len(undated) == 0 {
-		return nil
-	}
-	slices.SortFunc(undated, func(a, b *grant) int {
-		return cmp.Or(cmp.Compare(made[a.id], made[b.id]), cmp.Compare(a.at, b.at), cmp.Compare(a.id.Client, b.id.Client), cmp.Compare(a.id.Seq, b.id.Seq))
-	})
-	records, latest := make([]record, len(undated)), l.present(c)
-	for i, g := range slices.Backward(undated) {
-		records[i] = record{kind: dated, at: min(made[g.id], latest), skew: c.skew, id: g.id}
-		latest = records[i].at - 1
-	}
-	err := a.files.append(true, records...)
-	for i := range records {
-		s.apply(&records[i])
-	}
-	return err
+	return min(g.stamp(c.skew), present)
 }
 
-// applyDate dates a call within the allowance, if its date was read.
+// dates returns the timestamps with which the calls that the ledger lacks are
+// restored. They differ.
+func (l *Ledger) dates(s *state, c clocks) map[quota.ID]int64 {
+	dates, present := map[quota.ID]int64{}, l.present(c)
+	var calls []*grant
+	for _, g := range s.grants {
+		if g.owed {
+			calls, dates[g.id] = append(calls, g), g.date(c, present)
+		}
+	}
+	slices.SortFunc(calls, func(a, b *grant) int {
+		return cmp.Or(cmp.Compare(dates[a.id], dates[b.id]), cmp.Compare(a.at, b.at), cmp.Compare(a.id.Client, b.id.Client), cmp.Compare(a.id.Seq, b.id.Seq))
+	})
+	latest := present + quota.MaxStepBack.Microseconds()
+	for _, g := range slices.Backward(calls) {
+		dates[g.id] = min(dates[g.id], latest)
+		latest = dates[g.id] - 1
+	}
+	return dates
+}
+
+// dateRecords returns the records of the calls that a restoration has brought
+// to a log, whose newest timestamp is then known.
+func dateRecords(dates map[quota.ID]int64, newest int64) (records []record) {
+	for id, at := range dates {
+		records = append(records, record{kind: dated, at: at, calls: quota.Units(max(0, newest-at)), id: id})
+	}
+	return records
+}
+
+// applyDate dates a call within the allowance that was restored, if its date
+// was read: if the host's clock was set back, it may be in an earlier file.
 func (s *state) applyDate(id quota.ID) {
 	date, isKnown := s.dates[id]
-	if g := s.grants[id]; isKnown && g != nil && g.down {
-		g.at, g.hour = date.at, date.hour
-		g.dated = true
+	g := s.grants[id]
+	if !isKnown || g == nil || !g.down {
+		return
 	}
+	if !g.dated {
+		g.first = g.at
+	}
+	g.at, g.back = date.at, date.at+int64(date.calls)
+	g.owed, g.dated = false, true
+	g.hour = date.hour
+}
+
+// receiptAt returns the timestamp of the receipt of a call.
+func (g *grant) receiptAt() int64 {
+	if g.dated {
+		return g.first
+	}
+	return g.at
 }

@@ -91,7 +91,7 @@ func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, 
 		r, id := &batch.Requests[i], quota.ID{Client: client, Seq: seq + uint64(i)}
 		receipt := quota.Receipt{Account: batch.Account, Key: batch.Key, ID: id}
 		if have := s.grants[id]; have != nil && have.calls > 0 { // an earlier attempt was granted
-			receipt.At = decide.Time(have.at)
+			receipt.At = decide.Time(have.receiptAt())
 			answers[i].Receipt = receipt
 			continue
 		}
@@ -198,7 +198,7 @@ func (l *Ledger) left(s *state, charge *quota.Charge, now int64) (left quota.Uni
 	if h.limit > 0 {
 		left = min(left, h.limit-charge.Beside)
 	}
-	since := decide.Since(&charge.Window, now)
+	since, present := decide.Since(&charge.Window, now), l.moment(s)
 	isHeard := !charge.Window.Estimate() && h.at >= since
 	if isHeard {
 		var all stayIndex
@@ -210,7 +210,7 @@ func (l *Ledger) left(s *state, charge *quota.Charge, now int64) (left quota.Uni
 	for _, g := range s.grants {
 		counts := g.isUnheard(&h)
 		if !isHeard {
-			counts = g.stamp(s.skew) >= since
+			counts = now-s.age(g, present) >= since
 		}
 		if counts && g.key == "" && charge.Coverage.Covers(g.method, g.caller) {
 			left -= charge.Coverage.Measure.Of(g.units, g.calls)

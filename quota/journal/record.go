@@ -17,7 +17,7 @@ const (
 	amended  kind = 'a' // the same, of a quota.EntryCorrection
 	refused  kind = 'n' // what a budget held, by a refusal of the ledger or by its Standings
 	owed     kind = 'o' // within the allowance; the ledger does not have it yet; heard is of moment.record
-	dated    kind = 'p' // the timestamp with which a call within the allowance is restored
+	dated    kind = 'p' // a call within the allowance was restored, with this timestamp
 	doubted  kind = 'd' // sent to the ledger, whose answer was lost: it may be granted
 	settled  kind = 's' // the units and calls of an earlier grant
 	restored kind = 'r' // the ledger has all records before this one; see RestoredError.record
@@ -30,8 +30,8 @@ const (
 
 // record is one record of a journal. Times are microseconds on the ledger's
 // clock. Of a restoration, skew leads from at to the time on the host's clock,
-// calls from at to the log's newest timestamp, units are what the ledger
-// lacked, and heard has the figures of a Repair.
+// calls from at to the log's newest timestamp, as of a date, units are what the
+// ledger lacked, and heard has the figures of a Repair.
 type record struct {
 	kind         kind
 	entry        quota.EntryKind // of a grant

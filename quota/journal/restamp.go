@@ -69,6 +69,12 @@ func (s *state) eachTime(hour int64, f func(int64) int64) {
 			s.doubts[id] = d
 		}
 	}
+	for id, d := range s.dates { // their calls may be in the file of a later hour
+		if d.hour == hour {
+			d.at = f(d.at)
+			s.dates[id] = d
+		}
+	}
 	for of, h := range s.heard {
 		if h.hour == hour {
 			h.at = f(h.at)

@@ -251,7 +251,8 @@ func (l *Ledger) restoreOnce(ctx context.Context, a *account, lost bool, c clock
 	a.mu.Lock()
 	a.newest.update(&done)
 	a.mu.Unlock()
-	err = a.files.append(true, append(a.learnt(r.Gaps, &report.RestoreResult), done)...)
+	records := append(dateRecords(rest.dates, report.Newest.UnixMicro()), a.learnt(r.Gaps, &report.RestoreResult)...)
+	err = a.files.append(true, append(records, done)...)
 	if err == nil {
 		misses, err = a.misses(&rest, report.Known.Epoch)
 	}
@@ -267,8 +268,9 @@ type others struct {
 	keyed     []*quota.Restoration
 	owed      []quota.Cooldown // that the ledger does not have
 	cooldowns []quota.Cooldown // to set if it has forgotten
-	granted   map[uint64]int   // state.granted at that time
-	raised    int              // state.raised at that time
+	dates     map[quota.ID]int64
+	granted   map[uint64]int // state.granted at that time
+	raised    int            // state.raised at that time
 }
 
 // collect returns what the journal knows of an account. The caller holds the
@@ -282,25 +284,21 @@ func (l *Ledger) collect(a *account, lost bool, c clocks, report *RestoredError)
 	if r.Known, err = l.newestGrant(a); err != nil {
 		return nil, rest, err
 	}
-	var undated error // after one, this process alone knows the dates
 	err = a.withState(func(s *state) error {
-		undated = l.date(a, s, c)
 		report.Owed = s.owed(l.moment(s))
 		stays := s.stays()
-		r.Entries = s.entries("", c.skew)
+		rest.dates = l.dates(s, c)
+		r.Entries = s.entries("", c.skew, rest.dates)
 		r.Heard = l.heard(a, s, stays, client)
 		r.Lives = stays.lives(client)
 		r.Gaps = slices.Clone(s.gaps)
 		rest.granted, rest.raised = maps.Clone(s.granted), s.raised
 		rest.owed, rest.cooldowns = s.cooldownsToSet(a.name, l.now().UnixMicro()-s.skew)
 		for _, key := range s.keys() {
-			rest.keyed = append(rest.keyed, &quota.Restoration{Account: a.name, Key: key, Clock: r.Clock, Entries: s.entries(key, c.skew)})
+			rest.keyed = append(rest.keyed, &quota.Restoration{Account: a.name, Key: key, Clock: r.Clock, Entries: s.entries(key, c.skew, rest.dates)})
 		}
 		return nil
 	})
-	if undated != nil {
-		l.written(a, undated)
-	}
 	return r, rest, err
 }
 

@@ -32,7 +32,7 @@ type state struct {
 	restorations int
 	raised       int   // how many records have raised what a call costs
 	newest       int64 // the newest timestamp of a grant
-	skew         int64 // of the newest grant or date that has one; an outage can outlast the last answer's record
+	skew         int64 // of the newest grant that has one; an outage can outlast the last answer's record
 }
 
 // grant is a call that this host was granted.
@@ -40,7 +40,8 @@ type grant struct {
 	record
 	owed     bool  // the ledger does not have it
 	down     bool  // it was granted within the allowance
-	dated    bool  // and has the timestamp with which it is restored
+	dated    bool  // and has the timestamp with which it was restored
+	first    int64 // that of its receipt, if it is dated
 	back     int64 // the newest timestamp of the log when it was restored there
 	repeated bool  // an earlier request had the same id, and was granted it
 }
@@ -158,7 +159,7 @@ func (s *state) apply(r *record) {
 	case granted, owed:
 		s.applyGrant(r)
 	case dated:
-		s.dates[r.id], s.skew = *r, r.skew
+		s.dates[r.id] = *r
 		s.applyDate(r.id)
 	case refused:
 		if r.epoch != s.present {
@@ -355,13 +356,17 @@ func (s *state) cooldownsToSet(account string, now int64) (owed, forgotten []quo
 }
 
 // entries returns the grants of one log as its entries; of a log with a key,
-// those within the allowance.
-func (s *state) entries(key string, skew int64) (entries []quota.Entry) {
+// those within the allowance. dates are those of what the ledger lacks.
+func (s *state) entries(key string, skew int64, dates map[quota.ID]int64) (entries []quota.Entry) {
 	for _, g := range s.grants {
 		if g.key != key || key != "" && !g.down {
 			continue
 		}
-		e := quota.Entry{At: decide.Time(g.stamp(skew)), ID: g.id, Kind: g.entry, Method: g.method, Caller: g.caller, Units: g.units, Calls: g.calls}
+		at, isOwed := dates[g.id]
+		if !isOwed {
+			at = g.stamp(skew)
+		}
+		e := quota.Entry{At: decide.Time(at), ID: g.id, Kind: g.entry, Method: g.method, Caller: g.caller, Units: g.units, Calls: g.calls}
 		if g.calls == 0 && g.entry == quota.EntryCall {
 			e.Kind = quota.EntryRefunded
 		}
