@@ -114,29 +114,26 @@ func (l *Ledger) present(c clocks) int64 {
 	return l.now().UnixMicro() - c.skew
 }
 
-// clockSet is how far a host's clock leaves the time since the host's start, at
-// least, when it is set.
-const clockSet = int64(time.Second / time.Microsecond)
-
 // date returns when a call that the ledger lacks was made, on its clock at
-// present. If the host's clock was not set since, the call keeps its timestamp,
-// unless that is too early, or later than the log keeps any: the ledger's clock
-// may be wrong now.
+// present. The later of two times holds, since either clock may be wrong now:
+// that of the host's clock, unless the host had not heard the ledger's time or
+// the log would not keep it; and that by how long the host ran.
 func (g *grant) date(c clocks, present int64) int64 {
 	boot, since := g.made()
 	canDate := boot != 0 && boot == c.boot
-	made := c.start + since
-	drift := g.at + g.skew - since - (c.start + c.skew)
-	isSet := drift > clockSet || drift < -clockSet
-	isRight := !isSet && g.at >= made-c.late
-	isKept := g.skew != 0 && (!canDate || isRight)
-	switch {
-	case isKept && g.at <= present+quota.MaxStepBack.Microseconds():
-		return g.at
-	case canDate:
-		return min(made, present)
+	at, made := g.at, min(c.start+since, present)
+	switch isUnknown := g.skew == 0; {
+	case isUnknown && canDate:
+		return made
+	case isUnknown:
+		return min(g.stamp(c.skew), present)
+	case canDate && at < made-c.late: // else another host can settle it by its receipt
+		at = made
 	}
-	return min(g.stamp(c.skew), present)
+	if at > present+quota.MaxStepBack.Microseconds() {
+		return present
+	}
+	return at
 }
 
 // dates returns the timestamps with which the calls that the ledger lacks are

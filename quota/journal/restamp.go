@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
@@ -71,7 +72,9 @@ func (s *state) eachTime(hour int64, f func(int64) int64) {
 	}
 	for id, d := range s.dates { // their calls may be in the file of a later hour
 		if d.hour == hour {
+			back := f(d.at + int64(d.calls))
 			d.at = f(d.at)
+			d.calls = quota.Units(max(0, back-d.at))
 			s.dates[id] = d
 		}
 	}

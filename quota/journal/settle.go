@@ -54,28 +54,30 @@ func (l *Ledger) settle(ctx context.Context, receipt quota.Receipt, units, calls
 }
 
 // asRestored returns a receipt with the timestamp that the ledger has for it. A
-// call within the allowance may have got another one when it was restored; the
-// ledger has an earlier one than the journal if the answer to that was lost.
+// call within the allowance may have got another one when it was restored, and
+// the ledger another than the journal, if the answer to that was lost.
 func (l *Ledger) asRestored(ctx context.Context, a *account, receipt quota.Receipt) (quota.Receipt, error) {
 	if receipt.Epoch != 0 {
 		return receipt, nil // of the ledger; nothing of the journal is read for it
 	}
 	g := a.grant(receipt.ID)
-	if g == nil || g.skew != 0 && g.at == receipt.At.UnixMicro() {
+	if g == nil || !g.down {
 		return receipt, nil
 	}
-	since := receipt.At
-	if g.dated {
-		receipt.At = decide.Time(g.at)
-		since = receipt.At.Add(-quota.MaxStepBack)
-	}
-	for e, err := range l.Ledger.Entries(ctx, quota.Query{Account: receipt.Account, Key: receipt.Key, Since: since}) {
-		if err != nil {
-			return receipt, err
-		}
-		if e.ID.Client == receipt.ID.Client && uint32(e.ID.Seq) == uint32(receipt.ID.Seq) {
-			receipt.At = e.At
-			break
+	receipt.At = decide.Time(g.at)
+	for _, query := range []quota.Query{
+		{Since: receipt.At.Add(-quota.MaxStepBack), Until: receipt.At.Add(quota.MaxStepBack)},
+		{}, // all
+	} {
+		query.Account, query.Key = receipt.Account, receipt.Key
+		for e, err := range l.Ledger.Entries(ctx, query) {
+			if err != nil {
+				return receipt, err
+			}
+			if e.ID.Client == receipt.ID.Client && uint32(e.ID.Seq) == uint32(receipt.ID.Seq) {
+				receipt.At = e.At
+				return receipt, nil
+			}
 		}
 	}
 	return receipt, nil

@@ -125,12 +125,17 @@ func (w *world) checkHeld(h *host) {
 }
 
 // checkNotes checks I6: a window after the last loss, all that was noted is
-// free. An older copy is lost until a host misses something in it.
+// free. An older copy is lost until a host misses something in it. A call of an
+// outage may keep the time of a host's clock that was set ahead, if the log
+// does.
 func (w *world) checkNotes() {
 	if w.isOlder {
 		return
 	}
 	latest := w.forgot.Add(2*w.wobble + timeout)
+	if w.clocksStep() {
+		latest = latest.Add(quota.MaxStepBack)
+	}
 	for _, e := range w.server.entries() {
 		if e.Kind == quota.EntryNote && e.At.After(latest) {
 			w.fail("I6: a note of %d units and %d calls is of %s, and the ledger last forgot at %s", e.Units, e.Calls, w.clock(e.At), w.clock(w.forgot))
