@@ -13,9 +13,9 @@ import (
 // A call within the allowance has the time of the host's clock at first, less
 // what that was ahead of the ledger's when the host last heard of it. A new
 // host has not, and the clock may be set before the ledger is back. So the
-// record of the call also holds how long the host ran, and the call is dated by
-// that when it is restored. Its date holds for good: what is heard afterwards
-// counts the call at that time.
+// record of the call also holds how long the host ran, and both date the call
+// when it is restored. Its date holds for good: what is heard afterwards counts
+// the call at that time.
 
 // How long the host ran when a call was made, in the place of what a grant
 // heard of budgets.
