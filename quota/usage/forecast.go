@@ -120,14 +120,15 @@ type fall struct {
 }
 
 // search looks for the time at which the window is full between two times from
-// now on, and sets at. What is before was searched already.
+// now on, and sets at. What is before was searched already. Once maxQueries are
+// made, calls count as if they left evenly from one time to the other.
 func (f *fall) search(from, to time.Duration) (found bool, err error) {
 	grown := f.used + f.rate*float64(to-from)
 	switch {
-	case grown >= f.limit && (to-from <= f.finest || f.queries <= 0):
+	case grown >= f.limit && to-from <= f.finest:
 		f.at = from + time.Duration((f.limit-f.used)/f.rate)
 		return true, nil
-	case grown >= f.limit:
+	case grown >= f.limit && f.queries > 0:
 		middle := from + (to-from)/2
 		if found, err := f.search(from, middle); found || err != nil {
 			return found, err
@@ -136,6 +137,11 @@ func (f *fall) search(from, to time.Duration) (found bool, err error) {
 	}
 	f.queries--
 	left, err := f.leaving(from, to)
-	f.used = max(0, grown-float64(left))
+	used := max(0, grown-float64(left))
+	if used >= f.limit {
+		f.at = from + time.Duration(float64(to-from)*(f.limit-f.used)/(used-f.used))
+		return true, err
+	}
+	f.used = used
 	return false, err
 }
