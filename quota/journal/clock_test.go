@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ration-dev/ration/internal/redistest"
@@ -158,6 +159,42 @@ func TestAcceptedClockIsRefusedAgain(t *testing.T) {
 			t.Errorf("key %q: %v; want a grant", key, err)
 		}
 	}
+}
+
+// TestAcceptedClockWithOwedCalls: calls of an outage come before all others, so
+// that they kept an operator from saying that the ledger's clock is right.
+func TestAcceptedClockWithOwedCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		jump := 3 * time.Hour
+		inner := &faulty{Ledger: memledger.Open(&memledger.Options{Now: func() time.Time { return time.Now().Add(jump) }})}
+		inner.fail(errDown)
+		used := journal.New(serverTime{inner}, t.TempDir(), &journal.Options{Budgets: budgets, Allow: func(quota.Call) quota.Units { return 50 }})
+		defer used.Close()
+		guard, err := quota.NewGuard(used, budgets, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := quota.Call{Account: account, Method: "m", Units: 10}
+		if _, err := guard.Spend(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+		inner.fail(nil)
+		time.Sleep(2 * time.Second) // of the bubble's time: until the ledger is asked again
+		_, err = guard.Spend(t.Context(), call)
+		if _, stopped := errors.AsType[*quota.ClockError](err); !stopped {
+			t.Fatalf("%v; want a ClockError", err)
+		}
+		if err := guard.AcceptClock(t.Context(), account); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := guard.Spend(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+		balances, err := guard.Balances(t.Context())
+		if err != nil || balances[0].Used != 20 {
+			t.Errorf("%+v, %v; want 20 units in use", balances, err)
+		}
+	})
 }
 
 // openers open a ledger of each kind with a clock.

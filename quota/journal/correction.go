@@ -20,5 +20,5 @@ func (l *Ledger) restoreMissing(ctx context.Context, a *account, key string) err
 	if err := a.owe(); err != nil {
 		return err
 	}
-	return l.restore(ctx, a, nil)
+	return l.restore(ctx, a, nil, l.clock())
 }

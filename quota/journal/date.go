@@ -76,6 +76,8 @@ type clocks struct {
 	boot  uint64 // identifies the host's start; 0 if calls cannot be dated by it
 	start int64  // when that was on the ledger's clock, or later
 	late  int64  // by how much at most
+
+	caller time.Time // the host's, for Restoration.Clock
 }
 
 // compareClocks asks the ledger for its time.
@@ -92,7 +94,7 @@ func (l *Ledger) compareClocks(ctx context.Context, a *account) (clocks, error) 
 		boot = 0
 	}
 	at := standings[0].At.UnixMicro()
-	return clocks{host - at, boot, at - since.Microseconds(), (answered - since).Microseconds()}, nil
+	return clocks{skew: host - at, boot: boot, start: at - since.Microseconds(), late: (answered - since).Microseconds()}, nil
 }
 
 // lastClocks is compareClocks by what the host last heard.
@@ -100,7 +102,7 @@ func (l *Ledger) lastClocks(a *account) (c clocks, err error) {
 	host := l.now().UnixMicro()
 	boot, since := l.uptime()
 	err = a.withState(func(s *state) error {
-		c = clocks{s.skew, boot, host - s.skew - since.Microseconds(), 0}
+		c = clocks{skew: s.skew, boot: boot, start: host - s.skew - since.Microseconds()}
 		return nil
 	})
 	return c, err

@@ -223,7 +223,7 @@ func (l *Ledger) spendAgain(ctx context.Context, a *account, batch *quota.Batch,
 	}
 	for range maxRestores {
 		if errors.Is(err, errOwed) {
-			if err := a.outage.call(ctx, func() error { return l.restore(ctx, a, nil) }); err != nil {
+			if err := a.outage.call(ctx, func() error { return l.restore(ctx, a, nil, l.clockFor(batch)) }); err != nil {
 				return nil, err
 			}
 		}
@@ -231,13 +231,13 @@ func (l *Ledger) spendAgain(ctx context.Context, a *account, batch *quota.Batch,
 			if err, failed = failed, nil; err == nil {
 				answers, err = l.decide(ctx, batch)
 			}
-			if l.recreated(ctx, err) {
+			if l.recreated(ctx, err, l.clockFor(batch)) {
 				answers, err = l.decide(ctx, batch)
 			}
 			return err
 		})
 		if forgotten, ok := errors.AsType[*quota.ForgottenError](err); ok && batch.Known == (quota.Receipt{}) {
-			if err := l.restore(ctx, a, forgotten); err != nil {
+			if err := l.restore(ctx, a, forgotten, l.clockFor(batch)); err != nil {
 				return nil, err
 			}
 		} else if !errors.Is(err, errOwed) || batch.Client != 0 && errors.Is(err, errWithdrawn) { // by its id, it would be repeated
@@ -253,7 +253,7 @@ func (l *Ledger) spendAgain(ctx context.Context, a *account, batch *quota.Batch,
 // recreated reports whether it has restored a ledger that is lost as a whole,
 // of which the batch itself knows nothing: a claim, or a call of an account
 // that this host was never granted anything of.
-func (l *Ledger) recreated(ctx context.Context, err error) bool {
+func (l *Ledger) recreated(ctx context.Context, err error, caller time.Time) bool {
 	if _, known := errors.AsType[*quota.ForgottenError](err); known || !errors.Is(err, quota.ErrLedgerLost) {
 		return false
 	}
@@ -264,7 +264,7 @@ func (l *Ledger) recreated(ctx context.Context, err error) bool {
 			continue
 		}
 		lost := (&quota.Batch{Account: name, Known: known}).Forgotten(0, time.Time{})
-		if forgotten, ok := errors.AsType[*quota.ForgottenError](lost); ok && l.restore(ctx, a, forgotten) == nil {
+		if forgotten, ok := errors.AsType[*quota.ForgottenError](lost); ok && l.restore(ctx, a, forgotten, caller) == nil {
 			return true
 		}
 	}
@@ -325,7 +325,7 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 	a := l.account(account)
 	err = a.outage.call(ctx, func() error {
 		if a.files.isOwed() {
-			if err := l.restore(ctx, a, nil); err != nil {
+			if err := l.restore(ctx, a, nil, l.clock()); err != nil {
 				return err
 			}
 		}

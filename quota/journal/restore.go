@@ -192,8 +192,9 @@ func (e *UnwrittenError) Error() string {
 func (e *UnwrittenError) Unwrap() error { return e.Err }
 
 // restore restores the ledger from the journal, because it lacks calls of this
-// host, or has forgotten.
-func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenError) error {
+// host, or has forgotten. caller is the host's time, or zero for a ledger whose
+// clock is accepted.
+func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenError, caller time.Time) error {
 	report := &RestoredError{Account: a.name, Lost: lost}
 	clocks, err := l.compareClocks(ctx, a)   // first, to hold up no other process of the host while the ledger is down
 	if errors.Is(err, quota.ErrLedgerLost) { // Restore creates it again
@@ -202,6 +203,7 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 	if err != nil {
 		return err
 	}
+	clocks.caller = caller
 	err = a.files.locked(ctx, restorePatience, func() error {
 		if lost == nil && !a.files.isOwed() {
 			return a.files.setOwed(false) // another process was faster
@@ -280,7 +282,7 @@ func (l *Ledger) collect(a *account, lost bool, c clocks, report *RestoredError)
 	if err != nil {
 		return nil, rest, err
 	}
-	r = &quota.Restoration{Account: a.name, Lost: lost, History: a.files.farthest(), Clock: l.clock()}
+	r = &quota.Restoration{Account: a.name, Lost: lost, History: a.files.farthest(), Clock: c.caller}
 	if r.Known, err = l.newestGrant(a); err != nil {
 		return nil, rest, err
 	}
@@ -343,6 +345,15 @@ func (l *Ledger) clock() time.Time {
 		return time.Time{}
 	}
 	return l.now()
+}
+
+// clockFor returns clock, unless any clock of the ledger is right for a batch:
+// quota.Guard.AcceptClock sends it.
+func (l *Ledger) clockFor(batch *quota.Batch) time.Time {
+	if batch.Clock.IsZero() {
+		return time.Time{}
+	}
+	return l.clock()
 }
 
 // maxRestores is how often one spend restores a ledger that forgets again.

@@ -141,7 +141,7 @@ func TestWhatKeepsARestorationFails(t *testing.T) {
 	l := New(memledger.Open(nil), dir, nil)
 	defer l.Close()
 	a := l.account("a")
-	restore := func() error { return l.restore(t.Context(), a, &quota.ForgottenError{}) }
+	restore := func() error { return l.restore(t.Context(), a, &quota.ForgottenError{}, time.Time{}) }
 	if err := restore(); err != nil {
 		t.Fatal(err)
 	}
