@@ -18,7 +18,8 @@ func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 	if move, ok := kept.Move(); ok && move.Arriving {
 		return l.Ledger.SetCooldown(ctx, c)
 	}
-	a, r := l.account(c.Account), record{kind: cooled, at: kept.Until.UnixMicro(), method: c.Budget, caller: quota.Caller{Job: kept.Reason}}
+	a := l.account(c.Account)
+	r := record{kind: cooled, at: kept.Until.UnixMicro(), skew: a.files.hourOf(l.now()), method: c.Budget, caller: quota.Caller{Job: kept.Reason}}
 	if a.files.isOwed() { // it may take the place of one that the ledger does not have
 		r.calls = owedCooldown
 	}
@@ -94,7 +95,7 @@ func (l *Ledger) noteCooldowns(a *account, batch *quota.Batch, answers []quota.A
 			a.cooling = map[string]coolingNote{}
 		}
 		a.cooling[refused.Budget] = coolingNote{refused.RetryAt, hour}
-		records = append(records, record{kind: cooled, at: refused.RetryAt.UnixMicro(), epoch: answers[i].Receipt.Epoch, method: refused.Budget, caller: quota.Caller{Job: refused.Detail}})
+		records = append(records, record{kind: cooled, at: refused.RetryAt.UnixMicro(), skew: hour, epoch: answers[i].Receipt.Epoch, method: refused.Budget, caller: quota.Caller{Job: refused.Detail}})
 	}
 	a.mu.Unlock()
 	if len(records) == 0 {

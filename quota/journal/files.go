@@ -25,7 +25,7 @@ import (
 // files are the files of one account's journal. Their names begin with a hash
 // of the ledger's and the account's name, which may contain any bytes:
 //
-//	HASH-495233.journal  the records of one hour, since the Unix epoch
+//	HASH-495233.journal  the records of one hour, since the Unix epoch; see present
 //	HASH.owed            exists while the ledger lacks calls of this host
 //	HASH.stated          of which budgets the last restoration said what was heard
 //	HASH.lock            locked by a process that grants an allowance or restores
@@ -41,10 +41,13 @@ type files struct {
 	settles atomic.Uint64 // how many settled, or more: the number changes with each of them
 
 	mu   sync.Mutex
-	file *os.File // of the present hour
-	hour int64
+	file *os.File
+	hour int64 // in its name
 	buf  []byte
 	lock *filelock.Lock
+
+	latest int64     // the hour of the latest file when the folder was last listed
+	listed time.Time // when that was
 
 	seenHour int64     // the hour whose file updateNewest reads; 0 for none
 	seen     int64     // how much of that has been read
@@ -61,7 +64,8 @@ const (
 	segment = time.Hour
 
 	// clockAhead is how far the host's clock may once have been ahead. Files
-	// are kept for as much longer than their records need.
+	// are kept for as much longer than their records need, and after as much
+	// they are still in the order of their records.
 	clockAhead = 24 * time.Hour
 
 	// lockPatience is the longest wait for other processes of the host that
@@ -114,9 +118,28 @@ func (f *files) append(sync bool, records ...record) error {
 	return nil
 }
 
-// open opens the file of the present hour, and removes those that are too old.
+// present returns the hour in the name of the file to append to. It is the
+// present one, unless there is a later file, which was begun when the host's
+// clock was ahead: the files must stay in the order of their records. It looks
+// for one each second, or if the clock was set back. The caller holds f.mu.
+func (f *files) present() int64 {
+	now := f.now()
+	hour := f.hourOf(now)
+	if since := now.Sub(f.listed); since < 0 || since >= checkEvery {
+		hours, _ := f.hours() // a folder that cannot be read has no files that could be
+		f.latest, f.listed = 0, now
+		for _, h := range hours {
+			if h <= hour+int64(clockAhead/segment) {
+				f.latest = h
+			}
+		}
+	}
+	return max(hour, f.latest)
+}
+
+// open opens the present file, and removes those that are too old.
 func (f *files) open() error {
-	hour := f.hourOf(f.now())
+	hour := f.present()
 	if f.file != nil && hour == f.hour {
 		return nil
 	}
@@ -131,6 +154,7 @@ func (f *files) open() error {
 		_ = f.file.Close() // every write to it has succeeded
 	}
 	f.file, f.hour = file, hour
+	f.latest = hour
 	f.checked = f.now()
 	f.writeKeep()
 	f.removeOld()

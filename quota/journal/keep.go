@@ -96,8 +96,9 @@ func (f *files) removeOld() {
 		return
 	}
 	keep := retention(max(f.horizon, f.others)) + clockAhead
+	present := f.hourOf(f.now())
 	for _, old := range hours {
-		if old < f.hour-int64(keep/segment)-1 {
+		if old < present-int64(keep/segment)-1 {
 			_ = os.Remove(f.path(old)) // another process may have
 		}
 	}

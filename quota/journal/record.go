@@ -36,7 +36,7 @@ type record struct {
 	kind         kind
 	entry        quota.EntryKind // of a grant
 	at           int64           // of a grant its timestamp, of a doubted call when it was given up, of a cooldown its end, of a refusal the time of heard, of a gap To
-	skew         int64           // how far the host's clock was ahead of the ledger's; of a gap, From; of a refusal, from at to the stamp of id
+	skew         int64           // how far the host's clock was ahead of the ledger's; of a gap, From; of a refusal, from at to the stamp of id; of a cooldown, the hour of the host's clock
 	epoch        uint64
 	id           quota.ID    // of a refusal, that of the log's newest entry, or zero
 	units, calls quota.Units // of a refusal, units is the limit; of a gap, Until, or 0

@@ -98,7 +98,9 @@ func (f *files) appendAhead(r record) error {
 	if err := f.append(true, r); err != nil {
 		return err
 	}
-	present := f.hourOf(f.now())
+	f.mu.Lock()
+	present := f.hour // just appended to
+	f.mu.Unlock()
 	return f.eachHour(func(reader *privatefile.Reader, hour int64) error {
 		if hour == present {
 			return nil

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -119,7 +120,7 @@ type cooldown struct {
 	until  int64
 	reason string
 	owed   bool  // the ledger does not have it
-	hour   int64 // when this host heard of it
+	hour   int64 // when this host heard of it, by its clock
 }
 
 // isMove reports whether a cooldown closes an account that has moved to
@@ -188,7 +189,7 @@ func (s *state) apply(r *record) {
 	case cooled:
 		isOwed := r.calls == owedCooldown
 		if have := s.cooldowns[r.method]; r.at > have.until || r.at == have.until && isOwed {
-			s.cooldowns[r.method] = cooldown{r.at, r.caller.Job, isOwed, r.hour}
+			s.cooldowns[r.method] = cooldown{r.at, r.caller.Job, isOwed, cmp.Or(r.skew, r.hour)}
 		}
 	case warmed:
 		delete(s.cooldowns, r.method)

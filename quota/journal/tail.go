@@ -81,7 +81,7 @@ func (n *newestRecord) known(account string) (known quota.Receipt) {
 func (f *files) readNewest() (newest newestRecord, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	present := f.hourOf(f.now())
+	present := f.present()
 	reader, err := privatefile.NewReader()
 	if err != nil {
 		return newest, err
@@ -196,7 +196,7 @@ const checkEvery = time.Second
 func (f *files) updateNewest(newest *newestRecord) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.seenHour != f.hourOf(f.now()) {
+	if f.seenHour != f.present() {
 		return false
 	}
 	size, isThere := f.size()
