@@ -66,7 +66,7 @@ func (l *Ledger) restoreCooldowns(ctx context.Context, rest *others, forgotten b
 // coolingNote is what this process wrote last of a cooldown.
 type coolingNote struct {
 	until time.Time
-	hour  int64 // whose file it is in
+	hour  int64 // when that was
 }
 
 // noteCooldowns writes the cooldowns that the refusals of a batch name, and the

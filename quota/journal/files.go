@@ -46,8 +46,8 @@ type files struct {
 	buf  []byte
 	lock *filelock.Lock
 
-	latest int64     // the hour of the latest file when the folder was last listed
-	listed time.Time // when that was
+	latest int64     // the latest hour that present has found
+	looked time.Time // when that was
 
 	seenHour int64     // the hour whose file updateNewest reads; 0 for none
 	seen     int64     // how much of that has been read
@@ -121,20 +121,19 @@ func (f *files) append(sync bool, records ...record) error {
 // present returns the hour in the name of the file to append to. It is the
 // present one, unless there is a later file, which was begun when the host's
 // clock was ahead: the files must stay in the order of their records. It looks
-// for one each second, or if the clock was set back. The caller holds f.mu.
+// for one each second, and when the clock was set. The caller holds f.mu.
 func (f *files) present() int64 {
-	now := f.now()
-	hour := f.hourOf(now)
-	if since := now.Sub(f.listed); since < 0 || since >= checkEvery {
-		hours, _ := f.hours() // a folder that cannot be read has no files that could be
-		f.latest, f.listed = 0, now
-		for _, h := range hours {
-			if h <= hour+int64(clockAhead/segment) {
-				f.latest = h
-			}
-		}
+	now := f.now().Round(0) // by the wall clock
+	hour, since := f.hourOf(now), now.Sub(f.looked)
+	isRecent := since >= 0 && since < checkEvery
+	if f.dir == "" || isRecent && f.hourOf(f.looked) == hour {
+		return max(hour, f.latest)
 	}
-	return max(hour, f.latest)
+	f.latest, f.looked = hour+int64(clockAhead/segment)+1, now
+	for f.latest > hour && f.bytesOf(f.latest) < 0 {
+		f.latest--
+	}
+	return f.latest
 }
 
 // open opens the present file, and removes those that are too old.

@@ -39,11 +39,14 @@ func (h *aloneAt) process(t *testing.T) *journal.Ledger {
 	return l
 }
 
+func (h *aloneAt) charge() *quota.Charge {
+	return &quota.Charge{Budget: "hour", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 500, Window: h.o.Budgets[0].Window}
+}
+
 // ask makes a call of 10 units with an id.
 func (h *aloneAt) ask(t *testing.T, l *journal.Ledger, seq uint64) quota.Receipt {
 	t.Helper()
-	charge := &quota.Charge{Budget: "hour", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 500, Window: h.o.Budgets[0].Window}
-	answers, err := l.Spend(t.Context(), &quota.Batch{Account: account, Client: 7, Seq: seq, Requests: []quota.Request{{Method: "m", Units: 10, Charges: []*quota.Charge{charge}}}})
+	answers, err := l.Spend(t.Context(), &quota.Batch{Account: account, Client: 7, Seq: seq, Requests: []quota.Request{{Method: "m", Units: 10, Charges: []*quota.Charge{h.charge()}}}})
 	must(t, err)
 	must(t, answers[0].Err)
 	return answers[0].Receipt
@@ -145,8 +148,7 @@ func TestCooldownAfterAClockWasAhead(t *testing.T) {
 				h.lose()
 				_, err := spend(t.Context(), h.process(t), "k", 1)
 				must(t, err)
-				charge := &quota.Charge{Budget: "hour", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 500, Window: h.o.Budgets[0].Window}
-				standings, err := h.inner.Standings(t.Context(), account, "", []*quota.Charge{charge})
+				standings, err := h.inner.Standings(t.Context(), account, "", []*quota.Charge{h.charge()})
 				must(t, err)
 				if isSet := standings[0].Cooldown != nil; isSet == isAhead {
 					t.Errorf("%+v; the cooldown was set again: %t", standings[0], isSet)
@@ -154,6 +156,36 @@ func TestCooldownAfterAClockWasAhead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCooldownIsHeardAgain: a cooldown that was heard while the clock was
+// ahead, and again with the right one, is set again in a ledger that has
+// forgotten.
+func TestCooldownIsHeardAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newAloneAt(t)
+		l := h.process(t)
+		h.ask(t, l, 1)
+		h.ahead = 4 * time.Hour
+		cooldown := quota.Cooldown{Account: account, Budget: "hour", Until: time.Now().Add(90 * time.Minute)}
+		must(t, h.inner.SetCooldown(t.Context(), cooldown)) // by another host
+		batch := &quota.Batch{Account: account, Requests: []quota.Request{{Method: "m", Units: 10, Charges: []*quota.Charge{h.charge()}}}}
+		for range 2 {
+			if answers, err := l.Spend(t.Context(), batch); err != nil || answers[0].Err == nil {
+				t.Fatalf("%+v, %v; want a refusal", answers, err)
+			}
+			h.ahead = 0
+			time.Sleep(2 * time.Second)
+		}
+		h.lose()
+		_, err := spend(t.Context(), h.process(t), "k", 1)
+		must(t, err)
+		standings, err := h.inner.Standings(t.Context(), account, "", []*quota.Charge{h.charge()})
+		must(t, err)
+		if standings[0].Cooldown == nil {
+			t.Errorf("%+v; the cooldown was not set again", standings[0])
+		}
+	})
 }
 
 // TestFileOfAClockThatWasDaysAhead: a file that was begun by a clock far ahead

@@ -99,10 +99,10 @@ func (f *files) appendAhead(r record) error {
 		return err
 	}
 	f.mu.Lock()
-	present := f.hour // just appended to
+	latest, present := f.hour, f.hourOf(f.now())
 	f.mu.Unlock()
 	return f.eachHour(func(reader *privatefile.Reader, hour int64) error {
-		if hour == present {
+		if hour == latest { // just appended to
 			return nil
 		}
 		if hour < present {
@@ -129,7 +129,8 @@ func (f *files) isAhead(reader *privatefile.Reader, hour, at int64) (ahead bool,
 	_, err = each(data, func(r *record) {
 		switch r.kind {
 		case granted, refused, owed, dated, doubted:
-			ahead = ahead || r.at > at
+			back := r.kind == dated && r.at+int64(r.calls) > at
+			ahead = ahead || back || r.at > at
 		}
 	})
 	return ahead, err

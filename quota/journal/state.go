@@ -188,8 +188,14 @@ func (s *state) apply(r *record) {
 		s.gaps = append(s.gaps, r.gap())
 	case cooled:
 		isOwed := r.calls == owedCooldown
-		if have := s.cooldowns[r.method]; r.at > have.until || r.at == have.until && isOwed {
-			s.cooldowns[r.method] = cooldown{r.at, r.caller.Job, isOwed, cmp.Or(r.skew, r.hour)}
+		have, hour := s.cooldowns[r.method], cmp.Or(r.skew, r.hour)
+		if r.at == have.until { // heard again, perhaps after the clock was corrected
+			have.hour = min(have.hour, hour)
+			s.cooldowns[r.method] = have
+			hour = have.hour
+		}
+		if r.at > have.until || r.at == have.until && isOwed {
+			s.cooldowns[r.method] = cooldown{r.at, r.caller.Job, isOwed, hour}
 		}
 	case warmed:
 		delete(s.cooldowns, r.method)
