@@ -52,8 +52,8 @@ func (h *aloneAt) ask(t *testing.T, l *journal.Ledger, seq uint64) quota.Receipt
 	return answers[0].Receipt
 }
 
-// isDown sets whether the ledger is down, and waits until it is asked again.
-func (h *aloneAt) isDown(down bool) {
+// setDown sets whether the ledger is down, and waits until it is asked again.
+func (h *aloneAt) setDown(down bool) {
 	if h.inner.fail(nil); down {
 		h.inner.fail(errDown)
 	}
@@ -86,18 +86,18 @@ func TestCallIsMadeAgainInAnEarlierHour(t *testing.T) {
 				idle := h.process(t)
 				h.ask(t, idle, 1)
 				h.ahead = 2 * time.Hour
-				h.isDown(true)
+				h.setDown(true)
 				l := h.process(t)
 				must(t, l.Refund(t.Context(), h.ask(t, l, 2)))
-				h.isDown(false)
+				h.setDown(false)
 				h.ask(t, l, 3) // restored
 				h.ahead = 0
-				h.isDown(true)
+				h.setDown(true)
 				if !isIdle {
 					idle = h.process(t)
 				}
 				h.ask(t, idle, 2)
-				h.isDown(false)
+				h.setDown(false)
 				h.ask(t, h.process(t), 4)
 				h.mustHold(t, 40)
 			})
@@ -106,8 +106,8 @@ func TestCallIsMadeAgainInAnEarlierHour(t *testing.T) {
 }
 
 // TestSettledBeforeItsCall: what a call was settled to, and heard with the next
-// one, was read before the call, and counted as heard earlier: 20 units of
-// others were noted after a loss, which nobody had spent.
+// one, was read before the call, and counted as heard earlier: after a loss, 20
+// units that nobody had spent were noted as those of others.
 func TestSettledBeforeItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newAloneAt(t)

@@ -192,7 +192,7 @@ const checkEvery = time.Second
 
 // updateNewest brings the newest grant up to date with what other processes
 // have appended since. It reports false if readNewest must be called instead.
-// If there is nothing, it costs one system call.
+// If there is nothing, it costs one system call, and those of present.
 func (f *files) updateNewest(newest *newestRecord) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

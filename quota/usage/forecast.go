@@ -137,11 +137,14 @@ func (f *fall) search(from, to time.Duration) (found bool, err error) {
 	}
 	f.queries--
 	left, err := f.leaving(from, to)
+	if err != nil {
+		return false, err
+	}
 	used := max(0, grown-float64(left))
 	if used >= f.limit {
 		f.at = from + time.Duration(float64(to-from)*(f.limit-f.used)/(used-f.used))
-		return true, err
+		return true, nil
 	}
 	f.used = used
-	return false, err
+	return false, nil
 }
