@@ -2,6 +2,7 @@ package redisledger_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
@@ -135,5 +137,75 @@ func TestUnansweredRestorationFindsNothing(t *testing.T) {
 	}
 	if got := used(t, l, day); got != 105 {
 		t.Errorf("%d units; want 105", got)
+	}
+}
+
+// markedLog returns the ledger of a log that kept no entries, of which five
+// calls were restored: its newest timestamp, which is no entry, follows them.
+func markedLog(t *testing.T, server *redistest.Server, clock *ledgertest.Clock) (*redisledger.Ledger, *quota.Restoration) {
+	t.Helper()
+	clock.Set(noonUTC())
+	l := fresh(t, server.URL(), clock.Now)
+	if _, err := spend(t, l, "m", 1, perMinute); err != nil {
+		t.Fatal(err)
+	}
+	r := &quota.Restoration{Account: account, History: 24 * time.Hour}
+	for n := range 5 {
+		at := clock.Now().Add(time.Duration(n-60) * time.Minute)
+		r.Entries = append(r.Entries, quota.Entry{At: at, ID: quota.ID{Client: 5, Seq: uint64(n + 1)}, Method: "m", Units: 10, Calls: 1})
+	}
+	if _, err := l.Restore(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	return l, r
+}
+
+// TestRestoredTwice: calls are restored to a log that was restored before, and
+// has been charged since. All of it is listed, and stays.
+func TestRestoredTwice(t *testing.T) {
+	t.Parallel()
+	clock := &ledgertest.Clock{}
+	l, r := markedLog(t, redistest.Start(t), clock)
+	for range 40 {
+		clock.Add(time.Second)
+		mustSpend(t, l, "m", 1, day)
+	}
+	for _, newest := range []bool{false, true} {
+		listed := quota.Units(0)
+		for e, err := range l.Entries(t.Context(), quota.Query{Account: account, Newest: newest}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			listed += e.Units
+		}
+		if listed != 90 {
+			t.Errorf("newest first %t: calls of %d units are listed; want 90", newest, listed)
+		}
+	}
+	if _, err := l.Restore(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if got := used(t, l, day); got != 90 {
+		t.Errorf("%d units after the second restoration; want 90", got)
+	}
+}
+
+// TestRestoredLogKeepsNoneAgain: nothing asks for the entries of a restored log
+// any more. It becomes one record, of the newest timestamp, as without a
+// restoration.
+func TestRestoredLogKeepsNoneAgain(t *testing.T) {
+	t.Parallel()
+	clock := &ledgertest.Clock{}
+	server := redistest.Start(t)
+	l, _ := markedLog(t, server, clock)
+	clock.Add(30 * 24 * time.Hour)
+	for range 2 {
+		clock.Add(time.Second)
+		mustSpend(t, l, "m", 1, perMinute)
+	}
+	log := do(t, raw(t, server), "lrange", redisledger.LogKey(l, account), 0, -1).([]any)
+	want := binary.BigEndian.AppendUint64(nil, uint64(clock.Now().UnixMicro()))[1:]
+	if last := log[len(log)-1].(string); len(log) != 1 || last[:7] != string(want) {
+		t.Errorf("%d records, the last %x; want one of %x", len(log), last, want)
 	}
 }

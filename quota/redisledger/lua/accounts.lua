@@ -94,7 +94,8 @@ local function store_newest(log, real)
   local renew = math.floor(log.was / part) ~= math.floor(log.stamp / part)
   local newest = struct.pack('>I7I6I4I2I6I4', log.stamp, log.total, 2^31, 0, 0, 0)
   if log.stored and struct.unpack('>I2', log.last, 18) == 0 then
-    redis.call('LSET', log.key, '0', newest)
+    redis.call('LSET', log.key, '-1', newest)
+    if renew then redis.call('LTRIM', log.key, '-1', '-1') end -- what was restored once
   else
     if log.stored then redis.call('DEL', log.key) end
     redis.call('RPUSH', log.key, newest)
