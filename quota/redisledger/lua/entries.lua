@@ -25,29 +25,25 @@ if what == PLACE then
   return {0, first, behind, from, tonumber(redis.call('HGET', KEYS[1], 'from') or '0'), log.stamp - SETTLED}
 end
 if last < first then return {0} end
+local labels = coverages().new_labels(KEYS[1])
 
--- read returns the entries among the records from first to last. A record that only keeps the log's
--- newest stamp is none; a restoration leaves one, at most, which others may follow.
+-- read returns the answer with the entries among the records from first to last. A record that only
+-- keeps the log's newest stamp is none; a restoration leaves one, at most, which others may follow.
 local function read(first, last)
-  local entries, others = {}, 0
+  local answer, others = {0}, 0
   for _, record in ipairs(redis.call('LRANGE', log.key, first, last)) do
     local stamp, _, _, label = struct.unpack('>I7I6I4I2', record)
     if label == 0 then
       others = others + 1
     elseif stamp >= from and stamp < before then
-      entries[#entries + 1] = {record, label, stamp}
+      answer[#answer + 1] = record
+      answer[#answer + 1] = labels(label, stamp) or ''
     end
   end
-  return entries, others
+  return answer, others
 end
 
-local entries, others = read(first, last)
-if others > 0 then -- a page that is not full would be the last
-  if what == NEWEST then first = math.max(first - others, 0) else last = last + others end
-  entries = read(first, last)
-end
-local labels, answer = coverages().new_labels(KEYS[1]), {0}
-for n, e in ipairs(entries) do
-  answer[2 * n], answer[2 * n + 1] = e[1], labels(e[2], e[3]) or ''
-end
-return answer
+local answer, others = read(first, last)
+if others == 0 then return answer end
+if what == NEWEST then first = math.max(first - others, 0) else last = last + others end
+return (read(first, last)) -- a page that is not full would be the last
