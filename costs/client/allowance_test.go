@@ -122,9 +122,9 @@ func TestOutagePromisesAUsedAllowance(t *testing.T) {
 		units   quota.Units
 		granted bool
 		want    string
-	}{{2, true, "; calls go out within the allowance of when_ledger_down, and are recorded when it is back (2 units from this host in the last 24 hours)"},
-		{1, true, "; calls go out within the allowance of when_ledger_down, and are recorded when it is back (3 units from this host in the last 24 hours)"},
-		{1, false, "; calls are refused until it is back, since the allowance of when_ledger_down is used up (3 units from this host in the last 24 hours)"}} {
+	}{{2, true, "; calls go out within the allowance of when_ledger_down, and are recorded when it is back (2 units of this host not recorded yet)"},
+		{1, true, "; calls go out within the allowance of when_ledger_down, and are recorded when it is back (3 units of this host not recorded yet)"},
+		{1, false, "; calls are refused until it is back, since the allowance of when_ledger_down is used up (3 units of this host not recorded yet)"}} {
 		down, err := client.New(table, &client.Options{Ledger: "redis://127.0.0.1:1/0", State: state, Journal: journal, Getenv: func(string) string { return "" }, Report: func(quota.Call, error) {}})
 		if err != nil {
 			t.Fatal(err)
@@ -163,7 +163,7 @@ func TestOutageCountsOneOfTenCalls(t *testing.T) {
 	if _, err := c.SpendTogether(t.Context(), call, 10, 0); err != nil {
 		t.Fatal(err)
 	}
-	if len(reports) != 1 || !strings.HasSuffix(reports[0], "(10 units from this host in the last 24 hours)") {
+	if len(reports) != 1 || !strings.HasSuffix(reports[0], "(10 units of this host not recorded yet)") {
 		t.Errorf("it reports %q; want ten units", reports)
 	}
 	if _, err := c.SpendTogether(t.Context(), call, 2, 0); err != nil || len(reports) != 1 {

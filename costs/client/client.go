@@ -225,6 +225,7 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 		layered = c.options.Layer(c.inner)
 	}
 	c.journal = c.options.newJournal(newUnderJournal(layered, c.outages), c.name, table, c.outages)
+	c.outages.owes = c.owes
 	for _, account := range table.Accounts() {
 		if err := c.journal.Check(account); err != nil {
 			c.journal.Close()
@@ -312,6 +313,13 @@ func (c *Client) Unrecorded() (sum quota.Units, err error) {
 		sum += units
 	}
 	return sum, nil
+}
+
+// owes reports whether the ledger lacks calls of this host, as far as
+// is known.
+func (c *Client) owes(account string) bool {
+	units, err := c.journal.Unrecorded(account)
+	return err == nil && units > 0
 }
 
 // Repairs returns how the ledger was restored from this host's journal in the

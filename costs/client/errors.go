@@ -95,7 +95,7 @@ func (c *Client) DescribeOutage(outage *OutageError) string {
 		shown.refused = "the allowance of when_ledger_down is used up"
 	}
 	if all, err := c.Unrecorded(); err == nil && all > 0 {
-		return fmt.Sprintf("%v (%s from this host in the last 24 hours)", &shown, human.Count(all, "unit"))
+		return fmt.Sprintf("%v (%s of this host not recorded yet)", &shown, human.Count(all, "unit"))
 	}
 	return shown.Error()
 }

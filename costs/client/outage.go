@@ -24,6 +24,7 @@ type outages struct {
 	creates bool   // the state folder, if it is missing
 	refused string // why no call is granted without the ledger; "" if some may be
 	report  func(error)
+	owes    func(account string) bool // whether the ledger lacks calls of this host
 
 	mu    sync.Mutex
 	asked bool        // whether the ledger has answered, or failed to, at least once
@@ -160,6 +161,18 @@ func (o *outages) answered() {
 	}
 }
 
+// told records that the ledger answered a question about an account. A replica
+// does so too, and a server whose memory is full, so it ends no outage whose
+// calls of the account the ledger lacks: their restoration does.
+func (o *outages) told(account string) {
+	o.mu.Lock()
+	mayEnd := !o.asked || o.last.Down
+	o.mu.Unlock()
+	if !mayEnd || !o.owes(account) {
+		o.answered()
+	}
+}
+
 // begin begins an outage, unless one is in progress, and reports whether it
 // did. The caller has locked o.
 func (o *outages) begin(reason string) bool {
@@ -200,7 +213,9 @@ func outageReason(err error) string {
 	return err.Error()
 }
 
-// underJournal wraps the ledger itself and observes how it answers.
+// underJournal wraps the ledger itself and observes how it answers. An outage
+// ends with an answer about calls: the journal learns account by account that
+// the ledger is back, and of those that a Guard keeps for itself perhaps first.
 type underJournal struct {
 	quota.Ledger
 	outages *outages
@@ -223,24 +238,34 @@ func (l *underJournal) Around(layer func(quota.SpendFunc) quota.SpendFunc) {
 // Spend implements quota.Ledger.
 func (l *underJournal) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	answers, err := l.spend(ctx, batch)
-	return answers, l.observe(batch.Account, err)
+	if err == nil && !quota.IsReserved(batch.Account) {
+		l.outages.answered()
+	}
+	return answers, l.observe(err)
+}
+
+// Restore implements quota.Ledger.
+func (l *underJournal) Restore(ctx context.Context, r *quota.Restoration) (quota.RestoreResult, error) {
+	result, err := l.Ledger.Restore(ctx, r)
+	if err == nil && !quota.IsReserved(r.Account) {
+		l.outages.answered()
+	}
+	return result, l.observe(err)
 }
 
 // Standings implements quota.Ledger.
 func (l *underJournal) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
 	standings, err := l.Ledger.Standings(ctx, account, key, charges)
-	return standings, l.observe(account, err)
+	if err == nil && !quota.IsReserved(account) {
+		l.outages.told(account)
+	}
+	return standings, l.observe(err)
 }
 
-// observe records how the ledger answered, and returns its error. It adds where
-// passwords come from to an error about a missing password. An outage ends with
-// an answer about calls: the journal learns account by account that the ledger
-// is back, and of those that a Guard keeps for itself perhaps first.
-func (l *underJournal) observe(account string, err error) error {
+// observe records that the ledger failed, and returns its error. It adds where
+// passwords come from to an error about a missing password.
+func (l *underJournal) observe(err error) error {
 	switch {
-	case err == nil && quota.IsReserved(account):
-	case err == nil:
-		l.outages.answered()
 	case errors.Is(err, quota.ErrLedgerDown):
 		l.outages.failed(err)
 	case errors.Is(err, quota.ErrLedgerConfig) && wantsPassword(err.Error()):

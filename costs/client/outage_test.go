@@ -160,6 +160,7 @@ func openFailing(t *testing.T, dir string, report func(error)) (*Client, *quota.
 	allowed := journal.New(newUnderJournal(inner, c.outages), dir+"-journal",
 		&journal.Options{Allow: func(quota.Call) quota.Units { return 20 }, Granted: c.outages.granted})
 	t.Cleanup(func() { allowed.Close() })
+	c.journal, c.outages.owes = allowed, c.owes
 	guard, err := quota.NewGuard(allowed, []quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(time.Hour)}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -160,7 +160,7 @@ func (l *Ledger) refusal(s *state, batch *quota.Batch, r *quota.Request, now int
 	for _, charge := range r.Charges {
 		left := l.left(s, charge, now)
 		if need := charge.Coverage.Amount(r.Units); need > left-pending[charge.Budget] {
-			return fmt.Errorf("%s needs %d of budget %q, which had %d left when the ledger was last reached: %w",
+			return fmt.Errorf("%s needs %d of budget %q, which has %d left as far as this host knows: %w",
 				r.Method, need+charge.Beside, charge.Budget, max(0, left-pending[charge.Budget]+charge.Beside), down)
 		}
 	}

@@ -137,13 +137,20 @@ type downError struct {
 	err   error
 }
 
-// Error returns the text of Short and says what to do.
+// Error says what failed and what to do.
 func (e *downError) Error() string {
-	return fmt.Sprintf("%v: %s; %s", quota.ErrLedgerDown, e.Short(), repair(e.err))
+	return fmt.Sprintf("%v: redis at %s: %v; %s", quota.ErrLedgerDown, e.where, e.err, repair(e.err))
 }
 
-// Short says why the server could not be reached.
-func (e *downError) Short() string { return fmt.Sprintf("redis at %s: %v", e.where, e.err) }
+// Short says why the server could not be reached and, if its answer says more,
+// what to do.
+func (e *downError) Short() string {
+	text := fmt.Sprintf("redis at %s: %v", e.where, e.err)
+	if step := repair(e.err); step != seeThatItIsUp {
+		text += "; " + step
+	}
+	return text
+}
 
 // Unwrap returns quota.ErrLedgerDown and the original error.
 func (e *downError) Unwrap() []error { return []error{quota.ErrLedgerDown, e.err} }
@@ -192,6 +199,8 @@ var repairs = map[string]string{
 	"UNKILLABLE":  "another client's script keeps it busy: wait for it",
 }
 
+const seeThatItIsUp = "see that it is up and can be reached"
+
 // repair returns what to do about a server that did not execute a command.
 func repair(err error) string {
 	text := err.Error()
@@ -206,7 +215,7 @@ func repair(err error) string {
 			return step
 		}
 	}
-	return "see that it is up and can be reached"
+	return seeThatItIsUp
 }
 
 // hasCode reports whether the text of an error has a code: first, or within the
