@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
@@ -34,9 +36,12 @@ func (a *app) setup() *setup.Setup {
 
 // withClient opens the client of table, as setup.Setup.Open does, calls use
 // with it, and closes it. It adds the ledger's name to an error of use, unless
-// that is about the command line.
+// that is about the command line, and warns if there is no ledger any more.
 func (a *app) withClient(table *costs.Table, create bool, use func(*client.Client) error) error {
 	c, err := a.setup().Open(table, create)
+	if errors.Is(err, setup.ErrNoLedger) {
+		a.forgotten = a.warnOfLoss(context.Background())
+	}
 	if err != nil {
 		return err
 	}
@@ -48,8 +53,7 @@ func (a *app) withClient(table *costs.Table, create bool, use func(*client.Clien
 	return err
 }
 
-// readLedger is withClient for the prices of costs.yaml and a ledger that
-// exists.
+// readLedger is withClient for costs.yaml's prices and a ledger that exists.
 func (a *app) readLedger(use func(*client.Client) error) error {
 	table, err := a.setup().Prices()
 	if err != nil {

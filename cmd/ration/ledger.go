@@ -46,14 +46,13 @@ from the allowance while the ledger was down. Info never creates a ledger.
 }
 
 func (a *app) ledgerInfo(ctx context.Context) error {
-	report, forgotten := status.NewLedger(a.now()), []*client.MissingError(nil)
+	report := status.NewLedger(a.now())
 	err := a.readLedger(func(c *client.Client) error {
 		a.warnOfLoss(ctx)
 		return report.Read(ctx, c)
 	})
 	if errors.Is(err, setup.ErrNoLedger) {
 		err = nil
-		forgotten = a.warnOfLoss(ctx)
 	}
 	if !a.isShowable(err) {
 		return err
@@ -66,16 +65,12 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 	if a.json {
 		return errors.Join(a.writeJSON(report), err)
 	}
-	a.ledgerTable(report, forgotten, err)
+	a.ledgerTable(report, err)
 	return err
 }
 
-func (a *app) ledgerTable(r *status.Ledger, forgotten []*client.MissingError, err error) {
-	fmt.Fprintf(a.stdout, "ledger  %s", r.Address)
-	if !r.Exists {
-		fmt.Fprint(a.stdout, noLedger(forgotten))
-	}
-	fmt.Fprintln(a.stdout)
+func (a *app) ledgerTable(r *status.Ledger, err error) {
+	fmt.Fprintln(a.stdout, a.ledgerLine(r.Address, r.Exists))
 	a.outageLine(err)
 	if r.Size != nil {
 		fmt.Fprintf(a.stdout, "size    %d KB\n", (*r.Size+1023)/1024)

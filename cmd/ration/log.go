@@ -125,10 +125,11 @@ func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) erro
 	err = a.withClient(table, false, func(c *client.Client) error {
 		source.Ledger = c.Ledger()
 		a.warnOfSpelling(ctx, c)
+		a.warnOfLoss(ctx)
 		return r.print(ctx, c)
 	})
 	if errors.Is(err, setup.ErrNoLedger) {
-		source.Ledger, r.none = memledger.Open(nil), fmt.Sprintf("no ledger at %s yet: nothing was spent", a.setup().LedgerName())
+		source.Ledger, r.none = memledger.Open(nil), a.ledgerLine(a.setup().LedgerName(), false)
 		return r.print(ctx, nil)
 	}
 	return err

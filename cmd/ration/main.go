@@ -22,6 +22,7 @@ import (
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs/setup"
 )
 
@@ -53,6 +54,8 @@ type app struct {
 	hasAt bool // now is not the present, but what --at says
 
 	place *setup.Setup // nil until it is used
+
+	forgotten []*client.MissingError // by a ledger that is gone
 }
 
 func newApp() *app {

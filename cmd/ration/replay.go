@@ -149,11 +149,8 @@ func (r *replaying) noteCooldowns(ctx context.Context, guard *quota.Guard) error
 const maxReplayRows = 50
 
 func (r *replaying) tables(d *plan.ReplayDocument, report *plan.ReplayReport) {
-	fmt.Fprintf(r.stdout, "ledger  %s", d.Ledger)
-	if !d.LedgerExists {
-		fmt.Fprint(r.stdout, "  (none there yet: nothing was spent)")
-	}
-	fmt.Fprintf(r.stdout, "\ncosts   %s\n\n", human.Name(d.Costs))
+	fmt.Fprintln(r.stdout, r.ledgerLine(d.Ledger, d.LedgerExists))
+	fmt.Fprintf(r.stdout, "costs   %s\n\n", human.Name(d.Costs))
 	t := r.table("budget", "limit", "", "window", "refused", "units", "first", "last")
 	for i := range report.Budgets {
 		b := &report.Budgets[i]

@@ -92,7 +92,7 @@ func (a *app) status(ctx context.Context) error {
 	if errors.Is(err, setup.ErrNoLedger) {
 		err = nil
 		report.AddUnspent(table)
-		report.Forgotten = a.warnOfLoss(ctx)
+		report.Forgotten = a.forgotten
 	}
 	if shown || !a.isShowable(err) {
 		return err

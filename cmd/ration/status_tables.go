@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/status"
 	"github.com/ration-dev/ration/quota"
@@ -13,11 +12,8 @@ import (
 
 // statusTable is status for people; err is why it is not whole, or nil.
 func (a *app) statusTable(r *status.Report, err error) {
-	fmt.Fprintf(a.stdout, "ledger  %s", r.Ledger)
-	if !r.LedgerExists {
-		fmt.Fprint(a.stdout, noLedger(r.Forgotten))
-	}
-	fmt.Fprintf(a.stdout, "\nat      %s\n", human.Time(r.At))
+	fmt.Fprintln(a.stdout, a.ledgerLine(r.Ledger, r.LedgerExists))
+	fmt.Fprintf(a.stdout, "at      %s\n", human.Time(r.At))
 	a.outageLine(err)
 	if len(r.Budgets) > 0 {
 		fmt.Fprintln(a.stdout)
@@ -34,13 +30,16 @@ func (a *app) statusTable(r *status.Report, err error) {
 	a.spenderTable(r)
 }
 
-// noLedger says that the ledger does not exist yet or, if this host was granted
-// calls on it, that it is gone.
-func noLedger(forgotten []*client.MissingError) string {
-	if len(forgotten) > 0 {
-		return "  (none there any more)"
+// ledgerLine names a ledger, and says if there is none yet or, where this host
+// was granted calls on it, any more.
+func (a *app) ledgerLine(name string, exists bool) string {
+	switch {
+	case exists:
+		return "ledger  " + name
+	case len(a.forgotten) > 0:
+		return "ledger  " + name + "  (none there any more)"
 	}
-	return "  (none there yet: nothing was spent)"
+	return "ledger  " + name + "  (none there yet: nothing was spent)"
 }
 
 // outageLine prints what is known of an outage, without its reason if that is

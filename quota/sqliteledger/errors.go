@@ -65,7 +65,7 @@ func (l *Ledger) explain(err error, at phase) error {
 			kind, step = quota.ErrInDoubt, "check its disk; the entries show what was recorded"
 		}
 	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
-		kind, step = quota.ErrLedgerConfig, "move it away, and the next call restores what this host's journal knows; or name another file"
+		kind, step = quota.ErrLedgerConfig, moveAway
 		damaged = l.wasCreated()
 	case lib.SQLITE_READONLY:
 		kind, step = quota.ErrLedgerConfig, "make the file, its -wal and -shm, and its folder writable"
@@ -97,6 +97,10 @@ func (l *Ledger) explain(err error, at phase) error {
 	}
 	return &fileError{l.path, kind, err, step, damaged}
 }
+
+// moveAway is what to do about a file that is no ledger, or no longer. Under
+// another name, the ledger's calls would not count.
+const moveAway = "move it away, and the next call restores what this host's journal knows; or, if it never was the ledger, name another file"
 
 // fileError is an error of one of the kinds of package quota.
 type fileError struct {

@@ -123,7 +123,7 @@ func (l *Ledger) tryOpenFile() error {
 	case version == 0 && objects == 0:
 		err = errEmpty
 	case application != applicationID:
-		err = l.misconfigured("it is the database of another program", "name another file")
+		err = l.misconfigured("it is the database of another program", moveAway)
 	case version > schemaVersion:
 		err = l.misconfigured("a newer version of this program wrote it", "upgrade this one")
 	case version < schemaVersion:
