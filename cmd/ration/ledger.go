@@ -59,8 +59,8 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 	}
 	report.Address = a.setup().LedgerName()
 	units, failed := a.setup().Known().Unrecorded()
-	if report.Unrecorded = units; failed != nil && err == nil {
-		return failed
+	if report.Unrecorded = units; err == nil {
+		err = failed
 	}
 	if a.json {
 		return errors.Join(a.writeJSON(report), err)

@@ -102,8 +102,8 @@ func (a *app) status(ctx context.Context) error {
 
 // showStatus prints a report, which is whole if err is nil, and returns err.
 func (a *app) showStatus(ctx context.Context, report *status.Report, err error) error {
-	if failed := report.AddHost(a.setup().Known()); failed != nil && err == nil {
-		return failed
+	if failed := report.AddHost(a.setup().Known()); err == nil {
+		err = failed // of the journal: the rest is right
 	}
 	if err == nil {
 		if empty, ok := errors.AsType[*client.EmptyLedgerError](a.setup().Known().CheckEmpty(ctx)); ok {

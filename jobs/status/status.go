@@ -3,6 +3,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -133,8 +134,8 @@ func (r *Report) addSchedule(ctx context.Context, s *setup.Setup, c *client.Clie
 // AddHost adds what this host knows of the ledger without asking it.
 func (r *Report) AddHost(c *client.Client) error {
 	r.Ledger = c.LedgerName()
-	var errs [2]error
-	r.UnrecordedUnits, errs[0] = c.Unrecorded()
-	r.Repairs, errs[1] = c.Repairs()
-	return errors.Join(errs[:]...)
+	units, err := c.Unrecorded()
+	repairs, failed := c.Repairs()
+	r.UnrecordedUnits, r.Repairs = units, repairs
+	return cmp.Or(err, failed)
 }
