@@ -39,9 +39,14 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 	within, cancel := l.bounded(ctx, restorePatience+time.Duration(len(r.Entries))*patiencePerEntry)
 	defer cancel()
 	var unanswered quota.RestoreResult // what a try found whose answer was lost
-	for range maxRestores {
+	tries := 0
+	for ; tries < maxRestores; tries++ {
 		op := &scriptRunner{ledger: l, ctx: within}
 		done, swapped, err := l.restore(within, op, r)
+		isLate := within.Err() != nil && ctx.Err() == nil
+		if isLate && tries > 0 && !swapped {
+			break // the server is up
+		}
 		if err != nil {
 			return quota.RestoreResult{}, ended(ctx, err)
 		}
@@ -60,7 +65,7 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 		case <-time.After(rand.N(restorePause)):
 		}
 	}
-	return quota.RestoreResult{}, fmt.Errorf("%w: redis at %s: the log of %s changed during each of %d tries to restore it; try again when fewer calls are settled", quota.ErrLedgerBusy, l.where, r.Account, maxRestores)
+	return quota.RestoreResult{}, fmt.Errorf("%w: redis at %s: the log of %s changed during each of %d tries to restore it; try again when fewer calls are settled", quota.ErrLedgerBusy, l.where, r.Account, tries)
 }
 
 // restore restores a log once. It reports false if the log changed meanwhile.
@@ -84,12 +89,13 @@ func (l *Ledger) restore(ctx context.Context, op *scriptRunner, r *quota.Restora
 	if !of.keeps {
 		return done, true, nil
 	}
-	before, err := l.snapshot(ctx, n)
+	before, err := l.snapshot(ctx, n, scope)
 	if err != nil {
 		return done, false, err
 	}
 	restorer := decide.Restorer{Statements: before.statements, Epoch: done.Known.Epoch, Since: before.since}
-	for e, err := range l.Entries(ctx, quota.Query{Account: r.Account, Key: r.Key}) {
+	asRead := quota.Query{Account: r.Account, Key: r.Key, Until: before.newest().Add(time.Microsecond)} // the script has what came since
+	for e, err := range l.Entries(ctx, asRead) {
 		if err != nil {
 			return done, false, err
 		}
@@ -126,6 +132,7 @@ type logSnapshot struct {
 	last       string // the last record
 	statements decide.Statements
 	since      time.Time // since when the log has its epoch, if its first records are older
+	changes    string    // how often records were changed
 }
 
 // newest returns the log's newest timestamp.
@@ -136,10 +143,15 @@ func (s *logSnapshot) newest() time.Time {
 	return decide.Time(value(s.last[:7]))
 }
 
-// snapshot reads how long a log is, what clients have heard of it, and since
-// when there is meta.
-func (l *Ledger) snapshot(ctx context.Context, n names) (s logSnapshot, err error) {
-	records, err := l.send(ctx, []any{"llen", n.log})
+// snapshot reads how long a log is, what clients have heard of it, since when
+// there is meta, and first how often records were changed.
+func (l *Ledger) snapshot(ctx context.Context, n names, scope int) (s logSnapshot, err error) {
+	changes := fmt.Sprint("changes", flag(scope)) // see coverages.lua
+	fields, err := l.send(ctx, []any{"hmget", n.meta, "heard" + n.log, "from", changes})
+	var records any
+	if err == nil {
+		records, err = l.send(ctx, []any{"llen", n.log})
+	}
 	if err == nil {
 		s.records, _ = records.(int64)
 		if s.records > 0 {
@@ -156,19 +168,16 @@ func (l *Ledger) snapshot(ctx context.Context, n names) (s logSnapshot, err erro
 			begun = decide.Time(value(record[:7]))
 		}
 	}
-	var fields any
-	if err == nil || errors.Is(err, redis.Nil) {
-		fields, err = l.send(ctx, []any{"hmget", n.meta, "heard" + n.log, "from"})
-	}
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return s, l.failed(err, classify(err), false)
 	}
 	values, _ := fields.([]any)
-	if len(values) != 2 {
+	if len(values) != 3 {
 		return s, l.failed(errMalformed, unknown, true)
 	}
 	text, _ := values[0].(string)
 	from, _ := values[1].(string)
+	s.changes, _ = values[2].(string)
 	if micros, err := strconv.ParseInt(from, 10, 64); err == nil && micros > 0 {
 		s.since = decide.Time(micros)
 	}
@@ -202,7 +211,8 @@ func (l *Ledger) swap(ctx context.Context, op *scriptRunner, r *quota.Restoratio
 	}
 	n := l.names(r.Account, r.Key)
 	beside := n.log + ":r" + random(6)
-	if err := l.store(ctx, beside, restorer.Entries, numbers, before.newest()); err != nil {
+	written, err := l.store(ctx, beside, restorer.Entries, numbers, before.newest())
+	if err != nil {
 		_, _ = l.send(ctx, []any{"del", beside}) // or it expires
 		return false, l.failed(err, classify(err), false)
 	}
@@ -212,9 +222,9 @@ func (l *Ledger) swap(ctx context.Context, op *scriptRunner, r *quota.Restoratio
 	a.mu.Lock()
 	of, head := a.scopes[scopeOf(r.Key)], a.head
 	a.mu.Unlock()
-	what := number(number([]byte{flag(scopeOf(r.Key))}, of.horizon, 7), before.records, 4)
+	what := number(number(number([]byte{flag(scopeOf(r.Key))}, of.horizon, 7), before.records, 4), int64(written), 4)
 	keys := append([]string{n.meta, n.log, beside}, of.sourceKeys(n)...)
-	args := []any{head, now, string(what), before.last, string(restorer.Statements.Format()), life, packUncounted(restorer.Uncounted, numbers)}
+	args := []any{head, now, string(what), before.last, string(restorer.Statements.Format()), life, packUncounted(restorer.Uncounted, numbers), before.changes}
 	if n.named != "" {
 		keys, args = append(keys, n.named), append(args, r.Key)
 	}
@@ -238,10 +248,10 @@ func packUncounted(entries []quota.Entry, numbers map[label]int64) string {
 	return string(b)
 }
 
-// store writes entries to a list. If the log had a later timestamp, it stays
-// the newest. The list expires if its writer is killed before the list is the
-// log, which lives longer.
-func (l *Ledger) store(ctx context.Context, list string, entries []quota.Entry, numbers map[label]int64, newest time.Time) error {
+// store writes entries to a list, and returns how many records it then has. If
+// the log had a later timestamp, it stays the newest. The list expires if its
+// writer is killed before the list is the log, which lives longer.
+func (l *Ledger) store(ctx context.Context, list string, entries []quota.Entry, numbers map[label]int64, newest time.Time) (written int, err error) {
 	if n := len(entries); n > 0 && newest.After(entries[n-1].At) {
 		newestAlone := quota.Entry{At: newest, Kind: quota.EntryRefunded} // of label 0
 		entries = append(slices.Clone(entries), newestAlone)
@@ -257,16 +267,16 @@ func (l *Ledger) store(ctx context.Context, list string, entries []quota.Entry, 
 			continue
 		}
 		if _, err := l.send(ctx, records); err != nil {
-			return err
+			return 0, err
 		}
 		if i < restoreAtOnce && l.now == nil { // with the clock of a test no log expires
 			if _, err := l.send(ctx, []any{"pexpire", list, besideExpiry.Milliseconds()}); err != nil {
-				return err
+				return 0, err
 			}
 		}
 		records = records[:2]
 	}
-	return nil
+	return len(entries), nil
 }
 
 // labelNumbers returns the numbers of entries' labels, some thousand at once.

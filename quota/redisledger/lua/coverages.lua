@@ -64,6 +64,11 @@ local function fill(source, log, def, now)
   if not source.counter and source.count == 0 then push(source, 0, 0, 1) end
 end
 
+-- changes returns how often records of an account's own log (scope 2), or of its keys' logs, were
+-- changed, as text. changed counts that: who writes such a log anew compares it.
+local function changes(meta, scope) return redis.call('HGET', meta, 'changes' .. scope) or '' end
+local function changed(meta, scope) redis.call('HINCRBY', meta, 'changes' .. scope, 1) end
+
 -- stored_sources returns the existing sources of a scope, whose keys are KEYS from the third on.
 local function stored_sources(scope)
   local found, n = {}, 2
@@ -78,4 +83,5 @@ local function stored_sources(scope)
   return found
 end
 
-return {read = read_coverage, covers = covers, new_labels = new_labels, calls_of = calls_of, fill = fill, stored_sources = stored_sources}
+return {read = read_coverage, covers = covers, new_labels = new_labels, calls_of = calls_of, fill = fill,
+  stored_sources = stored_sources, changes = changes, changed = changed}

@@ -50,6 +50,7 @@ for i, record in ipairs(records) do
   redis.call('LSET', log.key, place + i - 1, struct.pack('>I7', stamp) .. string.sub(record, 8))
   if struct.unpack('>I2', record, 18) > 0 then changed = changed + 1 end
 end
+coverages().changed(meta, scope)
 log = new_list(KEYS[2], 0)
 for _, source in ipairs(sources) do
   if not source.counter then

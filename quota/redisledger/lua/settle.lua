@@ -144,6 +144,7 @@ for _, source in ipairs(sources) do
     correct_counter(source, delta)
   end
 end
+coverages().changed(meta, scope)
 correct(log, more, function() return units + (1 - calls) * 2^31 end, place)
 if scope == 2 and (oldest or stamp < log.stamp - SETTLED) then accounts().turn(meta) end
 return 0

@@ -1,0 +1,122 @@
+package redisledger_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/redisledger"
+)
+
+// lostCalls returns a restoration of many calls of 1 unit that a log has lost.
+func lostCalls(many int, before time.Time) *quota.Restoration {
+	r := &quota.Restoration{Account: account, Lost: true, History: 24 * time.Hour}
+	for n := range many {
+		at := before.Add(time.Duration(n-many-60) * time.Second)
+		r.Entries = append(r.Entries, quota.Entry{At: at, ID: quota.ID{Client: 5, Seq: uint64(n + 1)}, Method: "list", Units: 1, Calls: 1})
+	}
+	return r
+}
+
+// TestEvictedWhileRestored: the server evicts the log that a restoration writes
+// beside the present one, which has the nearest expiry of all: before its last
+// page, or behind it.
+func TestEvictedWhileRestored(t *testing.T) {
+	for page := 1; page <= 3; page++ {
+		t.Run(fmt.Sprint("page ", page), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			client, evicts := raw(t, server), raw(t, server)
+			other := redisledger.New(raw(t, server), nil)
+			call := mustSpend(t, other, "list", 1, day)
+			pages := 0
+			client.AddHook(after{"rpush", func() {
+				if pages++; pages != page {
+					return
+				}
+				for _, key := range evicts.Keys(t.Context(), "*:r*").Val() {
+					if strings.Contains(key, "log:r") {
+						evicts.Del(t.Context(), key)
+					}
+				}
+			}})
+			done, err := redisledger.New(client, nil).Restore(t.Context(), lostCalls(2500, call.At))
+			if got := used(t, other, day); err != nil || got != 2501 || done.Entries != 2500 {
+				t.Errorf("%d units, %d entries restored, %v; want 2501", got, done.Entries, err)
+			}
+		})
+	}
+}
+
+// TestChangedWhileRestored: while a log is restored, another process changes
+// its records so that its totals stay. All of that stays.
+func TestChangedWhileRestored(t *testing.T) {
+	searches := charge("searches", 4000, quota.Sliding(24*time.Hour), "search")
+	calls := &quota.Charge{Budget: "calls", Coverage: quota.NewCoverage(quota.Coverage{Measure: quota.Calls}), Limit: 1000, Window: quota.Sliding(24 * time.Hour)}
+	noted := time.Now().Add(-10 * time.Minute).Truncate(time.Microsecond)
+	for name, test := range map[string]struct {
+		before func(t *testing.T, other *redisledger.Ledger) (change func() error)
+		of     *quota.Charge
+		want   quota.Units
+	}{
+		"two settled": {func(t *testing.T, other *redisledger.Ledger) func() error {
+			dear, cheap := mustSpend(t, other, "search", 1, day, searches), mustSpend(t, other, "list", 100, day)
+			mustSpend(t, other, "list", 1, day)
+			return func() error {
+				if err := other.Settle(t.Context(), dear, 100); err != nil {
+					return err
+				}
+				return other.Settle(t.Context(), cheap, 1)
+			}
+		}, searches, 100},
+		"one of 0 units refunded": {func(t *testing.T, other *redisledger.Ledger) func() error {
+			free := mustSpend(t, other, "list", 1, day, calls)
+			mustSpend(t, other, "list", 1, day, calls)
+			if err := other.Settle(t.Context(), free, 0); err != nil {
+				t.Fatal(err)
+			}
+			return func() error { return other.Refund(t.Context(), free) }
+		}, calls, 1 + 1},
+		"restored in the place of a note": {func(t *testing.T, other *redisledger.Ledger) func() error {
+			lives := []quota.Life{{Client: 1, Epoch: 77, Since: noted}, {Client: 9, Epoch: 77, Since: noted}}
+			heard := quota.WindowUse{Client: 9, Budget: "day", Coverage: day.Coverage, Since: noted.Add(-24 * time.Hour), At: noted, Used: 5000, Epoch: 77}
+			own := quota.Entry{At: noted, ID: quota.ID{Client: 1, Seq: 1}, Method: "list", Units: 2000, Calls: 1}
+			first := &quota.Restoration{Account: account, Lost: true, History: 24 * time.Hour, Entries: []quota.Entry{own}, Heard: []quota.WindowUse{heard}, Lives: lives}
+			if _, err := other.Restore(t.Context(), first); err != nil {
+				t.Fatal(err)
+			}
+			mustSpend(t, other, "list", 1, day)
+			absent := quota.Entry{At: noted.Add(-10 * time.Minute), ID: quota.ID{Client: 2, Seq: 1}, Method: "search", Units: 3000, Calls: 1}
+			second := &quota.Restoration{Account: account, Lost: true, History: 24 * time.Hour, Entries: []quota.Entry{absent}, Lives: []quota.Life{{Client: 2, Epoch: 77, Since: absent.At}}}
+			return func() error {
+				_, err := other.Restore(t.Context(), second)
+				return err
+			}
+		}, searches, 3000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			client, other := raw(t, server), redisledger.New(raw(t, server), nil)
+			change := test.before(t, other)
+			done := false
+			client.AddHook(after{"time", func() { // between the listing and the new log
+				if !done {
+					done = true
+					if err := change(); err != nil {
+						t.Error(err)
+					}
+				}
+			}})
+			if _, err := redisledger.New(client, nil).Restore(t.Context(), lostCalls(1, time.Now())); err != nil {
+				t.Fatal(err)
+			}
+			if got := used(t, other, test.of); got != test.want || !done {
+				t.Errorf("%d are in use; want %d", got, test.want)
+			}
+		})
+	}
+}
