@@ -56,7 +56,6 @@ func TestEvictedWhileRestored(t *testing.T) {
 func TestChangedWhileRestored(t *testing.T) {
 	searches := charge("searches", 4000, quota.Sliding(24*time.Hour), "search")
 	calls := &quota.Charge{Budget: "calls", Coverage: quota.NewCoverage(quota.Coverage{Measure: quota.Calls}), Limit: 1000, Window: quota.Sliding(24 * time.Hour)}
-	noted := time.Now().Add(-10 * time.Minute).Truncate(time.Microsecond)
 	for name, test := range map[string]struct {
 		before func(t *testing.T, other *redisledger.Ledger) (change func() error)
 		of     *quota.Charge
@@ -80,22 +79,7 @@ func TestChangedWhileRestored(t *testing.T) {
 			}
 			return func() error { return other.Refund(t.Context(), free) }
 		}, calls, 1 + 1},
-		"restored in the place of a note": {func(t *testing.T, other *redisledger.Ledger) func() error {
-			lives := []quota.Life{{Client: 1, Epoch: 77, Since: noted}, {Client: 9, Epoch: 77, Since: noted}}
-			heard := quota.WindowUse{Client: 9, Budget: "day", Coverage: day.Coverage, Since: noted.Add(-24 * time.Hour), At: noted, Used: 5000, Epoch: 77}
-			own := quota.Entry{At: noted, ID: quota.ID{Client: 1, Seq: 1}, Method: "list", Units: 2000, Calls: 1}
-			first := &quota.Restoration{Account: account, Lost: true, History: 24 * time.Hour, Entries: []quota.Entry{own}, Heard: []quota.WindowUse{heard}, Lives: lives}
-			if _, err := other.Restore(t.Context(), first); err != nil {
-				t.Fatal(err)
-			}
-			mustSpend(t, other, "list", 1, day)
-			absent := quota.Entry{At: noted.Add(-10 * time.Minute), ID: quota.ID{Client: 2, Seq: 1}, Method: "search", Units: 3000, Calls: 1}
-			second := &quota.Restoration{Account: account, Lost: true, History: 24 * time.Hour, Entries: []quota.Entry{absent}, Lives: []quota.Life{{Client: 2, Epoch: 77, Since: absent.At}}}
-			return func() error {
-				_, err := other.Restore(t.Context(), second)
-				return err
-			}
-		}, searches, 3000},
+		"restored in the place of a note": {replaceNote, searches, 3000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,5 +102,25 @@ func TestChangedWhileRestored(t *testing.T) {
 				t.Errorf("%d are in use; want %d", got, test.want)
 			}
 		})
+	}
+}
+
+// replaceNote has a host restore a log with a note of what another one had
+// spent, for which the change that it returns then restores that one's call.
+func replaceNote(t *testing.T, other *redisledger.Ledger) (change func() error) {
+	at := time.Now().Add(-10 * time.Minute).Truncate(time.Microsecond)
+	lives := []quota.Life{{Client: 1, Epoch: 77, Since: at}, {Client: 9, Epoch: 77, Since: at}}
+	heard := quota.WindowUse{Client: 9, Budget: "day", Coverage: day.Coverage, Since: at.Add(-24 * time.Hour), At: at, Used: 5000, Epoch: 77}
+	own := quota.Entry{At: at, ID: quota.ID{Client: 1, Seq: 1}, Method: "list", Units: 2000, Calls: 1}
+	first := &quota.Restoration{Account: account, Lost: true, History: 24 * time.Hour, Entries: []quota.Entry{own}, Heard: []quota.WindowUse{heard}, Lives: lives}
+	if _, err := other.Restore(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	mustSpend(t, other, "list", 1, day)
+	absent := quota.Entry{At: at.Add(-10 * time.Minute), ID: quota.ID{Client: 2, Seq: 1}, Method: "search", Units: 3000, Calls: 1}
+	second := &quota.Restoration{Account: account, Lost: true, History: 24 * time.Hour, Entries: []quota.Entry{absent}, Lives: []quota.Life{{Client: 2, Epoch: 77, Since: absent.At}}}
+	return func() error {
+		_, err := other.Restore(t.Context(), second)
+		return err
 	}
 }
