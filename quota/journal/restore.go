@@ -297,7 +297,8 @@ func (l *Ledger) collect(a *account, lost bool, c clocks, report *RestoredError)
 		rest.granted, rest.raised = maps.Clone(s.granted), s.raised
 		rest.owed, rest.cooldowns = s.cooldownsToSet(a.name, l.now().UnixMicro()-s.skew)
 		for _, key := range s.keys() {
-			rest.keyed = append(rest.keyed, &quota.Restoration{Account: a.name, Key: key, Clock: r.Clock, Entries: s.entries(key, c.skew, rest.dates)})
+			rest.keyed = append(rest.keyed, &quota.Restoration{Account: a.name, Key: key, Clock: r.Clock, Entries: s.entries(key, c.skew, rest.dates),
+				History: l.sees(a.name)}) // its log may be new, without windows
 		}
 		return nil
 	})
