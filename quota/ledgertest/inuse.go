@@ -35,6 +35,23 @@ func forgottenBudgetAskedAgain(w *world) {
 	w.refuse(1, "search", time.Hour-5*time.Second, 0, search)
 }
 
+// windowBesideACounter: a window over all calls is asked again after days in
+// which a counter alone was. It counts from then on.
+func windowBesideACounter(w *world) {
+	day, each := charge("day", 10, quota.Sliding(24*time.Hour)), charge("each", 1000, quota.Counter(time.Minute))
+	w.spend(1, day, each)
+	for range 10 * 24 * 3 {
+		w.clock.Add(20 * time.Minute)
+		w.spend(1, each)
+	}
+	before := w.standings(day)[0].Used // entries of the last hour may be kept
+	for range 10 - before {
+		w.clock.Add(time.Second)
+		w.spend(1, day, each)
+	}
+	w.used(10, day)
+}
+
 // counterRestampedWithEntries: a counter keeps what it counted before the log
 // kept entries.
 func counterRestampedWithEntries(w *world) {

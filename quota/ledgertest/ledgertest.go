@@ -70,6 +70,7 @@ func windows() []subtest {
 		{"EarlierOutlivesTheLog", earlierOutlivesTheLog},
 		{"WindowAskedAnewStaysInUse", windowAskedAnew},
 		{"WindowOfOneChargeStaysInUse", windowOfOneCharge},
+		{"WindowIsAskedBesideACounter", windowBesideACounter},
 		{"CounterSettlesBeyondTheWindow", counterSettlesBeyondTheWindow},
 		{"ForgottenBudgetAskedAgain", forgottenBudgetAskedAgain},
 		{"LongerWindowAfterAnIdleTime", longerWindowAfterAnIdleTime},

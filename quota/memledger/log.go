@@ -2,6 +2,7 @@ package memledger
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -245,6 +246,9 @@ func (g *log) rotate() {
 		g.views = nil
 		g.invalidateLabels()
 	}
+	g.views = slices.DeleteFunc(g.views, func(v *view) bool { // their lists are kept anew when they are asked again
+		return v.window.Horizon().Microseconds() > v.list.use.Horizon()
+	})
 	kept := g.keepsEntries()
 	g.lists = lists
 	g.counters = counters
