@@ -132,7 +132,7 @@ type logSnapshot struct {
 	last       string // the last record
 	statements decide.Statements
 	since      time.Time // since when the log has its epoch, if its first records are older
-	changes    string    // how often records were changed
+	changes    string    // how often records of the account's own log were changed
 }
 
 // newest returns the log's newest timestamp.
@@ -146,8 +146,7 @@ func (s *logSnapshot) newest() time.Time {
 // snapshot reads how long a log is, what clients have heard of it, since when
 // there is meta, and first how often records were changed.
 func (l *Ledger) snapshot(ctx context.Context, n names, scope int) (s logSnapshot, err error) {
-	changes := fmt.Sprint("changes", flag(scope)) // see coverages.lua
-	fields, err := l.send(ctx, []any{"hmget", n.meta, "heard" + n.log, "from", changes})
+	fields, err := l.send(ctx, []any{"hmget", n.meta, "heard" + n.log, "from", "changes"})
 	var records any
 	if err == nil {
 		records, err = l.send(ctx, []any{"llen", n.log})
@@ -177,7 +176,9 @@ func (l *Ledger) snapshot(ctx context.Context, n names, scope int) (s logSnapsho
 	}
 	text, _ := values[0].(string)
 	from, _ := values[1].(string)
-	s.changes, _ = values[2].(string)
+	if scope == ownLog {
+		s.changes, _ = values[2].(string)
+	}
 	if micros, err := strconv.ParseInt(from, 10, 64); err == nil && micros > 0 {
 		s.since = decide.Time(micros)
 	}

@@ -64,10 +64,12 @@ local function fill(source, log, def, now)
   if not source.counter and source.count == 0 then push(source, 0, 0, 1) end
 end
 
--- changes returns how often records of an account's own log (scope 2), or of its keys' logs, were
--- changed, as text. changed counts that: who writes such a log anew compares it.
-local function changes(meta, scope) return redis.call('HGET', meta, 'changes' .. scope) or '' end
-local function changed(meta, scope) redis.call('HINCRBY', meta, 'changes' .. scope, 1) end
+-- changes returns how often records of an account's own log were changed, as text, and changed counts
+-- that: who writes the log anew compares it. For logs of keys, of which there can be many, it is ''.
+local function changes(meta, scope) return scope == 2 and redis.call('HGET', meta, 'changes') or '' end
+local function changed(meta, scope)
+  if scope == 2 then redis.call('HINCRBY', meta, 'changes', 1) end
+end
 
 -- stored_sources returns the existing sources of a scope, whose keys are KEYS from the third on.
 local function stored_sources(scope)
