@@ -36,7 +36,7 @@ func (a *app) setup() *setup.Setup {
 
 // withClient opens the client of table, as setup.Setup.Open does, calls use
 // with it, and closes it. It adds the ledger's name to an error of use, unless
-// that is about the command line, and warns if there is no ledger any more.
+// that is about the command line. It warns if the ledger is gone.
 func (a *app) withClient(table *costs.Table, create bool, use func(*client.Client) error) error {
 	c, err := a.setup().Open(table, create)
 	if errors.Is(err, setup.ErrNoLedger) {

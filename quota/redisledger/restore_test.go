@@ -140,8 +140,8 @@ func TestUnansweredRestorationFindsNothing(t *testing.T) {
 	}
 }
 
-// markedLog returns the ledger of a log that kept no entries, of which five
-// calls were restored: its newest timestamp, which is no entry, follows them.
+// markedLog returns a ledger whose log kept no entries before five calls were
+// restored to it. A record that only marks the newest timestamp follows them.
 func markedLog(t *testing.T, server *redistest.Server, clock *ledgertest.Clock) (*redisledger.Ledger, *quota.Restoration) {
 	t.Helper()
 	clock.Set(noonUTC())

@@ -98,8 +98,8 @@ func (l *Ledger) explain(err error, at phase) error {
 	return &fileError{l.path, kind, err, step, damaged}
 }
 
-// moveAway is what to do about a file that is no ledger, or no longer. Under
-// another name, the ledger's calls would not count.
+// moveAway says what to do about a damaged ledger, or another program's file in
+// its place. A ledger under another name would not count what was spent.
 const moveAway = "move it away, and the next call restores what this host's journal knows; or, if it never was the ledger, name another file"
 
 // fileError is an error of one of the kinds of package quota.

@@ -64,8 +64,9 @@ local function fill(source, log, def, now)
   if not source.counter and source.count == 0 then push(source, 0, 0, 1) end
 end
 
--- changes returns how often records of an account's own log were changed, as text, and changed counts
--- that: who writes the log anew compares it. For logs of keys, of which there can be many, it is ''.
+-- changed counts that a script has changed records of an account's own log, and changes returns the
+-- count as text. A restoration compares it, since changes can leave the last record as it was. Logs
+-- of keys have no count, so that calls of one key do not hold up the restorations of the others.
 local function changes(meta, scope) return scope == 2 and redis.call('HGET', meta, 'changes') or '' end
 local function changed(meta, scope)
   if scope == 2 then redis.call('HINCRBY', meta, 'changes', 1) end
