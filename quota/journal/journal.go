@@ -279,11 +279,11 @@ var errOwed = fmt.Errorf("%w: calls of this host must be restored first", quota.
 func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 	return func(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 		a, own := l.account(batch.Account), *batch
-		known, err := l.newestGrant(a)
+		newest, err := l.readNewest(a)
 		if err != nil {
 			return nil, err
 		}
-		if !l.isStated(a, known.Epoch) {
+		if newest.hasMoved || !l.isStated(a, newest.epoch) {
 			return nil, cmp.Or(a.owe(), errOwed)
 		}
 		changes := a.files.changes.Load() // before owes: what is counted here, the ledger has, or owes says that it has not
@@ -291,7 +291,7 @@ func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 			return nil, errOwed
 		}
 		if batch.Key == "" && batch.Known == (quota.Receipt{}) {
-			own.Known = known
+			own.Known = newest.known(a.name)
 			own.Newest = func() quota.Receipt {
 				newest, _ := a.readNewest() // the next call reports an error: the ledger may be in a transaction
 				return newest.known(a.name)

@@ -19,10 +19,22 @@ const tailBytes = 64 << 10
 // newestRecord is the newest grant or restoration that any process of the host
 // has appended, or the entry of another host that a refusal found; before the
 // first of them, a refusal, by a cooldown too, which tells at least the epoch.
-type newestRecord struct{ record }
+type newestRecord struct {
+	record
+
+	// hasMoved says that the first answers of the host were of two lives of the
+	// log: they were asked for before the host knew an entry that the second one
+	// must have. It has to restore what it knows of the first.
+	hasMoved    bool
+	wasRestored bool // by the host: answers of an earlier life are withdrawn
+}
 
 // update takes a record into account that was appended after all before.
 func (n *newestRecord) update(r *record) {
+	isAnswer := r.kind == granted && r.key == "" || r.isOfRefusal()
+	isOfAnotherLife := isAnswer && n.epoch != 0 && n.epoch != r.epoch
+	n.wasRestored = n.wasRestored || r.kind == restored
+	n.hasMoved = !n.wasRestored && (n.hasMoved || isOfAnotherLife)
 	switch {
 	case r.kind == granted && r.key == "" && n.isBefore(r), r.kind == restored:
 		n.record = *r

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/redisledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
@@ -127,5 +128,47 @@ func TestTailIsLostAndTheSearchFails(t *testing.T) {
 	_, err = mine.Spend(t.Context(), &knowing)
 	if _, ok := errors.AsType[*quota.ForgottenError](err); !ok {
 		t.Errorf("%v; want a *quota.ForgottenError", err)
+	}
+}
+
+// TestFirstCallsAcrossALoss: a host's first call is granted, and the ledger
+// forgets it while another of its first calls is on the way, which cannot know
+// of it. The next call restores it.
+func TestFirstCallsAcrossALoss(t *testing.T) {
+	for _, when := range []string{"before it is decided", "before the journal has it"} {
+		for _, processes := range []string{"one process", "two processes"} {
+			t.Run(when+" "+processes, func(t *testing.T) {
+				h := newOutage(t, 100, 0)
+				var before, after, never func()
+				first := h.processOn(during{h.faulty, &before, &after})
+				other := first
+				if processes == "two processes" {
+					other = h.processOn(during{h.faulty, &never, &never})
+				}
+				sent := 0
+				across := func(first, then func()) func() { return func() { first(); then() } }
+				lose := func() { h.faulty.Ledger = memledger.Open(nil) }
+				call := func() {
+					n, _ := calls(other, 1)
+					sent += n
+				}
+				if when == "before it is decided" {
+					before = across(call, lose)
+				} else {
+					after = across(lose, call)
+				}
+				n, _ := calls(first, 1)
+				sent += n
+				for _, g := range []*quota.Guard{first, other} {
+					n, err := calls(g, 200)
+					if sent += n; !errors.Is(err, quota.ErrRefused) {
+						t.Error(err)
+					}
+				}
+				if sent != 100 {
+					t.Errorf("%d calls were granted; want 100", sent)
+				}
+			})
+		}
 	}
 }

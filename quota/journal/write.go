@@ -14,16 +14,21 @@ import (
 // would go unnoticed. The only error is errNewer; others are reported, and
 // calls go on.
 func (l *Ledger) newestGrant(a *account) (known quota.Receipt, err error) {
+	newest, err := l.readNewest(a)
+	return newest.known(a.name), err
+}
+
+// readNewest returns the record of newestGrant.
+func (l *Ledger) readNewest(a *account) (newest newestRecord, err error) {
 	if l.dir == "" {
-		return known, nil
+		return newest, nil
 	}
-	newest, err := a.readNewest()
-	known = newest.known(a.name)
+	newest, err = a.readNewest()
 	if errors.Is(err, errNewer) {
-		return known, err
+		return newest, err
 	}
 	l.read(a, err)
-	return known, nil
+	return newest, nil
 }
 
 // Knows reports whether the journal knows of any answer of the ledger about an
