@@ -1,3 +1,5 @@
+//go:build linux || darwin
+
 package journal_test
 
 import (
@@ -20,30 +22,35 @@ import (
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/redisledger"
+	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// TestOverlapLosesCalls: Redis loses keys, or gets older copies of them, while
-// processes of several hosts make calls, settle some, notice losses and restore
-// the log, all at once. When each has called once more, the log has every call
-// that was granted, with what it cost, and nothing else. RATION_SOAK=1 draws
-// forty games of each kind; RATION_DRAWN_SEED repeats the draws of a failure,
-// if not their timing.
+// TestOverlapLosesCalls: Redis loses keys, or gets older copies of them, or a
+// SQLite file is lost, while processes of several hosts make calls, settle
+// some, notice losses and restore the log, all at once. When each has called
+// once more, the log has every call that was granted, with what it cost, and
+// nothing else. RATION_SOAK=1 draws forty games of each kind; RATION_DRAWN_SEED
+// repeats the draws of a failure, if not their timing.
 func TestOverlapLosesCalls(t *testing.T) {
 	games := 2
 	if os.Getenv("RATION_SOAK") == "1" {
 		games = 40
 	}
 	server := redistest.Start(t)
-	for kind, lose := range map[string]func(*overlap){"keys": (*overlap).loseKeys, "copies": (*overlap).putBack} {
+	for kind, loses := range map[string]overlapKind{
+		"keys":   {lose: (*overlap).loseKeys, settles: true},
+		"copies": {lose: (*overlap).putBack}, // they may lack a raise alone, which nobody notices
+		"files":  {lose: (*overlap).loseFile, settles: true, isFile: true},
+	} {
 		for n := range games {
 			seed := rand.Uint64()
 			if text := os.Getenv("RATION_DRAWN_SEED"); text != "" {
 				seed, _ = strconv.ParseUint(text, 10, 64)
 			}
 			t.Run(fmt.Sprint(kind, " ", n), func(t *testing.T) {
-				o := &overlap{T: t, server: server, prefix: fmt.Sprint(kind, n), draws: rand.New(rand.NewPCG(seed, 0)), due: make(chan bool, 1), calls: map[quota.ID]overlapCall{}, doubts: map[quota.ID]bool{}}
-				o.settles = kind == "keys" // a copy may lack a raise alone, which nobody notices
-				o.play(lose)
+				o := &overlap{T: t, overlapKind: loses, server: server, name: fmt.Sprint(kind, n), draws: rand.New(rand.NewPCG(seed, 0)), due: make(chan bool, 1), calls: map[quota.ID]overlapCall{}, doubts: map[quota.ID]bool{}}
+				o.folder = filepath.Join(t.TempDir(), "ledger")
+				o.play()
 				if t.Failed() {
 					t.Logf("RATION_DRAWN_SEED=%d draws\n%s", seed, strings.Join(o.log, "\n"))
 				}
@@ -52,14 +59,22 @@ func TestOverlapLosesCalls(t *testing.T) {
 	}
 }
 
+// overlapKind is what kind of ledger loses what.
+type overlapKind struct {
+	lose    func(*overlap)
+	settles bool // calls are settled too
+	isFile  bool // SQLite, else Redis
+}
+
 // overlap is one game.
 type overlap struct {
 	*testing.T
+	overlapKind
 	server  *redistest.Server
-	prefix  string // of the game's keys
+	name    string // begins the game's keys
+	folder  string // of a file
 	draws   *rand.Rand
 	charges []*quota.Charge
-	settles bool
 	clients atomic.Uint64
 	due     chan bool // gets a value when the next fault is due
 	copied  []any     // keys, each with its value
@@ -73,6 +88,7 @@ type overlap struct {
 // overlapCall is what a call must count for in the end.
 type overlapCall struct {
 	now, before amounts // before it was settled
+	isDoubt     bool    // the ledger has returned an error
 }
 
 type amounts struct{ units, calls quota.Units }
@@ -80,8 +96,8 @@ type amounts struct{ units, calls quota.Units }
 // isRight reports whether a log counts a call as it must. What was lowered
 // while the log was restored may stay as it was.
 func (c overlapCall) isRight(got amounts) bool {
-	wasLowered := c.before.units > c.now.units || c.before.calls > c.now.calls
-	return got == c.now || wasLowered && got == c.before
+	mayStay := c.isDoubt || c.before.units > c.now.units || c.before.calls > c.now.calls
+	return got == c.now || mayStay && got == c.before
 }
 
 func (o *overlap) say(format string, args ...any) {
@@ -90,7 +106,7 @@ func (o *overlap) say(format string, args ...any) {
 	o.log = append(o.log, time.Now().Format("05.000000 ")+fmt.Sprintf(format, args...))
 }
 
-func (o *overlap) play(lose func(*overlap)) {
+func (o *overlap) play() {
 	roomy := func(name string, w quota.Window, c quota.Coverage) *quota.Charge {
 		return &quota.Charge{Budget: name, Coverage: quota.NewCoverage(c), Limit: quota.MaxLimit / 4, Window: w}
 	}
@@ -115,7 +131,7 @@ func (o *overlap) play(lose func(*overlap)) {
 	}
 	go func() { work.Wait(); close(o.due) }()
 	for range o.due {
-		lose(o)
+		o.lose(o)
 	}
 	o.due = nil
 	for range 2 { // the first may restore what another one then has heard of
@@ -128,7 +144,13 @@ func (o *overlap) play(lose func(*overlap)) {
 
 // open opens the ledger as a process of the host with a journal.
 func (o *overlap) open(dir string) *journal.Ledger {
-	inner, err := redisledger.Open(o.server.URL(), &redisledger.Options{Prefix: o.prefix})
+	var inner quota.Ledger
+	var err error
+	if o.isFile {
+		inner, err = sqliteledger.Open(filepath.Join(o.folder, "ration.db"), nil)
+	} else {
+		inner, err = redisledger.Open(o.server.URL(), &redisledger.Options{Prefix: o.name})
+	}
 	must(o.T, err)
 	host := filepath.Base(filepath.Dir(dir))
 	l := journal.New(inner, dir, &journal.Options{Report: func(err error) { o.say("%s: %v", host, err) }})
@@ -144,30 +166,9 @@ func (o *overlap) work(l *journal.Ledger, draws *rand.Rand, batches int) (grante
 	for range batches {
 		b.Seq += uint64(len(b.Requests))
 		b.Requests = o.requests(draws)
-		answers, err := l.Spend(context.Background(), b)
-		switch isDoubt := errors.Is(err, quota.ErrInDoubt); {
-		case isDoubt || errors.Is(err, quota.ErrLedgerLost): // or lost again and again
-			o.say("client %d: %v", b.Client, err)
-			o.mu.Lock()
-			for i := range b.Requests {
-				o.doubts[quota.ID{Client: b.Client, Seq: b.Seq + uint64(i)}] = isDoubt
-			}
-			o.mu.Unlock()
-		case err != nil:
-			o.Errorf("client %d: %v", b.Client, err)
-		}
-		for i, a := range answers {
-			if errors.Is(a.Err, quota.ErrLedgerDown) { // one connection after the other was ended
-				continue
-			}
-			if a.Err != nil {
-				o.Errorf("client %d: %v", b.Client, a.Err)
-				continue
-			}
-			o.counts(a.Receipt.ID, amounts{b.Requests[i].Units, 1})
-			open = append(open, a.Receipt)
-			granted++
-		}
+		receipts := o.spend(l, b)
+		granted += len(receipts)
+		open = append(open, receipts...)
 		for n := draws.IntN(3); o.settles && n > 0 && len(open) > 0; n-- {
 			i := draws.IntN(len(open))
 			o.settle(l, open[i], draws)
@@ -183,6 +184,39 @@ func (o *overlap) work(l *journal.Ledger, draws *rand.Rand, batches int) (grante
 	return granted
 }
 
+// spend returns the receipts of the calls of a batch that are granted.
+func (o *overlap) spend(l *journal.Ledger, b *quota.Batch) (receipts []quota.Receipt) {
+	answers, err := l.Spend(context.Background(), b)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	isDoubt := errors.Is(err, quota.ErrInDoubt)
+	switch {
+	case isDoubt, isNotNow(err):
+		for i := range b.Requests {
+			o.doubts[quota.ID{Client: b.Client, Seq: b.Seq + uint64(i)}] = isDoubt
+		}
+	case err != nil:
+		o.Errorf("client %d: %v", b.Client, err)
+	}
+	for i, a := range answers {
+		switch {
+		case errors.Is(a.Err, quota.ErrLedgerDown): // one connection after the other was ended
+		case a.Err != nil:
+			o.Errorf("client %d: %v", b.Client, a.Err)
+		default:
+			o.calls[a.Receipt.ID] = overlapCall{now: amounts{b.Requests[i].Units, 1}}
+			receipts = append(receipts, a.Receipt)
+		}
+	}
+	return receipts
+}
+
+// isNotNow reports whether a call was not granted because the ledger was lost
+// again and again, or damaged, or because others restored it.
+func isNotNow(err error) bool {
+	return errors.Is(err, quota.ErrLedgerLost) || errors.Is(err, quota.ErrLedgerConfig) || errors.Is(err, quota.ErrLedgerBusy)
+}
+
 func (o *overlap) requests(draws *rand.Rand) (requests []quota.Request) {
 	for range 1 + draws.IntN(1+draws.IntN(100)) {
 		r := quota.Request{Method: []string{"list", "search"}[draws.IntN(2)], Units: quota.Units(1 + draws.IntN(9)), Caller: quota.Caller{Lane: []string{"cron", "manual"}[draws.IntN(2)]}}
@@ -196,13 +230,6 @@ func (o *overlap) requests(draws *rand.Rand) (requests []quota.Request) {
 	return requests
 }
 
-// counts notes what a call counts for from now on.
-func (o *overlap) counts(id quota.ID, now amounts) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.calls[id] = overlapCall{now: now, before: o.calls[id].now}
-}
-
 // settle settles or refunds a call.
 func (o *overlap) settle(l *journal.Ledger, r quota.Receipt, draws *rand.Rand) {
 	to := amounts{quota.Units(draws.IntN(12)), 1}
@@ -212,15 +239,18 @@ func (o *overlap) settle(l *journal.Ledger, r quota.Receipt, draws *rand.Rand) {
 		settle = func() error { return l.Refund(context.Background(), r) }
 	}
 	err := settle()
-	if err != nil && !errors.Is(err, quota.ErrStays) {
+	isFailure := err != nil && !errors.Is(err, quota.ErrStays)
+	if isFailure && !isNotNow(err) {
 		o.Errorf("settle %v: %v", r.ID, err)
 	}
-	o.counts(r.ID, to) // with ErrStays too: the journal has it, and the next restoration may
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.calls[r.ID] = overlapCall{to, o.calls[r.ID].now, isFailure}
 }
 
 // loseKeys deletes one key of the game, or all.
 func (o *overlap) loseKeys() {
-	keys := o.server.Do(o.T, "keys", o.prefix+":*").([]any)
+	keys := o.server.Do(o.T, "keys", o.name+":*").([]any)
 	if len(keys) == 0 {
 		return
 	}
@@ -232,6 +262,13 @@ func (o *overlap) loseKeys() {
 	o.say("deleted %q", keys)
 }
 
+// loseFile loses the file, by one of the faults that need no copy of it.
+func (o *overlap) loseFile() {
+	names := []string{"file deleted", "file and -wal deleted", "folder deleted", "file emptied", "damaged", "another file in its place"}
+	name := names[o.draws.IntN(len(names))]
+	o.say("%s: %v", name, sqliteFaults[name](o.folder, "")) // it may be lost already
+}
+
 // putBack copies all keys of the game, or puts the last copy in their place.
 func (o *overlap) putBack() {
 	if o.copied == nil || o.draws.IntN(3) == 0 {
@@ -240,7 +277,7 @@ func (o *overlap) putBack() {
 				table.insert(all, key)
 				table.insert(all, redis.call('DUMP', key))
 			end
-			return all`, 0, o.prefix+":*").([]any)
+			return all`, 0, o.name+":*").([]any)
 		o.say("copied %d keys", len(o.copied)/2)
 		return
 	}
@@ -250,7 +287,7 @@ func (o *overlap) putBack() {
 		tx.Do(o.Context(), "client", "kill", "type", "normal", "skipme", "yes")
 		tx.Do(o.Context(), append([]any{"eval", `for _, key in ipairs(redis.call('KEYS', ARGV[1])) do redis.call('DEL', key) end
 			for n = 2, #ARGV, 2 do redis.call('RESTORE', ARGV[n], '0', ARGV[n + 1]) end
-			return 'OK'`, 0, o.prefix + ":*"}, o.copied...)...)
+			return 'OK'`, 0, o.name + ":*"}, o.copied...)...)
 		return nil
 	})
 	must(o.T, err)

@@ -94,7 +94,8 @@ func fileWithTail(t *testing.T) (open func() quota.Ledger, keep, lose func()) {
 				must(t, os.Chmod(filepath.Join(copied, name), 0o600))
 			}
 		}, func() {
-			must(t, sqliteFaults["older folder put in place"](folder, copied))
+			must(t, os.RemoveAll(folder))
+			must(t, os.Rename(copied, folder))
 		}
 }
 
