@@ -279,11 +279,11 @@ var errOwed = fmt.Errorf("%w: calls of this host must be restored first", quota.
 func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 	return func(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 		a, own := l.account(batch.Account), *batch
-		newest, err := l.readNewest(a)
+		newest, err := l.newestRecord(a)
 		if err != nil {
 			return nil, err
 		}
-		if newest.hasMoved || !l.isStated(a, newest.epoch) {
+		if !l.isStated(a, &newest) {
 			return nil, cmp.Or(a.owe(), errOwed)
 		}
 		changes := a.files.changes.Load() // before owes: what is counted here, the ledger has, or owes says that it has not

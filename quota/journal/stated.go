@@ -142,14 +142,19 @@ func (f *files) readStated() (s statement) {
 }
 
 // isStated reports whether all that this host has heard of the budgets of this
-// process is in the log of an epoch, as far as a restoration had to put it
-// there. It looks once in each life of the log.
-func (l *Ledger) isStated(a *account, epoch uint64) bool {
-	if epoch == 0 || a.stated.Load() == epoch {
+// process is in the log of its newest record, as far as a restoration had to
+// put it there, and all that it was granted in earlier lives. It looks once in
+// each life of the log, and again if grants of another one were read.
+func (l *Ledger) isStated(a *account, newest *newestRecord) bool {
+	epoch := newest.epoch
+	if epoch == 0 || !newest.spansLives && a.stated.Load() == epoch {
 		return true
 	}
 	stated := a.files.readStated()
-	if stated.Epoch == epoch { // else this host has not restored it
+	if stated.Epoch != epoch && newest.spansLives { // this host has not restored it
+		return false
+	}
+	if stated.Epoch == epoch { // else this host need not restore it
 		for _, name := range l.names[a.name] {
 			if !slices.Contains(stated.Budgets, name) {
 				return false
@@ -157,6 +162,9 @@ func (l *Ledger) isStated(a *account, epoch uint64) bool {
 		}
 	}
 	a.stated.Store(epoch)
+	a.mu.Lock()
+	a.newest.spansLives = a.newest.spansLives && a.newest.epoch != epoch
+	a.mu.Unlock()
 	return true
 }
 

@@ -22,19 +22,17 @@ const tailBytes = 64 << 10
 type newestRecord struct {
 	record
 
-	// hasMoved says that the first answers of the host were of two lives of the
-	// log: they were asked for before the host knew an entry that the second one
-	// must have. It has to restore what it knows of the first.
-	hasMoved    bool
-	wasRestored bool // by the host: answers of an earlier life are withdrawn
+	// spansLives says that grants of two lives of the log were read, and no
+	// restoration after them. The host may not have restored what it knows of
+	// the earlier life: calls in flight are asked for before it knows an entry.
+	spansLives bool
 }
 
 // update takes a record into account that was appended after all before.
 func (n *newestRecord) update(r *record) {
-	isAnswer := r.kind == granted && r.key == "" || r.isOfRefusal()
-	isOfAnotherLife := isAnswer && n.epoch != 0 && n.epoch != r.epoch
-	n.wasRestored = n.wasRestored || r.kind == restored
-	n.hasMoved = !n.wasRestored && (n.hasMoved || isOfAnotherLife)
+	isGrant := r.kind == granted && r.key == ""
+	isOfAnotherLife := isGrant && n.isEntry() && n.epoch != r.epoch
+	n.spansLives = r.kind != restored && (n.spansLives || isOfAnotherLife)
 	switch {
 	case r.kind == granted && r.key == "" && n.isBefore(r), r.kind == restored:
 		n.record = *r
@@ -121,10 +119,14 @@ func (f *files) readNewest() (newest newestRecord, err error) {
 			f.seen = seen
 		}
 		isFirst := !newest.isEntry() && found.kind != 0
+		isOfAnotherLife := newest.isEntry() && found.isEntry() && found.epoch != newest.epoch
+		// What was restored in between is seen by isStated.
+		spansLives := isOfAnotherLife || newest.spansLives || found.spansLives
 		wasSetBack := found.isEntry() && found.epoch == newest.epoch && newest.cameBefore(found.logNewest()) // the host's clock
 		if isFirst || wasSetBack {
 			newest = found
 		}
+		newest.spansLives = spansLives
 		if found.isEntry() && hour <= present {
 			files++
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/redisledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
@@ -133,7 +134,7 @@ func TestTailIsLostAndTheSearchFails(t *testing.T) {
 }
 
 // TestFirstCallsAcrossALoss: a host's first call is granted, and the ledger
-// forgets it while another of its first calls is on the way, which cannot know
+// forgets it while another of its first calls is in flight, which cannot know
 // of it. The next call restores it.
 func TestFirstCallsAcrossALoss(t *testing.T) {
 	for _, when := range []string{"before it is decided", "before the journal has it"} {
@@ -171,5 +172,55 @@ func TestFirstCallsAcrossALoss(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestFirstCallsAcrossAnHour: the second of them is in the next file of the
+// journal.
+func TestFirstCallsAcrossAnHour(t *testing.T) {
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 22, 12, 59, 59, 0, time.UTC))
+	h := newOutage(t, 100, 0)
+	h.now = clock.Now
+	lose := func() { h.faulty.Ledger = memledger.Open(&memledger.Options{Now: clock.Now}) }
+	lose()
+	var before, after func()
+	g := h.processOn(during{h.faulty, &before, &after})
+	sent := 0
+	before = func() {
+		sent, _ = calls(g, 1)
+		lose()
+		clock.Add(2 * time.Second)
+	}
+	for _, most := range []int{1, 200} {
+		n, _ := calls(g, most)
+		sent += n
+	}
+	if sent != 100 {
+		t.Errorf("%d calls were granted; want 100", sent)
+	}
+}
+
+// TestFirstCallAfterTwoLosses: a process's first call is in flight while
+// another one of the host restores the log, which is then lost again.
+func TestFirstCallAfterTwoLosses(t *testing.T) {
+	h := newOutage(t, 100, 0)
+	var before, after, never func()
+	first := h.processOn(during{h.faulty, &before, &after})
+	other := h.processOn(during{h.faulty, &never, &never})
+	sent := 0
+	before = func() {
+		for range 2 {
+			n, _ := calls(other, 10)
+			sent += n
+			h.faulty.Ledger = memledger.Open(nil)
+		}
+	}
+	for _, most := range []int{1, 200} {
+		n, _ := calls(first, most)
+		sent += n
+	}
+	if sent != 100 {
+		t.Errorf("%d calls were granted; want 100", sent)
 	}
 }

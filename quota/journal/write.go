@@ -8,18 +8,18 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// newestGrant returns the newest grant of any process of this host, or a newer
-// one of others that a refusal found; only an epoch if the host was refused and
-// found none; or zero. If a process knew only its own, the loss of a later one
-// would go unnoticed. The only error is errNewer; others are reported, and
-// calls go on.
+// newestGrant returns the entry that newestRecord is about; only an epoch if
+// the host was refused and found none; or zero.
 func (l *Ledger) newestGrant(a *account) (known quota.Receipt, err error) {
-	newest, err := l.readNewest(a)
+	newest, err := l.newestRecord(a)
 	return newest.known(a.name), err
 }
 
-// readNewest returns the record of newestGrant.
-func (l *Ledger) readNewest(a *account) (newest newestRecord, err error) {
+// newestRecord returns the newest grant of any process of this host, or a newer
+// one of others that a refusal found. If a process knew only its own, the loss
+// of a later one would go unnoticed. The only error is errNewer; others are
+// reported, and calls go on.
+func (l *Ledger) newestRecord(a *account) (newest newestRecord, err error) {
 	if l.dir == "" {
 		return newest, nil
 	}
