@@ -107,7 +107,7 @@ func TestCallIsMadeAgainInAnEarlierHour(t *testing.T) {
 
 // TestSettledBeforeItsCall: what a call was settled to, and heard with the next
 // one, was read before the call, and counted as heard earlier. After a loss,
-// others were noted as having spent 20 units that nobody had.
+// 20 units that nobody had spent were noted for others.
 func TestSettledBeforeItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newAloneAt(t)

@@ -34,7 +34,7 @@ func (n *newestRecord) update(r *record) {
 	isOfAnotherLife := isGrant && n.isEntry() && n.epoch != r.epoch
 	n.spansLives = r.kind != restored && (n.spansLives || isOfAnotherLife)
 	switch {
-	case r.kind == granted && r.key == "" && n.isBefore(r), r.kind == restored:
+	case isGrant && n.isBefore(r), r.kind == restored:
 		n.record = *r
 	case r.kind == refused && r.id != (quota.ID{}):
 		n.record = record{kind: refused, at: r.at + r.skew, epoch: r.epoch, id: r.id}
