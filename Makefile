@@ -45,7 +45,7 @@ build:
 
 # The tests that draw their cases at random: games against a model, budgets,
 # schedules, requests. TestDrawnTests in cmd/ration compares the list with the tests.
-DRAWN = Contract.*/AgainstAModel|ExampleRun/AgainstAModel|SameAsInMemory|TestEveryQueryIsValid|TestMergedHistoryFreesLate|TestPlanMatchesBruteForce|TestSuggestions$$|TestEachTickStartsOnceDespiteJitter|TestTickAndNextAgree|TestNoMutationMakes|TestStatusAddsUpToWhatIsUsed|TestLinesOfSeveralAccountsAreOrdered|TestRingDiffersFromASlice|TestProbeAnswersAsSpendWould|TestBesideFloors|TestShares|TestReconcileOverlappingBudgets|TestDrawnHistory|TestForecastAgainstWhatComes|TestLossesChangeADecision|TestLostAnswersGrantTwice|TestPlanForecastAgainstWhatComes|TestReplayRefusesWhatTheGuardRefuses
+DRAWN = Contract.*/AgainstAModel|ExampleRun/AgainstAModel|SameAsInMemory|TestEveryQueryIsValid|TestMergedHistoryFreesLate|TestPlanMatchesBruteForce|TestSuggestions$$|TestEachTickStartsOnceDespiteJitter|TestTickAndNextAgree|TestNoMutationMakes|TestStatusAddsUpToWhatIsUsed|TestLinesOfSeveralAccountsAreOrdered|TestRingDiffersFromASlice|TestProbeAnswersAsSpendWould|TestBesideFloors|TestShares|TestSettledWhileRestored|TestReconcileOverlappingBudgets|TestDrawnHistory|TestForecastAgainstWhatComes|TestLossesChangeADecision|TestLostAnswersGrantTwice|TestPlanForecastAgainstWhatComes|TestReplayRefusesWhatTheGuardRefuses
 DRAWING = $$(grep -rlE --include='*_test.go' 'rapid\.Check|ledgertest\.Run' costs jobs quota | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
 # The packages whose tests take longest begin first, so that no processor waits for them at the end.

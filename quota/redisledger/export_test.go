@@ -45,7 +45,8 @@ var CommonLua = baseLua
 // Scripts are the texts of all scripts, by the name of their main file.
 var Scripts = map[string]string{
 	"learn": learnScript.text, "spend": spendScript.text, "settle": settleScript.text, "standings": standingsScript.text,
-	"entries": entriesScript.text, "restamp": restampScript.text, "restore": restoreScript.text,
+	"entries": entriesScript.text, "restamp": restampScript.text,
+	"snapshot": snapshotScript.text, "restore": restoreScript.text,
 	"cooldown": cooldownScript.text, "recool": recoolScript.text, "relimit": relimitScript.text,
 }
 

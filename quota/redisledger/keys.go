@@ -58,6 +58,9 @@ func (l *Ledger) names(account, key string) names {
 
 func (n names) source(id string) string { return n.log + ":" + id }
 
+// meanwhile returns the key of what is settled while the log is restored.
+func (n names) meanwhile() string { return n.log + ":s" }
+
 // slot returns the key of a client's last batch on this log.
 func (n names) slot(client uint64) string {
 	var b [6]byte

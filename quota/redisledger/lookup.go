@@ -114,7 +114,7 @@ func (l *Ledger) lookFor(ctx context.Context, batch *quota.Batch, known quota.Re
 			return nil
 		}
 	}
-	before, err := l.snapshot(ctx, l.names(batch.Account, ""), ownLog)
+	before, err := l.snapshot(ctx, l.names(batch.Account, ""), "")
 	if err != nil {
 		return err
 	}

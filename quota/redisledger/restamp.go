@@ -56,7 +56,7 @@ func (l *Ledger) restamp(ctx context.Context, name, key string) (changed, more i
 			keeps = 1
 		}
 		what := number(number([]byte{flag(scope)}, keeps, 1), pageSize, 4)
-		return &restampScript, append([]string{n.meta, n.log}, of.sourceKeys(n)...), []any{a.head, now, string(what)}
+		return &restampScript, append([]string{n.meta, n.log, n.meanwhile()}, of.sourceKeys(n)...), []any{a.head, now, string(what)}
 	})
 	if err != nil {
 		return 0, 0, err

@@ -28,7 +28,7 @@ const (
 
 // Restore implements quota.Ledger. It reads the log, writes the restored one
 // beside it, and puts that in its place unless the log has changed meanwhile
-// other than by growing.
+// other than by calls and settlements.
 func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.RestoreResult, error) {
 	if err := r.Check(); err != nil {
 		return quota.RestoreResult{}, err
@@ -43,6 +43,9 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 	for ; tries < maxRestores; tries++ {
 		op := &scriptRunner{ledger: l, ctx: within}
 		done, swapped, err := l.restore(within, op, r)
+		if errors.Is(err, errUnstable) {
+			err = nil // the head changed with each round; it is another try
+		}
 		isLate := within.Err() != nil && ctx.Err() == nil
 		if isLate && tries > 0 && !swapped {
 			break // the server is up
@@ -65,7 +68,7 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 		case <-time.After(rand.N(restorePause)):
 		}
 	}
-	return quota.RestoreResult{}, fmt.Errorf("%w: redis at %s: the log of %s changed during each of %d tries to restore it; try again when fewer calls are settled", quota.ErrLedgerBusy, l.where, r.Account, tries)
+	return quota.RestoreResult{}, fmt.Errorf("%w: redis at %s: the log of %s changed during each of %d tries to restore it; try again in a moment", quota.ErrLedgerBusy, l.where, r.Account, tries)
 }
 
 // restore restores a log once. It reports false if the log changed meanwhile.
@@ -89,10 +92,11 @@ func (l *Ledger) restore(ctx context.Context, op *scriptRunner, r *quota.Restora
 	if !of.keeps {
 		return done, true, nil
 	}
-	before, err := l.snapshot(ctx, n, scope)
+	before, err := l.snapshot(ctx, n, random(6))
 	if err != nil {
 		return done, false, err
 	}
+	before.epoch = done.Known.Epoch
 	restorer := decide.Restorer{Statements: before.statements, Epoch: done.Known.Epoch, Since: before.since}
 	asRead := quota.Query{Account: r.Account, Key: r.Key, Until: before.newest().Add(time.Microsecond)} // the script has what came since
 	for e, err := range l.Entries(ctx, asRead) {
@@ -126,13 +130,15 @@ func (l *Ledger) restore(ctx context.Context, op *scriptRunner, r *quota.Restora
 	return done, swapped, err
 }
 
-// logSnapshot is a log before it is restored.
+// logSnapshot is what a log is before it is restored.
 type logSnapshot struct {
+	epoch      uint64 // of the account when it was last learned
+	mark       string // in the list of what is settled meanwhile; empty if the log is not to be restored
+	listed     int64  // how long that list is with the mark
 	records    int64
 	last       string // the last record
 	statements decide.Statements
 	since      time.Time // since when the log has its epoch, if its first records are older
-	changes    string    // how often records of the account's own log were changed
 }
 
 // newest returns the log's newest timestamp.
@@ -143,50 +149,36 @@ func (s *logSnapshot) newest() time.Time {
 	return decide.Time(value(s.last[:7]))
 }
 
-// snapshot reads how long a log is, what clients have heard of it, since when
-// there is meta, and first how often records were changed.
-func (l *Ledger) snapshot(ctx context.Context, n names, scope int) (s logSnapshot, err error) {
-	fields, err := l.send(ctx, []any{"hmget", n.meta, "heard" + n.log, "from", "changes"})
-	var records any
-	if err == nil {
-		records, err = l.send(ctx, []any{"llen", n.log})
+// snapshot reads what a log is. With a mark, what is settled from now on is
+// listed behind it.
+func (l *Ledger) snapshot(ctx context.Context, n names, mark string) (s logSnapshot, err error) {
+	s.mark = mark
+	var args []any
+	if mark != "" {
+		args = []any{mark, besideExpiry.Milliseconds()}
 	}
-	if err == nil {
-		s.records, _ = records.(int64)
-		if s.records > 0 {
-			var last any
-			last, err = l.send(ctx, []any{"lindex", n.log, s.records - 1})
-			s.last, _ = last.(string)
-		}
+	op := &scriptRunner{ledger: l, ctx: ctx}
+	reply, err := op.run(&snapshotScript, []string{n.meta, n.log, n.meanwhile()}, args)
+	if err != nil {
+		return s, err
 	}
-	var begun time.Time // the newest timestamp from before the log kept entries: it is in the first record
-	if err == nil && s.records > 0 {
-		var first any
-		first, err = l.send(ctx, []any{"lindex", n.log, 0})
-		if record, _ := first.(string); len(record) >= 19 && value(record[17:19]) == 0 {
-			begun = decide.Time(value(record[:7]))
-		}
-	}
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return s, l.failed(err, classify(err), false)
-	}
-	values, _ := fields.([]any)
-	if len(values) != 3 {
+	s.listed, s.records = reply.number(), reply.number()
+	first, last := reply.text(), reply.text()
+	heard, from := reply.text(), reply.text()
+	if reply.bad {
 		return s, l.failed(errMalformed, unknown, true)
 	}
-	text, _ := values[0].(string)
-	from, _ := values[1].(string)
-	if scope == ownLog {
-		s.changes, _ = values[2].(string)
-	}
+	s.last = last
 	if micros, err := strconv.ParseInt(from, 10, 64); err == nil && micros > 0 {
 		s.since = decide.Time(micros)
 	}
-	if s.statements, err = decide.ParseStatements([]byte(text)); err != nil {
+	if s.statements, err = decide.ParseStatements([]byte(heard)); err != nil {
 		return s, fmt.Errorf("%w: redis at %s: what clients have heard of %s is malformed: %w", quota.ErrLedgerConfig, l.where, n.log, err)
 	}
-	if begun.After(s.statements.Kept) {
-		s.statements.Kept = begun
+	if len(first) >= 19 && value(first[17:19]) == 0 { // it has the newest timestamp from before the log kept entries
+		if begun := decide.Time(value(first[:7])); begun.After(s.statements.Kept) {
+			s.statements.Kept = begun
+		}
 	}
 	return s, nil
 }
@@ -218,23 +210,31 @@ func (l *Ledger) swap(ctx context.Context, op *scriptRunner, r *quota.Restoratio
 		return false, l.failed(err, classify(err), false)
 	}
 	now, _ := l.clock(0)
-	swapped := false
-	a := l.cache(r.Account)
-	a.mu.Lock()
-	of, head := a.scopes[scopeOf(r.Key)], a.head
-	a.mu.Unlock()
-	what := number(number(number([]byte{flag(scopeOf(r.Key))}, of.horizon, 7), before.records, 4), int64(written), 4)
-	keys := append([]string{n.meta, n.log, beside}, of.sourceKeys(n)...)
-	args := []any{head, now, string(what), before.last, string(restorer.Statements.Format()), life, packUncounted(restorer.Uncounted, numbers), before.changes}
-	if n.named != "" {
-		keys, args = append(keys, n.named), append(args, r.Key)
-	}
-	reply, err := op.run(&restoreScript, keys, args)
+	head := ""
+	reply, err := l.inform(op, r.Account, func(a *accountCache) (*script, []string, []any) {
+		scope, mark := scopeOf(r.Key), before.mark
+		of := &a.scopes[scope]
+		if head = a.head; epochOf(head) != before.epoch {
+			mark = "" // of no list: the log is read again
+		}
+		what := number(number([]byte{flag(scope)}, of.horizon, 7), before.records, 4)
+		what = number(number(what, int64(written), 4), before.listed, 4)
+		keys := append([]string{n.meta, n.log, beside, n.meanwhile()}, of.sourceKeys(n)...)
+		args := []any{head, now, string(what), before.last, string(restorer.Statements.Format()), life, packUncounted(restorer.Uncounted, numbers), mark}
+		if n.named != "" {
+			keys, args = append(keys, n.named), append(args, r.Key)
+		}
+		return &restoreScript, keys, args
+	})
 	if err != nil {
+		_, _ = l.send(ctx, []any{"del", beside})
 		return false, err
 	}
-	swapped = reply.number() == answered && !reply.bad
-	a.forget(head)
+	l.cache(r.Account).forget(head)
+	swapped := reply.number() == 1
+	if reply.bad {
+		return false, l.failed(errMalformed, config, op.doubt)
+	}
 	return swapped, nil
 }
 

@@ -2,9 +2,12 @@ package redisledger_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
@@ -122,5 +125,85 @@ func replaceNote(t *testing.T, other *redisledger.Ledger) (change func() error) 
 	return func() error {
 		_, err := other.Restore(t.Context(), second)
 		return err
+	}
+}
+
+// TestMetaIsDeletedWhileRestored: while a log is restored, its meta is deleted,
+// and another process begins a life of the account in which methods have other
+// numbers. The restored calls have those.
+func TestMetaIsDeletedWhileRestored(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client, deletes := raw(t, server), raw(t, server)
+	call := mustSpend(t, redisledger.New(raw(t, server), nil), "list", 1, day)
+	restoring := true
+	client.AddHook(after{"rpush", func() {
+		if restoring {
+			restoring = false
+			deletes.Del(t.Context(), deletes.Keys(t.Context(), "*:meta").Val()...)
+			mustSpend(t, redisledger.New(raw(t, server), nil), "search", 1, day)
+		}
+	}})
+	l := redisledger.New(client, nil)
+	if _, err := l.Restore(t.Context(), lostCalls(3, call.At)); err != nil {
+		t.Fatal(err)
+	}
+	methods := map[string]int{}
+	for _, e := range entries(t, l) {
+		methods[e.Method]++
+	}
+	if want := map[string]int{"list": 3, "search": 1, quota.OtherMethod: 1}; !maps.Equal(methods, want) {
+		t.Errorf("calls of %v; want %v: the one before the restoration has no number any more", methods, want)
+	}
+}
+
+// TestHeadTurnsWhileRestored: other processes change the account's head after
+// each script of a restoration, 40 times. The server is up, so the restoration
+// goes on, and leaves nothing beside the log.
+func TestHeadTurnsWhileRestored(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client, other := raw(t, server), raw(t, server)
+	call := mustSpend(t, redisledger.New(other, nil), "list", 1, day)
+	turn := redis.NewScript("return redis.call('HSET', KEYS[1], 'head', string.sub(redis.call('HGET', KEYS[1], 'head'), 1, 8) .. struct.pack('>I3B', ARGV[1], 1))")
+	meta, turns := do(t, other, "keys", "*:meta").([]any)[0].(string), 0
+	client.AddHook(after{"evalsha", func() {
+		if turns++; turns <= 40 {
+			if err := turn.Run(t.Context(), other, []string{meta}, turns+1000).Err(); err != nil {
+				t.Error(err)
+			}
+		}
+	}})
+	l := redisledger.New(client, nil)
+	_, err := l.Restore(t.Context(), lostCalls(3, call.At))
+	if got := used(t, l, day); err != nil || got != 4 || turns <= 40 {
+		t.Errorf("%d units, %v; want 4", got, err)
+	}
+	if left := do(t, other, "keys", "*:r*").([]any); len(left) > 0 {
+		t.Errorf("%d keys are left, such as %s", len(left), left[0])
+	}
+}
+
+// TestEmptyLogGrowsWhileRestored: there is nothing to restore to an empty log,
+// which gets its first call meanwhile. The call stays, and nothing is left
+// beside the log.
+func TestEmptyLogGrowsWhileRestored(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client, other := raw(t, server), raw(t, server)
+	grown := false
+	client.AddHook(after{"time", func() {
+		if !grown {
+			grown = true
+			mustSpend(t, redisledger.New(other, nil), "list", 5, day)
+		}
+	}})
+	l := redisledger.New(client, nil)
+	_, err := l.Restore(t.Context(), &quota.Restoration{Account: account, Lost: true, History: 24 * time.Hour})
+	if got := used(t, l, day); err != nil || got != 5 || !grown {
+		t.Errorf("%d units, %v; want 5", got, err)
+	}
+	if left := do(t, other, "keys", "*:r*").([]any); len(left) > 0 {
+		t.Errorf("%d keys are left, such as %s", len(left), left[0])
 	}
 }

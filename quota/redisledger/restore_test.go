@@ -17,9 +17,9 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestLogThatKeepsChangingIsBusy settles a call during each try to restore
-// its log. The server is up, so this must not open an allowance. Later the
-// log is restored.
+// TestLogThatKeepsChangingIsBusy: another host restores the log during each try
+// to restore it. The server is up, so this must not open an allowance. Later
+// the log is restored.
 func TestLogThatKeepsChangingIsBusy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("tries to restore for two seconds")
@@ -32,13 +32,14 @@ func TestLogThatKeepsChangingIsBusy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cost, settling := quota.Units(5), true
+	cost, restoring := quota.Units(5), true
 	client.AddHook(after{"rpush", func() {
-		if !settling {
+		if !restoring {
 			return
 		}
 		cost++
-		if err := other.Settle(t.Context(), call, cost); err != nil {
+		of := quota.Entry{At: call.At.Add(-time.Minute - time.Duration(cost)*time.Second), ID: quota.ID{Client: 6, Seq: uint64(cost)}, Method: "m", Units: 1, Calls: 1}
+		if _, err := other.Restore(t.Context(), &quota.Restoration{Account: account, Lost: true, Entries: []quota.Entry{of}}); err != nil {
 			t.Error(err)
 		}
 	}})
@@ -48,15 +49,15 @@ func TestLogThatKeepsChangingIsBusy(t *testing.T) {
 		t.Errorf("%v; want ErrLedgerBusy", err)
 	}
 	if got := used(t, other, day); got != cost {
-		t.Errorf("%d units; want %d, which the call was settled to", got, cost)
+		t.Errorf("%d units; want %d, of the call and the other host", got, cost)
 	}
 	if left := client.Keys(t.Context(), "*:r*").Val(); len(left) > 0 {
 		t.Errorf("%d logs that were not swapped in stay, such as %s", len(left), left[0])
 	}
-	settling = false
+	restoring = false
 	_, err = l.Restore(t.Context(), restoration)
 	if got := used(t, other, day); err != nil || got != cost+100 {
-		t.Errorf("%d units, %v; want both calls", got, err)
+		t.Errorf("%d units, %v; want all calls", got, err)
 	}
 }
 

@@ -28,6 +28,7 @@ var (
 	standingsScript = newScript(baseLua+mainText("standings"), false)
 	entriesScript   = newScript(baseLua+mainText("entries"), false)
 	restampScript   = newScript(baseLua+mainText("restamp"), true)
+	snapshotScript  = newScript(mainText("snapshot"), false)
 	restoreScript   = newScript(baseLua+mainText("restore"), true)
 	cooldownScript  = newScript(baseLua+mainText("cooldown"), true)
 	recoolScript    = newScript(baseLua+mainText("recool"), true)

@@ -99,7 +99,7 @@ func (c *settlement) encode(doubt bool) (keys []string, args []any, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	of := &c.scopes[c.scope]
-	keys = append([]string{c.meta, c.log}, of.sourceKeys(c.names)...)
+	keys = append([]string{c.meta, c.log, c.meanwhile()}, of.sourceKeys(c.names)...)
 	args = []any{c.accountCache.head, now, c.horizonArg(c.scope), string(what)}
 	if r.Recorded != nil && !of.keeps {
 		if err := decide.CheckLower(r.Recorded, c.units, quota.Units(c.calls)); err != nil {

@@ -45,6 +45,15 @@ func (a *wireAnswer) read(script string) {
 			a.line("now=" + wireTime(a.number()))
 		}
 		a.standings()
+	case "snapshot":
+		a.line(fmt.Sprintf("settled=%d records=%d", a.number(), a.number()))
+		for range 2 {
+			if p := a.w.packed(a.text()); p.rest != "" {
+				p.record()
+				p.done("record")
+			}
+		}
+		a.line(fmt.Sprintf("heard=%s from=%q", a.w.heard(a.text()), a.text()))
 	case "entries":
 		a.line(fmt.Sprint("code=", a.number()))
 		a.entries()

@@ -31,7 +31,8 @@ var wireArguments = map[string][]string{
 	"standings": {"head: head", "test: now/t7", "log: horizon/d7", "names: budgets"},
 	"entries":   {"head: head", "log: horizon/d7", "page: from/t7 before/t7 most/4 what/1"},
 	"restamp":   {"head: head", "test: now/t7", "page: scope/1 keeps/1 size/4"},
-	"restore":   {"head: head", "test: now/t7", "log: scope/1 horizon/d7 records/4", "record: record"},
+	"snapshot":  {"mark: random", "milliseconds"},
+	"restore":   {"head: head", "test: now/t7", "log: scope/1 horizon/d7 records/4 restored/4 settled/4", "record: record"},
 	"cooldown":  {"cooldown: for/d7 until/t7", "budget", "reason", "test: now/t7"},
 	"recool":    {"test: now/t7"},
 }
@@ -48,6 +49,9 @@ func (w *wire) arguments(script string, args []string) {
 		switch layout {
 		case "":
 			w.line("  " + title + ": " + strconv.Quote(p.rest))
+			continue
+		case "random":
+			w.line(fmt.Sprintf("  %s[%d]=RANDOM", title, len(p.rest)))
 			continue
 		case "head":
 			p.head()
@@ -117,8 +121,8 @@ func (w *wire) learned(args []string) {
 	}
 }
 
-// restored writes what clients have heard, the new life, and what counters have
-// not counted.
+// restored writes what clients have heard, the new life, what counters have not
+// counted, and the mark.
 func (w *wire) restored(args []string) {
 	p := w.packed(args[1])
 	if p.rest != "" {
@@ -132,7 +136,8 @@ func (w *wire) restored(args []string) {
 		p.label()
 		p.end("uncounted")
 	}
-	for _, key := range args[3:] {
+	w.line(fmt.Sprintf("  mark[%d]=RANDOM", len(args[3])))
+	for _, key := range args[4:] {
 		w.line("  key: " + strconv.Quote(key))
 	}
 }

@@ -201,8 +201,11 @@ func wireRestore(w *wire) {
 	}
 	w.step("a call, and a note for what others had spent, in a log of a long key")
 	restore(key, 0)
-	w.step("the same in the account's log, of which an older copy had taken the place, and which grows meanwhile")
-	w.meanwhile = func() { w.spend(7, 2, wireList) }
+	w.step("the same in the account's log, of which an older copy had taken the place, and which grows meanwhile, and of which a call is settled")
+	w.meanwhile = func() {
+		w.spend(7, 2, wireList)
+		w.must(w.Settle(w.t.Context(), granted, 5))
+	}
 	restore("", granted.Epoch)
 }
 

@@ -64,14 +64,6 @@ local function fill(source, log, def, now)
   if not source.counter and source.count == 0 then push(source, 0, 0, 1) end
 end
 
--- changed counts that a script has changed records of an account's own log, and changes returns the
--- count as text. A restoration compares it, since changes can leave the last record as it was. Logs
--- of keys have no count, so that calls of one key do not hold up the restorations of the others.
-local function changes(meta, scope) return scope == 2 and redis.call('HGET', meta, 'changes') or '' end
-local function changed(meta, scope)
-  if scope == 2 then redis.call('HINCRBY', meta, 'changes', 1) end
-end
-
 -- stored_sources returns the existing sources of a scope, whose keys are KEYS from the third on.
 local function stored_sources(scope)
   local found, n = {}, 2
@@ -87,4 +79,4 @@ local function stored_sources(scope)
 end
 
 return {read = read_coverage, covers = covers, new_labels = new_labels, calls_of = calls_of, fill = fill,
-  stored_sources = stored_sources, changes = changes, changed = changed}
+  stored_sources = stored_sources}

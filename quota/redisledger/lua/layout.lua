@@ -18,6 +18,7 @@
 --     log          list: one record for each call
 --     log:ID       list, or string of a counter, of one coverage
 --     log:cCLIENT  string: a client's last batch; see resent.lua
+--     log:s        list: the stamps of what is settled while the log is restored; see snapshot.lua
 -- The log of a key, such as an IP address, has the same keys under its own name.
 --
 -- A list holds records, oldest first. Numbers are unsigned and big-endian.

@@ -15,7 +15,6 @@
 --   labels  how many labels have a number; n<words> is the number, l<number> the words
 --   logs    how often the account's log was created
 --   from    log records stamped earlier have numbers of an earlier life
---   changes how often records of the account's log were changed, see coverages.lua
 --   heard<key of a log>  what clients have heard of it, see restore.lua
 -- A label is method, lane, job and region, each after a byte with its length. Its number is random:
 -- a number that a failover lost is then unknown, rather than another label's.

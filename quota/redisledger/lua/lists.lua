@@ -107,6 +107,14 @@ local function expired(list, now)
   return (select(2, locate(list, edge + 1)))
 end
 
+-- replace replaces all records from a place on. One record replaces the one there alone.
+local function replace(key, from, records)
+  redis.call('LSET', key, from, records[1])
+  if #records == 1 then return end
+  redis.call('LTRIM', key, '0', from) -- faster than setting each
+  for n = 2, #records, 1000 do redis.call('RPUSH', key, unpack(records, n, math.min(n + 999, #records))) end
+end
+
 -- extend makes a key expire after two horizons and five minutes of real time. What cannot be filled
 -- from an account's log lives longer, so that no clock that is ahead for a moment deletes it.
 local function extend(key, horizon, fillable)
@@ -131,4 +139,4 @@ local function search(c)
 end
 
 return {size = size, at = at, seek = seek, locate = locate, reach = reach, full = full, retention = retention,
-  expired = expired, extend = extend, holds = holds, latest = latest, search = search}
+  expired = expired, replace = replace, extend = extend, holds = holds, latest = latest, search = search}

@@ -1,10 +1,10 @@
 -- Restamps a page of the records that are stamped after now. The log's lists are deleted, to be
 -- filled again, and after the last page its counters are computed again.
--- KEYS: meta, the log, then all sources of its scope.
+-- KEYS: meta, the log, what is settled meanwhile (snapshot.lua), then all sources of its scope.
 -- ARGV: head, the time of a test, and scope 1, whether the log keeps entries 1, the page's size 4.
 -- Answer: 1 other head; or 0, how many were changed, and how many are still ahead.
 
-local meta = KEYS[1]
+local meta, settled = KEYS[1], table.remove(KEYS, 3)
 if head_of(meta) ~= ARGV[1] then return {1} end
 local now = clock(ARGV[2])
 local scope, keeps, most = struct.unpack('>BBI4', ARGV[3])
@@ -50,7 +50,7 @@ for i, record in ipairs(records) do
   redis.call('LSET', log.key, place + i - 1, struct.pack('>I7', stamp) .. string.sub(record, 8))
   if struct.unpack('>I2', record, 18) > 0 then changed = changed + 1 end
 end
-coverages().changed(meta, scope)
+redis.call('DEL', settled) -- so that what is being restored is read again
 log = new_list(KEYS[2], 0)
 for _, source in ipairs(sources) do
   if not source.counter then

@@ -1,6 +1,6 @@
 -- Sets what an entry counts. It is idempotent, unless the log has kept no entry and counts more.
--- KEYS: meta, the log, then all sources of its scope; and for a refund of a call whose recorded
--- units are sent, the client's slot.
+-- KEYS: meta, the log, what is settled meanwhile (snapshot.lua), then all sources of its scope; and
+-- for a refund of a call whose recorded units are sent, the client's slot.
 -- ARGV: head, the time of a test, the log's horizon 7, the entry (stamp 7, client 6, seq 4, new
 -- units 4 and calls 1), how many newer entries there may be 4, the scope 1; and if it is known what
 -- was recorded, units 4, calls 1, whether the log keeps entries 1 and what to answer if counts
@@ -8,7 +8,7 @@
 -- Answer: 0 done, or nothing to do; 1 other head; 2 too late, unchanged; 3 the log is full; 6 an
 -- earlier try may have lowered it, unchanged.
 
-local meta = KEYS[1]
+local meta, settled = KEYS[1], table.remove(KEYS, 3)
 if head_of(meta) ~= ARGV[1] then return 1 end
 local real, now = ARGV[2] == '', clock(ARGV[2])
 local log = new_list(KEYS[2], (struct.unpack('>I7', ARGV[3])))
@@ -122,10 +122,7 @@ local function correct(list, delta, first, from)
       records[n] = before .. struct.pack('>I6', (sum + delta) % 2^48) .. string.sub(records[n], 14)
     end
   end
-  redis.call('LSET', list.key, from, records[1])
-  if #records == 1 or delta == 0 then return end
-  redis.call('LTRIM', list.key, '0', from) -- faster than setting each
-  for n = 2, #records, 1000 do redis.call('RPUSH', list.key, unpack(records, n, math.min(n + 999, #records))) end
+  lists().replace(list.key, from, delta ~= 0 and records or {records[1]})
 end
 
 if lists().size(log) - 1 - place > most then
@@ -144,7 +141,7 @@ for _, source in ipairs(sources) do
     correct_counter(source, delta)
   end
 end
-coverages().changed(meta, scope)
+if redis.call('EXISTS', settled) == 1 then redis.call('RPUSH', settled, string.sub(ARGV[4], 1, 7)) end
 correct(log, more, function() return units + (1 - calls) * 2^31 end, place)
 if scope == 2 and (oldest or stamp < log.stamp - SETTLED) then accounts().turn(meta) end
 return 0
