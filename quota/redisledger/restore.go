@@ -21,7 +21,7 @@ const (
 	restorePatience  = 30 * time.Second       // of a Restore without a deadline
 	patiencePerEntry = 100 * time.Microsecond // more
 	restoreAtOnce    = 1000                   // records in one command
-	maxRestores      = 300                    // how often a Restore begins again because the log has changed
+	maxRestores      = 300                    // how often a Restore begins again because the log or the head has changed
 	restorePause     = 10 * time.Millisecond  // at most, between these
 	besideExpiry     = time.Hour              // of a log that is not yet the account's
 )
@@ -68,10 +68,11 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 		case <-time.After(rand.N(restorePause)):
 		}
 	}
-	return quota.RestoreResult{}, fmt.Errorf("%w: redis at %s: the log of %s changed during each of %d tries to restore it; try again in a moment", quota.ErrLedgerBusy, l.where, r.Account, tries)
+	return quota.RestoreResult{}, fmt.Errorf("%w: redis at %s: the log of %s changed during each of %d tries to restore it; try again in a moment, and look for another program that writes its keys", quota.ErrLedgerBusy, l.where, r.Account, tries)
 }
 
-// restore restores a log once. It reports false if the log changed meanwhile.
+// restore restores a log once. It reports false if the log changed meanwhile
+// other than by calls and settlements.
 func (l *Ledger) restore(ctx context.Context, op *scriptRunner, r *quota.Restoration) (done quota.RestoreResult, swapped bool, err error) {
 	n := l.names(r.Account, r.Key)
 	scope := scopeOf(r.Key)
@@ -227,7 +228,7 @@ func (l *Ledger) swap(ctx context.Context, op *scriptRunner, r *quota.Restoratio
 		return &restoreScript, keys, args
 	})
 	if err != nil {
-		_, _ = l.send(ctx, []any{"del", beside})
+		_, _ = l.send(ctx, []any{"del", beside}) // or it expires
 		return false, err
 	}
 	l.cache(r.Account).forget(head)

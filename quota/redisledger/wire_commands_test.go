@@ -267,7 +267,7 @@ func (w *wire) plainAnswer(cmd redis.Cmder, args []string) {
 		}
 	}
 	for _, value := range values {
-		if name := cmd.Name(); (name == "lrange" || name == "lindex") && value != "<nil>" {
+		if cmd.Name() == "lrange" {
 			w.packed(value).record()
 		} else {
 			w.line("< " + strconv.Quote(value))

@@ -28,26 +28,37 @@ local total, newest = 0, 0
 if last ~= '' then newest, total = struct.unpack('>I7I6', last) end
 
 -- settle_again gives the restored records what their calls were settled to since the log was read.
--- It reports false if they lack one of these calls.
-local again = {} -- stamp -> the record that was settled
+-- It reports false if they lack one of these calls, or if it would take long.
+local MOST = 2000 -- calls that were settled, and records from the first of them on
+local again = {} -- stamp -> the present record of a call that was settled
 local function settle_again()
-  local log, unfound, oldest = new_list(KEYS[2], horizon), 0, newest
-  for _, item in ipairs(redis.call('LRANGE', settled, listed, '-1')) do
+  local items = redis.call('LRANGE', settled, listed, listed + MOST)
+  if #items > MOST then return false end
+  local unfound, oldest = 0, newest
+  for _, item in ipairs(items) do
     local stamp = #item == 7 and struct.unpack('>I7', item) -- or it is the mark of another restoration
     if stamp and stamp <= newest and not again[stamp] then
-      local _, place = lists().locate(log, stamp)
-      again[stamp], unfound, oldest = redis.call('LINDEX', log.key, place), unfound + 1, math.min(oldest, stamp)
+      again[stamp], unfound, oldest = '', unfound + 1, math.min(oldest, stamp)
     end
   end
   if unfound == 0 then return true end
-  local _, from = lists().locate(new_list(restored, horizon), oldest)
-  local records, more = redis.call('LRANGE', restored, from, '-1'), 0
+  local function page(list)
+    local _, place = lists().locate(list, oldest)
+    return redis.call('LRANGE', list.key, place, place + MOST), place
+  end
+  for _, record in ipairs((page(new_list(KEYS[2], horizon)))) do
+    local stamp = struct.unpack('>I7', record)
+    if again[stamp] then again[stamp] = record end
+  end
+  local records, from = page(new_list(restored, horizon))
+  if #records > MOST then return false end
+  local more = 0
   for n, record in ipairs(records) do
     local stamp, sum, amount = struct.unpack('>I7I6I4', record)
-    local rest, now_is = string.sub(record, 14), again[stamp]
-    if now_is and call_of(now_is) == call_of(record) then
-      rest, unfound = string.sub(now_is, 14, 17) .. string.sub(record, 18, 29), unfound - 1
-      more = more + struct.unpack('>I4', now_is, 14) % 2^31 - amount % 2^31
+    local rest, present = string.sub(record, 14), again[stamp]
+    if present and call_of(present) == call_of(record) then
+      rest, unfound = string.sub(present, 14, 17) .. string.sub(record, 18, 29), unfound - 1
+      more = more + struct.unpack('>I4', present, 14) % 2^31 - amount % 2^31
     end
     records[n] = struct.pack('>I7I6', stamp, (sum + more) % 2^48) .. rest
   end
@@ -76,8 +87,8 @@ end
 if ARGV[9] then redis.call('SET', KEYS[#KEYS], ARGV[9]) end
 log = new_list(KEYS[2], horizon)
 
--- add_uncounted adds what a counter has not counted. It may be older than what it has. With what
--- was settled again, counters have counted all of it.
+-- add_uncounted adds what a counter has not counted. It may be older than what it has. A call
+-- that was settled meanwhile is counted already: settle.lua has changed the counters as the log.
 local function add_uncounted(source)
   local labels, c = coverages().new_labels(meta), coverages().read(source.def)
   for where = 1, #ARGV[7], 17 do

@@ -141,7 +141,8 @@ for _, source in ipairs(sources) do
     correct_counter(source, delta)
   end
 end
-if redis.call('EXISTS', settled) == 1 then redis.call('RPUSH', settled, string.sub(ARGV[4], 1, 7)) end
+local isListed = redis.call('EXISTS', settled) == 1
+if isListed and redis.call('RPUSH', settled, string.sub(ARGV[4], 1, 7)) > 10000 then redis.call('DEL', settled) end
 correct(log, more, function() return units + (1 - calls) * 2^31 end, place)
 if scope == 2 and (oldest or stamp < log.stamp - SETTLED) then accounts().turn(meta) end
 return 0

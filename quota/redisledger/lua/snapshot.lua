@@ -1,7 +1,8 @@
--- Says what a log is, and can begin its restoration: the stamps of what is settled are listed behind
--- a mark, until the log is restored or restamped.
+-- Says what a log is and, with a mark, begins its restoration: the stamps of what is settled are
+-- listed behind the mark. The list is deleted when the log is restored or restamped, when it gets
+-- long, and at last by its expiry; then what began with the mark begins again.
 -- KEYS: meta, the log, what is settled meanwhile.
--- ARGV: to begin it, the mark, which is no stamp, and for how many milliseconds the list is kept.
+-- ARGV: perhaps the mark, which is no stamp, and for how many milliseconds the list is kept.
 -- Answer: the length of that list, how many records the log has, the first and the last of them,
 -- what clients have heard, and since when labels have numbers of this life.
 
