@@ -20,6 +20,9 @@ const Patience = patience
 // includes what it granted the first time.
 func OpenPatient(url string, o *Options) (*Ledger, error) { return open(url, o, time.Minute) }
 
+// NewPatient is New of such a ledger.
+func NewPatient(client redis.UniversalClient) *Ledger { return newLedger(client, nil, time.Minute) }
+
 // MostItems is how many coverages the store keeps of each scope, and OtherLabel
 // the number of unknown labels.
 const (
