@@ -107,7 +107,7 @@ func TestCallIsMadeAgainInAnEarlierHour(t *testing.T) {
 
 // TestSettledBeforeItsCall: what a call was settled to, and heard with the next
 // one, was read before the call, and counted as heard earlier. After a loss,
-// 20 units that nobody had spent were noted for others.
+// the host entered a note of 20 units for others, who had spent nothing.
 func TestSettledBeforeItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newAloneAt(t)

@@ -23,7 +23,7 @@ const (
 	restoreAtOnce    = 1000                   // records in one command
 	maxRestores      = 300                    // how often a Restore begins again because the log or the head has changed
 	restorePause     = 10 * time.Millisecond  // at most, between these
-	besideExpiry     = time.Hour              // of a log that is not yet the account's
+	besideExpiry     = time.Hour              // of what a restoration keeps beside the log
 )
 
 // Restore implements quota.Ledger. It reads the log, writes the restored one
@@ -68,7 +68,7 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 		case <-time.After(rand.N(restorePause)):
 		}
 	}
-	return quota.RestoreResult{}, fmt.Errorf("%w: redis at %s: the log of %s changed during each of %d tries to restore it; try again in a moment, and look for another program that writes its keys", quota.ErrLedgerBusy, l.where, r.Account, tries)
+	return quota.RestoreResult{}, fmt.Errorf("%w: redis at %s: the log of %s changed during each of %d tries to restore it; try again in a moment; if it stays so, look for another program that writes its keys", quota.ErrLedgerBusy, l.where, r.Account, tries)
 }
 
 // restore restores a log once. It reports false if the log changed meanwhile

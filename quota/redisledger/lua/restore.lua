@@ -15,7 +15,7 @@ local function stop()
   return {0, 0}
 end
 
--- call_of returns what tells a record's call: stamp, client and seq.
+-- call_of returns what identifies a record's call: stamp, client and seq.
 local function call_of(record) return string.sub(record, 1, 7) .. string.sub(record, 20, 29) end
 
 if head_of(meta) ~= ARGV[1] then return {1} end

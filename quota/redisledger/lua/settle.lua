@@ -141,6 +141,7 @@ for _, source in ipairs(sources) do
     correct_counter(source, delta)
   end
 end
+-- A restoration that finds no list reads the log again. One that was killed would let it grow.
 local isListed = redis.call('EXISTS', settled) == 1
 if isListed and redis.call('RPUSH', settled, string.sub(ARGV[4], 1, 7)) > 10000 then redis.call('DEL', settled) end
 correct(log, more, function() return units + (1 - calls) * 2^31 end, place)
