@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/internal/textfmt"
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 var (
@@ -19,21 +20,21 @@ var (
 	ErrNeverFits = errors.New("quota: never fits")
 	// ErrInDoubt means that the ledger's answer was lost. The call counts as
 	// spent and must not be made.
-	ErrInDoubt = errors.New("quota: in doubt: the ledger's answer was lost, the call counts as spent")
+	ErrInDoubt = engine.ErrInDoubt
 	// ErrLedgerDown means that the ledger could not be reached. Nothing
 	// was spent.
-	ErrLedgerDown = errors.New("quota: ledger down")
+	ErrLedgerDown = engine.ErrLedgerDown
 	// ErrLedgerBusy means that the ledger is up, and that other callers used it
 	// for as long as this one could wait, or that another program keeps it
 	// locked. Nothing was spent; try again later. It is not an ErrLedgerDown.
-	ErrLedgerBusy = errors.New("quota: ledger busy")
+	ErrLedgerBusy = engine.ErrLedgerBusy
 	// ErrLedgerClosed means that this process has closed the ledger. Nothing was
 	// spent. It is not an ErrLedgerDown.
-	ErrLedgerClosed = errors.New("quota: ledger closed")
+	ErrLedgerClosed = engine.ErrLedgerClosed
 	// ErrLedgerConfig means that the ledger cannot serve until its
 	// configuration is corrected: a wrong password, a file that is not a
 	// ledger, a missing permission. It is not an ErrLedgerDown.
-	ErrLedgerConfig = errors.New("quota: ledger misconfigured")
+	ErrLedgerConfig = engine.ErrLedgerConfig
 	// ErrLedgerLost means that the ledger no longer holds spends that it
 	// had recorded.
 	ErrLedgerLost = errors.New("quota: ledger lost entries")
