@@ -70,6 +70,10 @@ type Append struct {
 	Adds  []Total // what the totals rise by
 	Bump  bool    // whether the generation rises by 1
 
+	// Reset says that the newest timestamp was of a wrong clock: the batch's
+	// timestamps begin at the ledger's clock, whatever the newest one is.
+	Reset bool
+
 	// Trim is the newest position that no reader needs any more. If the batch is
 	// appended, batches up to it are dropped; 0 drops none.
 	Trim uint64

@@ -71,7 +71,9 @@ func (h *Head) Append(a *engine.Append, now int64) (at int64) {
 		h.Epoch = a.NewEpoch
 	}
 	h.Position++
-	at = max(now, h.Newest+1)
+	if at = now; !a.Reset {
+		at = max(now, h.Newest+1)
+	}
 	h.Newest = at + int64(a.Count) - 1
 	if a.Bump {
 		h.Gen++

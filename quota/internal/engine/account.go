@@ -1,0 +1,135 @@
+package engine
+
+import "context"
+
+// Spend decides a request. An error means that nothing was decided: it is the
+// ledger's, or the context's. In that case nothing is charged, or it is refunded
+// in the background, unless the error is ErrInDoubt.
+func (a *Account) Spend(ctx context.Context, r *Request) (*Answer, error) {
+	asked := *r
+	var answer *Answer
+	t := newTask(false, func(d *decision) { answer = d.request(&asked) })
+	t.request = &asked
+	t.granted = func(f *fold) {
+		if len(answer.IDs) == 0 {
+			return // it was refused, and has a ticket
+		}
+		if n, ok := f.find(answer.IDs[0]); ok {
+			answer.At, answer.Epoch = f.at(n).at, f.known.Epoch
+		}
+	}
+	t.undo = func(a *Account) {
+		if answer.Refusal == nil && !answer.Repeated {
+			for _, id := range answer.IDs {
+				_ = a.Settle(context.Background(), id, Amounts{}) // best effort: it stays charged
+			}
+		}
+	}
+	if err := a.do(ctx, t); err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// Settle replaces what a grant counts for by what it really cost: all zero for
+// a call that was never sent. It ends the grant's lease. It is a no-op if the
+// grant is no longer in the log.
+func (a *Account) Settle(ctx context.Context, id ID, amounts Amounts) error {
+	return a.do(ctx, newTask(false, func(d *decision) { d.settle(id, amounts) }))
+}
+
+func (d *decision) settle(id ID, amounts Amounts) {
+	n, ok := d.fold.find(id)
+	if !ok {
+		return
+	}
+	before := d.fold.amounts(n)
+	e := d.fold.at(n)
+	labels := d.fold.labels[e.labels].Labels
+	d.add(&Record{Kind: KindSettle, Ref: id, Amounts: amounts})
+	rise := Amounts{Units: amounts.Units - before.Units, Calls: amounts.Calls - before.Calls}
+	for _, m := range amounts.More {
+		rise.More = append(rise.More, Amount{m.Measure, m.N - before.Of(m.Measure)})
+	}
+	d.count(labels.Method, &rise)
+}
+
+// Leave ends the ticket of a caller that waits no longer.
+func (a *Account) Leave(ctx context.Context, ticket ID) error {
+	return a.do(ctx, newTask(false, func(d *decision) {
+		if t := d.fold.control.tickets[ticket]; t != nil && !t.served && t.until > d.now {
+			d.add(&Record{Kind: KindVoid, Ref: ticket})
+		}
+	}))
+}
+
+// Cool sets a cooldown of a budget, or of the account if budget is empty, for a
+// length of time, or until a time if that is 0. If one is in force the later
+// end holds.
+func (a *Account) Cool(ctx context.Context, budget, key string, length, until int64, reason string) error {
+	return a.do(ctx, newTask(false, func(d *decision) {
+		end := until
+		if length > 0 {
+			end = d.now + length
+		}
+		held := d.fold.control.cooldown(budget, key, d.now)
+		if end > d.now && end > held.Until {
+			d.add(&Record{Kind: KindCooldown, Name: budget, Labels: Labels{Key: key, Host: d.host}, Until: end, Text: reason})
+			d.strict = true
+		}
+	}))
+}
+
+// EndCooldown ends the cooldown of a budget or of the account, if there is one.
+func (a *Account) EndCooldown(ctx context.Context, budget, key string) error {
+	return a.do(ctx, newTask(true, func(d *decision) {
+		if held := d.fold.control.cooldown(budget, key, d.now); held.Until > 0 {
+			d.add(&Record{Kind: KindCooldown, Name: budget, Labels: Labels{Key: key, Host: d.host}})
+			d.strict = true
+		}
+	}))
+}
+
+// Claim is who has the right to do something, until a time.
+type Claim struct {
+	Owner string
+	Text  string
+	Since int64
+	Until int64 // 0 if there is none
+	ID    ID
+}
+
+// Claim gives something to an owner for a length of time, unless it belongs to
+// another one. It returns what the claim was before, and whether it was given.
+// may decides by the claim that is in force, if there is one.
+func (a *Account) Claim(ctx context.Context, name string, next Claim, length int64, may func(held Claim) bool) (before Claim, ok bool, err error) {
+	var id ID
+	err = a.do(ctx, newTask(true, func(d *decision) {
+		before, ok = claimOf(d.fold.control.claims[name]), true
+		if held, isHeld := d.fold.control.claim(name, d.now); isHeld && held.ID != id && !may(before) {
+			ok = false
+			return
+		}
+		record := &Record{Kind: KindClaim, Name: name, Owner: next.Owner, Text: next.Text,
+			Labels: Labels{Host: d.host}, Until: d.now + length}
+		d.add(record)
+		id = record.ID
+		d.strict = true
+	}))
+	return before, ok, err
+}
+
+func claimOf(c control) Claim {
+	return Claim{Owner: c.Owner, Text: c.Text, Since: c.At, Until: c.Until, ID: c.ID}
+}
+
+// Move closes the account: every call is refused and told where it lives now.
+// An empty text opens it again.
+func (a *Account) Move(ctx context.Context, to string) error {
+	return a.do(ctx, newTask(true, func(d *decision) {
+		if d.fold.control.moved.Text != to {
+			d.add(&Record{Kind: KindMoved, Text: to})
+			d.strict = true
+		}
+	}))
+}

@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// controls are the records that hold until a time, and change decisions
+// otherwise than by amounts. The latest record of a name holds, by its time and
+// then by its id.
+type controls struct {
+	cooldowns map[cooldownID]control
+	claims    map[string]control
+	limits    map[limitID]control
+	tickets   map[ID]*ticket
+	moved     control
+}
+
+type cooldownID struct {
+	budget string // empty for the account
+	key    string // empty for all keys
+}
+
+type limitID struct{ budget, config string }
+
+// control is a record with its position in the log.
+type control struct {
+	Record
+	position uint64
+}
+
+// ticket is a caller that waits. It is over at until, or once it was served.
+type ticket struct {
+	first  Record
+	until  int64
+	served bool
+}
+
+func newControls() controls {
+	return controls{cooldowns: map[cooldownID]control{}, claims: map[string]control{},
+		limits: map[limitID]control{}, tickets: map[ID]*ticket{}}
+}
+
+// replaces reports whether r holds instead of an earlier record of its name.
+func (c *control) replaces(before *control) bool {
+	if c.At != before.At {
+		return c.At > before.At
+	}
+	return before.ID.before(c.ID)
+}
+
+// put records c under a name, if it is the latest.
+func put[N comparable](all map[N]control, name N, c control) {
+	if before, ok := all[name]; !ok || c.replaces(&before) {
+		all[name] = c
+	}
+}
+
+func (c *controls) add(r *Record, position uint64) {
+	added := control{*r, position}
+	switch r.Kind {
+	case KindCooldown:
+		put(c.cooldowns, cooldownID{r.Name, r.Labels.Key}, added)
+	case KindClaim:
+		put(c.claims, r.Name, added)
+	case KindLimit:
+		put(c.limits, limitID{r.Name, r.Owner}, added)
+	case KindMoved:
+		if c.moved.ID == (ID{}) || added.replaces(&c.moved) {
+			c.moved = added
+		}
+	case KindTicket:
+		c.addTicket(r)
+	}
+}
+
+func (c *controls) addTicket(r *Record) {
+	id := cmp.Or(r.Ref, r.ID)
+	t := c.tickets[id]
+	if t == nil {
+		t = &ticket{first: *r}
+		t.first.ID = id
+		c.tickets[id] = t
+	}
+	if r.ID == id {
+		t.first = *r
+	}
+	t.until = max(t.until, r.Until)
+}
+
+// served ends a ticket: its caller was granted, or has left.
+func (c *controls) serve(id ID) {
+	if t := c.tickets[id]; t != nil {
+		t.served = true
+	} else {
+		c.tickets[id] = &ticket{first: Record{ID: id}, served: true}
+	}
+}
+
+// cooldown returns the cooldown that is in force for a budget, or for the
+// account if budget is empty, and a key: the one that ends last.
+func (c *controls) cooldown(budget, key string, now int64) (found control) {
+	for _, id := range [...]cooldownID{{budget, ""}, {budget, key}} {
+		if held, ok := c.cooldowns[id]; ok && held.Until > now && held.Until > found.Until {
+			found = held
+		}
+	}
+	return found
+}
+
+// claim returns the claim that is in force for a name.
+func (c *controls) claim(name string, now int64) (held control, ok bool) {
+	held, ok = c.claims[name]
+	return held, ok && held.Until > now
+}
+
+// limit returns the lowest limit that configurations other than the budget's
+// own have for it, if it is lower than the budget's, and until when.
+func (c *controls) limit(b *Budget, now int64) (limit, until int64) {
+	limit = b.Limit
+	if b.Identity == "" {
+		return limit, 0
+	}
+	for id, held := range c.limits {
+		if id.budget == b.Identity && id.config != b.Config && held.Until > now && held.Amounts.Units < limit {
+			limit, until = held.Amounts.Units, held.Until
+		}
+	}
+	return limit, until
+}
+
+// retention returns how far back configurations need the log.
+func (c *controls) retention(now int64) (longest int64) {
+	for _, held := range c.limits {
+		if held.Until > now {
+			longest = max(longest, held.Value)
+		}
+	}
+	return longest
+}
+
+// before returns the tickets in force that come before a call: all of them, or
+// those before its own.
+func (c *controls) before(own ID, priority, now int64) []*ticket {
+	if len(c.tickets) == 0 {
+		return nil
+	}
+	mine := c.tickets[own]
+	var earlier []*ticket
+	for _, t := range c.tickets {
+		switch {
+		case t.served || t.until <= now || t == mine:
+		case mine == nil && t.first.Value >= priority, mine != nil && t.precedes(mine):
+			earlier = append(earlier, t)
+		}
+	}
+	slices.SortFunc(earlier, func(a, b *ticket) int { return sign(a.precedes(b)) })
+	return earlier
+}
+
+// precedes reports whether a ticket comes before another: by priority, then by
+// time.
+func (t *ticket) precedes(other *ticket) bool {
+	a, b := &t.first, &other.first
+	switch {
+	case a.Value != b.Value:
+		return a.Value > b.Value
+	case a.At != b.At:
+		return a.At < b.At
+	}
+	return a.ID.before(b.ID)
+}
+
+// live returns the records up to a position that still hold, to append them
+// again before they are trimmed.
+func (c *controls) live(position uint64, now int64) (live []*Record) {
+	add := func(held control) {
+		if held.position <= position && held.position != 0 && held.Until > now {
+			kept := held.Record
+			kept.Kept = true
+			live = append(live, &kept)
+		}
+	}
+	for _, held := range c.cooldowns {
+		add(held)
+	}
+	for _, held := range c.claims {
+		add(held)
+	}
+	for _, held := range c.limits {
+		add(held)
+	}
+	if c.moved.Text != "" && c.moved.position <= position {
+		kept := c.moved.Record
+		kept.Kept = true
+		live = append(live, &kept)
+	}
+	return live
+}
+
+// trim forgets what ended before a time.
+func (c *controls) trim(before int64) {
+	maps.DeleteFunc(c.cooldowns, func(_ cooldownID, c control) bool { return max(c.Until, c.At) < before })
+	maps.DeleteFunc(c.claims, func(_ string, c control) bool { return max(c.Until, c.At) < before })
+	maps.DeleteFunc(c.limits, func(_ limitID, c control) bool { return max(c.Until, c.At) < before })
+	maps.DeleteFunc(c.tickets, func(_ ID, t *ticket) bool { return max(t.until, t.first.At) < before })
+}

@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Coverage says which records count, and in which measure. The zero Coverage is
+// that of the units of all calls. It must not be modified while it is in use.
+type Coverage struct {
+	Measure string   // MeasureUnits, the zero value, MeasureCalls or a named one
+	Methods []string // empty means all; so do Lanes and Regions
+	Except  []string // methods that do not count
+	Lanes   []string
+	Regions []string
+
+	// ByKey limits each value of the key for itself: the records of one Key
+	// count, which is that of the call. Otherwise those of all keys count.
+	ByKey bool
+
+	inFlight bool // only grants with a lease count, until it ends
+}
+
+// covers reports whether a record with these labels counts, whatever its key.
+func (c *Coverage) covers(l *Labels) bool {
+	in := func(list []string, word string) bool { return len(list) == 0 || slices.Contains(list, word) }
+	if slices.Contains(c.Except, l.Method) || !in(c.Methods, l.Method) {
+		return false
+	}
+	return in(c.Lanes, l.Lane) && in(c.Regions, l.Region)
+}
+
+// text returns a text that is equal for equal coverages.
+func (c *Coverage) text() string {
+	var text strings.Builder
+	text.WriteString(c.Measure)
+	if c.Measure == MeasureUnits {
+		text.Reset()
+	}
+	if c.ByKey {
+		text.WriteString(" by key")
+	}
+	if c.inFlight {
+		text.WriteString(" in flight")
+	}
+	for i, list := range [...][]string{c.Methods, c.Except, c.Lanes, c.Regions} {
+		if len(list) == 0 {
+			continue
+		}
+		list = slices.Clone(list)
+		slices.Sort(list)
+		text.WriteString(" " + "mxlr"[i:i+1])
+		for _, word := range slices.Compact(list) {
+			text.WriteString(strconv.Quote(word))
+		}
+	}
+	return text.String()
+}
+
+// totals returns the totals that rise with everything that the coverage counts.
+func (c *Coverage) totals() []uint8 {
+	if len(c.Methods) == 0 {
+		all, _ := totalOf(c.Measure, "")
+		return []uint8{all}
+	}
+	var totals []uint8
+	for _, method := range c.Methods {
+		_, narrow := totalOf(c.Measure, method)
+		totals = append(totals, narrow)
+	}
+	slices.Sort(totals)
+	return slices.Compact(totals)
+}

@@ -1,0 +1,456 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+)
+
+// fold is the state of an account: a function of the set of its records. Any
+// order of arrival and any repetition of records give the same state, except
+// that a clock record corrects what is before it in the log. It is not safe for
+// concurrent use.
+type fold struct {
+	known    Known // what has been received
+	gen      uint64
+	totals   [MaxTotals]int64
+	first    uint64 // the oldest position in the log
+	newest   int64  // the newest timestamp
+	isFresh  bool   // nothing was received yet
+	marks    []batchMark
+	maxStamp int64
+
+	clients  map[uint64]*clientRecords
+	labelIDs map[string]uint32
+	labels   []foldLabels
+	measures []string // named ones, in the order of columns
+
+	entries []entry
+	base    uint32    // the number of entries[0]
+	columns [][]int64 // of named measures, as long as entries or shorter
+	byKey   map[string]*keyRecords
+	leases  map[uint32]int64 // ends of leases that were not settled, by entry
+
+	series  map[string]*series // of all keys, and by key
+	covered uint32             // rises with each new series of all keys
+	meters  map[meterID]meter
+
+	voids   map[ID]int64   // by id, when it was voided
+	settles map[ID]*Record // of grants that have not arrived
+	control controls
+	clocks  []clockRecord
+	lack    map[ID]*Record // records that the log is not known to have: of an outage, or of its former life
+	lookFor Tag            // of a batch whose append is in doubt
+	found   bool           // it was received
+	unpack  unpacker
+}
+
+// keyRecords are the entries of one key and the series that count them alone.
+type keyRecords struct {
+	entries []uint32
+	series  []*series
+}
+
+// entry is a grant or a note.
+type entry struct {
+	at        int64 // when it counts
+	units     int64
+	settledAt int64 // when it was settled last; 0: never
+	client    uint64
+	seq       uint32
+	labels    uint32
+	calls     int32
+	position  uint32 // of its batch; 0 if it carries its own time
+	kind      Kind
+	isVoid    bool
+	hasText   bool
+}
+
+// foldLabels are different labels and the series that cover them.
+type foldLabels struct {
+	Labels
+	key     *keyRecords // nil without a Key
+	series  []*series   // of all keys
+	covered uint32      // as in fold, when series was computed
+}
+
+// clientRecords finds the entries of a client. Most have consecutive numbers.
+type clientRecords struct {
+	from    uint64
+	entries []uint32 // of sequence numbers from `from` on; 0 is none
+	others  map[uint64]uint32
+}
+
+// batchMark is the first stamp of a batch.
+type batchMark struct {
+	position uint64
+	at       int64
+}
+
+func newFold() *fold {
+	return &fold{
+		isFresh: true, base: 1, first: 1,
+		clients: map[uint64]*clientRecords{}, labelIDs: map[string]uint32{}, byKey: map[string]*keyRecords{},
+		leases: map[uint32]int64{}, series: map[string]*series{}, meters: map[meterID]meter{},
+		voids: map[ID]int64{}, settles: map[ID]*Record{}, control: newControls(),
+		lack: map[ID]*Record{},
+	}
+}
+
+// receive folds the batches of an answer and takes over its head.
+func (f *fold) receive(t *Tail) error {
+	for i := range t.Batches {
+		if err := f.batch(&t.Batches[i]); err != nil {
+			return err
+		}
+	}
+	if !t.More {
+		f.gen, f.totals, f.first, f.newest = t.Gen, t.Totals, t.First, t.Newest
+	}
+	f.known.Epoch = t.Epoch
+	f.isFresh = false
+	return nil
+}
+
+// batch folds one batch. Those of a log arrive in order. One at position 0 is
+// not in the log yet.
+func (f *fold) batch(b *Batch) error {
+	if b.Position != 0 && b.Position <= f.known.After {
+		return nil // received before
+	}
+	u := &f.unpack
+	if err := u.unpack(b, f.labelsOf); err != nil {
+		return err
+	}
+	for {
+		var r Record
+		labels, ok, err := u.record(&r)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		if b.Position == 0 {
+			kept := r
+			kept.Labels, kept.Kept = f.labels[labels].Labels, true
+			f.lack[r.ID] = &kept
+		} else if len(f.lack) > 0 {
+			delete(f.lack, r.ID)
+		}
+		f.record(&r, labels, b.Position)
+	}
+	if b.Position != 0 {
+		f.known.After, f.known.Tag = b.Position, b.Tag()
+		f.marks = append(f.marks, batchMark{b.Position, b.At})
+		f.found = f.found || f.known.Tag == f.lookFor
+	}
+	return nil
+}
+
+// labelsOf returns the number of packed labels.
+func (f *fold) labelsOf(packed []byte) uint32 {
+	if id, ok := f.labelIDs[string(packed)]; ok {
+		return id
+	}
+	id := uint32(len(f.labels))
+	l := foldLabels{Labels: unpackLabels(packed)}
+	if l.Key != "" {
+		if l.key = f.byKey[l.Key]; l.key == nil {
+			l.key = &keyRecords{}
+			f.byKey[l.Key] = l.key
+		}
+	}
+	f.labels = append(f.labels, l)
+	f.labelIDs[string(packed)] = id
+	return id
+}
+
+// record folds one record. labels are the number of its Labels.
+func (f *fold) record(r *Record, labels uint32, position uint64) {
+	for _, c := range f.clocks { // of which most logs have none
+		c.apply(r, position)
+	}
+	f.maxStamp = max(f.maxStamp, r.At)
+	switch r.Kind {
+	case KindGrant, KindNote:
+		f.entry(r, labels, position)
+	case KindSettle:
+		f.settle(r)
+	case KindVoid:
+		f.void(r)
+	case KindClock:
+		f.correct(r, position)
+	default:
+		r.Labels = f.labels[labels].Labels
+		f.control.add(r, position)
+	}
+}
+
+// entry folds a grant or a note.
+func (f *fold) entry(r *Record, labels uint32, position uint64) {
+	if n, ok := f.find(r.ID); ok {
+		f.moveLater(n, r.At)
+		return
+	}
+	_, isVoid := f.voids[r.ID]
+	e := entry{at: r.At, units: r.Amounts.Units, client: r.ID.Client, seq: uint32(r.ID.Seq), labels: labels,
+		calls: int32(r.Amounts.Calls), position: uint32(position), kind: r.Kind, isVoid: isVoid, hasText: r.Text != ""}
+	if r.Kept {
+		e.position = 0
+	}
+	n := f.base + uint32(len(f.entries))
+	f.entries = append(f.entries, e)
+	f.setMore(n, r.Amounts.More)
+	f.index(r.ID, n)
+	if key := f.labels[labels].key; key != nil {
+		key.entries = append(key.entries, n)
+	}
+	if r.Until > r.At {
+		f.leases[n] = r.Until
+	}
+	if r.Ref != (ID{}) {
+		f.control.serve(r.Ref)
+	}
+	if !isVoid {
+		f.eachSeries(labels, func(s *series) { f.addTo(s, n) })
+	}
+	if settled := f.settles[r.ID]; settled != nil {
+		delete(f.settles, r.ID)
+		f.settle(settled)
+	}
+}
+
+// addTo adds an entry to a series that covers it.
+func (f *fold) addTo(s *series, n uint32) {
+	at, amount, ok := f.counts(s.coverage, n)
+	if ok {
+		s.add(point{at, amount, n})
+	}
+}
+
+// counts returns when and what an entry counts in a series that covers it. In a
+// series of leases it counts until the end of its lease, if it has one.
+func (f *fold) counts(c *Coverage, n uint32) (at, amount int64, ok bool) {
+	e := f.at(n)
+	at, amount = e.at, f.amount(n, c.Measure)
+	if c.inFlight {
+		at, ok = f.leases[n]
+		if e.settledAt != 0 {
+			amount = 0
+		}
+		return at, amount, ok
+	}
+	return at, amount, true
+}
+
+// at returns an entry by its number.
+func (f *fold) at(n uint32) *entry { return &f.entries[n-f.base] }
+
+// amount returns what an entry counts in a measure.
+func (f *fold) amount(n uint32, measure string) int64 {
+	e := f.at(n)
+	switch measure {
+	case "", MeasureUnits:
+		return e.units
+	case MeasureCalls:
+		return int64(e.calls)
+	}
+	column := slices.Index(f.measures, measure)
+	if column < 0 || int(n-f.base) >= len(f.columns[column]) {
+		return 0
+	}
+	return f.columns[column][n-f.base]
+}
+
+// setMore records the amounts of named measures.
+func (f *fold) setMore(n uint32, amounts []Amount) {
+	for i := range f.columns {
+		if int(n-f.base) < len(f.columns[i]) {
+			f.columns[i][n-f.base] = 0
+		}
+	}
+	for _, a := range amounts {
+		column := slices.Index(f.measures, a.Measure)
+		if column < 0 {
+			if len(f.measures) == MaxMeasures-2 {
+				continue
+			}
+			column = len(f.measures)
+			f.measures = append(f.measures, a.Measure)
+			f.columns = append(f.columns, nil)
+		}
+		for len(f.columns[column]) <= int(n-f.base) {
+			f.columns[column] = append(f.columns[column], 0)
+		}
+		f.columns[column][n-f.base] = a.N
+	}
+}
+
+// find returns the number of the entry with an id.
+func (f *fold) find(id ID) (n uint32, ok bool) {
+	c := f.clients[id.Client]
+	if c == nil {
+		return 0, false
+	}
+	if i := id.Seq - c.from; id.Seq >= c.from && i < uint64(len(c.entries)) {
+		n = c.entries[i]
+	} else {
+		n = c.others[id.Seq]
+	}
+	return n, n >= f.base && n < f.base+uint32(len(f.entries))
+}
+
+// index makes an entry known to find.
+func (f *fold) index(id ID, n uint32) {
+	c := f.clients[id.Client]
+	if c == nil {
+		c = &clientRecords{from: id.Seq}
+		f.clients[id.Client] = c
+	}
+	const gap = 1024
+	next := c.from + uint64(len(c.entries))
+	if id.Seq < c.from || id.Seq >= next+gap {
+		if c.others == nil {
+			c.others = map[uint64]uint32{}
+		}
+		c.others[id.Seq] = n
+		return
+	}
+	for ; next < id.Seq; next++ {
+		c.entries = append(c.entries, c.others[next])
+	}
+	if i := id.Seq - c.from; i < uint64(len(c.entries)) {
+		c.entries[i] = n
+	} else {
+		c.entries = append(c.entries, n)
+	}
+}
+
+// pop removes the newest entries, which were added last and for a try.
+func (f *fold) pop(count int) {
+	for range count {
+		n := f.base + uint32(len(f.entries)) - 1
+		e := f.at(n)
+		f.eachSeries(e.labels, func(s *series) { s.pop(n) })
+		if key := f.labels[e.labels].key; key != nil {
+			key.entries = key.entries[:len(key.entries)-1]
+		}
+		delete(f.leases, n)
+		f.index(ID{e.client, uint64(e.seq)}, 0)
+		for i := range f.columns {
+			f.columns[i] = f.columns[i][:min(len(f.columns[i]), int(n-f.base))]
+		}
+		f.entries = f.entries[:len(f.entries)-1]
+	}
+}
+
+// settle folds what a grant really cost.
+func (f *fold) settle(r *Record) {
+	n, ok := f.find(r.Ref)
+	if !ok {
+		if before := f.settles[r.Ref]; before == nil || r.supersedes(before.At, &before.Amounts) {
+			kept := *r
+			f.settles[r.Ref] = &kept
+		}
+		return
+	}
+	e := f.at(n)
+	if before := f.amounts(n); e.settledAt != 0 && !r.supersedes(e.settledAt, &before) {
+		return
+	}
+	e.settledAt, e.units, e.calls = r.At, r.Amounts.Units, int32(r.Amounts.Calls)
+	f.setMore(n, r.Amounts.More)
+	f.changed(n)
+}
+
+// supersedes reports whether a settle counts instead of an earlier one. Of two
+// with one timestamp the larger does.
+func (r *Record) supersedes(at int64, amounts *Amounts) bool {
+	if r.At != at {
+		return r.At > at
+	}
+	return r.Amounts.Units > amounts.Units
+}
+
+// amounts returns what an entry counts in all measures.
+func (f *fold) amounts(n uint32) Amounts {
+	e := f.at(n)
+	a := Amounts{Units: e.units, Calls: int64(e.calls)}
+	for _, m := range f.measures {
+		if amount := f.amount(n, m); amount != 0 {
+			a.More = append(a.More, Amount{m, amount})
+		}
+	}
+	return a
+}
+
+// changed brings the amount of an entry into the series that cover it.
+func (f *fold) changed(n uint32) {
+	e := f.at(n)
+	f.eachSeries(e.labels, func(s *series) {
+		at, amount, ok := f.counts(s.coverage, n)
+		if e.isVoid {
+			amount = 0
+		}
+		if ok {
+			s.change(at, n, amount)
+		}
+	})
+}
+
+// void folds that a record was never appended.
+func (f *fold) void(r *Record) {
+	f.voids[r.Ref] = max(f.voids[r.Ref], r.At)
+	if n, ok := f.find(r.Ref); ok && !f.at(n).isVoid {
+		f.at(n).isVoid = true
+		f.changed(n)
+	}
+	f.control.serve(r.Ref)
+}
+
+// moveLater lets an entry count from the later of two times: one that was
+// restored by hosts that disagree.
+func (f *fold) moveLater(n uint32, at int64) {
+	if e := f.at(n); at > e.at && e.position == 0 {
+		e.at = at
+		f.rebuild()
+	}
+}
+
+// trim forgets what is older than a time, once that is much.
+func (f *fold) trim(before int64) {
+	n := 0
+	for n < len(f.entries) && f.entries[n].at < before {
+		n++
+	}
+	if n == 0 || n < len(f.entries)/2 {
+		return
+	}
+	f.entries = slices.Clone(f.entries[n:])
+	f.base += uint32(n)
+	for i := range f.columns {
+		f.columns[i] = slices.Clone(f.columns[i][min(n, len(f.columns[i])):])
+	}
+	for _, s := range f.series {
+		s.drop(before)
+	}
+	for _, key := range f.byKey {
+		key.entries = slices.DeleteFunc(key.entries, func(n uint32) bool { return n < f.base })
+	}
+	maps.DeleteFunc(f.clients, func(_ uint64, c *clientRecords) bool { return c.forget(f.base) })
+	maps.DeleteFunc(f.voids, func(_ ID, at int64) bool { return at < before })
+	maps.DeleteFunc(f.settles, func(_ ID, r *Record) bool { return r.At < before })
+	maps.DeleteFunc(f.leases, func(n uint32, until int64) bool { return n < f.base })
+	f.control.trim(before)
+}
+
+// forget drops what is before a number, and reports whether nothing is left.
+func (c *clientRecords) forget(base uint32) bool {
+	n := 0
+	for n < len(c.entries) && c.entries[n] < base {
+		n++
+	}
+	c.entries, c.from = slices.Clone(c.entries[n:]), c.from+uint64(n)
+	maps.DeleteFunc(c.others, func(_ uint64, n uint32) bool { return n < base })
+	return len(c.entries) == 0 && len(c.others) == 0
+}

@@ -1,0 +1,184 @@
+package engine
+
+import "slices"
+
+// Budget is a limit as the engine sees it. Its meters are kept by its address,
+// so a process uses one Budget for all of its calls, and does not modify it.
+type Budget struct {
+	Name     string
+	Coverage Coverage
+	Limit    int64
+	Window   Window
+
+	// Floors reserve parts of Limit for the calls of other coverages, in a
+	// sliding or calendar window.
+	Floors []Floor
+	// FloorUntil ends the floors of a calendar window this long before the
+	// next one begins to count, in microseconds; 0 keeps them until the end.
+	FloorUntil int64
+
+	// Identity is equal for the budgets of different configurations that are
+	// meant to be one, and Config names the configuration. The lowest limit that
+	// configurations have for an identity holds. Both may be empty.
+	Identity string
+	Config   string
+
+	totals []uint8 // computed when it is used first
+}
+
+// horizon returns how old a record can be and still count.
+func (b *Budget) horizon() int64 { return b.Window.Horizon(b.Limit) }
+
+// reserved is the part of the limit that the budget's own calls can never use.
+func (b *Budget) reserved() (units int64) {
+	if b.FloorUntil == 0 {
+		for _, floor := range b.Floors {
+			units += floor.Units
+		}
+	}
+	return units
+}
+
+// meterID identifies the meter of a budget, or of one key of it.
+type meterID struct {
+	budget *Budget
+	key    string
+}
+
+// maxMeters is how many meters a fold keeps. Those of idle keys go first.
+const maxMeters = 8192
+
+// meter returns the meter of a budget for the calls of a key.
+func (f *fold) meter(b *Budget, key string) meter {
+	id := meterID{budget: b}
+	if b.Coverage.ByKey {
+		id.key = key
+	}
+	if m := f.meters[id]; m != nil {
+		return m
+	}
+	if len(f.meters) >= maxMeters {
+		f.forgetMeters()
+	}
+	coverage := b.Coverage
+	coverage.inFlight = b.Window.Kind == InFlight
+	floors := make([]*series, len(b.Floors))
+	for i := range b.Floors {
+		floor := b.Floors[i].Coverage
+		floor.ByKey = coverage.ByKey
+		floors[i] = f.seriesFor(floor, key)
+	}
+	m := newMeter(b, f.seriesFor(coverage, key), floors, f.first > 1)
+	f.meters[id] = m
+	return m
+}
+
+// forgetMeters drops all meters and series; those in use are computed again.
+func (f *fold) forgetMeters() {
+	clear(f.meters)
+	clear(f.series)
+	for _, key := range f.byKey {
+		key.series = nil
+	}
+	f.covered++
+}
+
+// seriesFor returns the series of a coverage, of one key if it is by key.
+func (f *fold) seriesFor(c Coverage, key string) *series {
+	id := c.text()
+	if c.ByKey {
+		id += "\x00" + key
+	}
+	if s := f.series[id]; s != nil {
+		return s
+	}
+	s := &series{coverage: &c, key: key}
+	f.series[id] = s
+	if c.ByKey && key != "" {
+		records := f.byKey[key]
+		if records == nil {
+			records = &keyRecords{}
+			f.byKey[key] = records
+		}
+		records.series = append(records.series, s)
+	} else {
+		f.covered++
+	}
+	f.fill(s)
+	return s
+}
+
+// fill computes the points of a series from the entries.
+func (f *fold) fill(s *series) {
+	s.points, s.total, s.unsorted = s.points[:0], 0, true
+	add := func(n uint32) {
+		e := f.at(n)
+		if e.isVoid || !s.covers(&f.labels[e.labels]) {
+			return
+		}
+		if at, amount, ok := f.counts(s.coverage, n); ok {
+			s.points = append(s.points, point{at, amount, n})
+			s.total += amount
+		}
+	}
+	if s.coverage.ByKey && s.key != "" {
+		for _, n := range f.byKey[s.key].entries {
+			if n >= f.base {
+				add(n)
+			}
+		}
+	} else {
+		for i := range f.entries {
+			add(f.base + uint32(i))
+		}
+	}
+	s.sort()
+}
+
+// covers reports whether the series counts records with these labels.
+func (s *series) covers(l *foldLabels) bool {
+	return (!s.coverage.ByKey || s.key == l.Key) && s.coverage.covers(&l.Labels)
+}
+
+// eachSeries calls do with each series that counts records with these labels.
+func (f *fold) eachSeries(labels uint32, do func(*series)) {
+	l := &f.labels[labels]
+	if l.covered != f.covered {
+		l.series, l.covered = l.series[:0], f.covered
+		for _, s := range f.series {
+			if (!s.coverage.ByKey || s.key == "") && s.covers(l) {
+				l.series = append(l.series, s)
+			}
+		}
+	}
+	for _, s := range l.series {
+		do(s)
+	}
+	if l.key == nil {
+		return
+	}
+	for _, s := range l.key.series {
+		if s.coverage.covers(&l.Labels) {
+			do(s)
+		}
+	}
+}
+
+// rebuild computes all series anew.
+func (f *fold) rebuild() {
+	for _, s := range f.series {
+		f.fill(s)
+	}
+}
+
+// sums returns what a coverage counts in all, for tests and totals.
+func (f *fold) keys() []string {
+	var keys []string
+	for key, records := range f.byKey {
+		if len(records.entries) > 0 {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}

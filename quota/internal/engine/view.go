@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"context"
+	"slices"
+)
+
+// View is the state of an account at one time. It must not be used after the
+// function that got it has returned.
+type View struct {
+	fold *fold
+	now  int64
+}
+
+// View calls look with the present state, after reading what is new.
+func (a *Account) View(ctx context.Context, look func(*View)) error {
+	return a.do(ctx, newTask(true, func(d *decision) { look(&View{fold: d.fold, now: d.now}) }))
+}
+
+// Now returns the time of the state, by the ledger's clock.
+func (v *View) Now() int64 { return v.now }
+
+// Epoch returns the epoch of the log; 0 if there is none.
+func (v *View) Epoch() uint64 { return v.fold.known.Epoch }
+
+// Ahead returns how far the newest timestamp is ahead of the clock, if that is
+// more than a clock that steps back explains.
+func (v *View) Ahead() int64 { return v.fold.ahead(v.now) }
+
+// Held returns what the window of a budget holds, of one key if it is by key.
+func (v *View) Held(b *Budget, key string) Held { return v.fold.held(b, key, v.now) }
+
+// Cooldown returns the cooldown that is in force for a budget, or for the
+// account if budget is empty.
+func (v *View) Cooldown(budget, key string) (held Record, ok bool) {
+	c := v.fold.control.cooldown(budget, key, v.now)
+	return c.Record, c.Until > 0
+}
+
+// Cooldowns returns all cooldowns in force, by their ends.
+func (v *View) Cooldowns() []Record {
+	var all []Record
+	for _, c := range v.fold.control.cooldowns {
+		if c.Until > v.now {
+			all = append(all, c.Record)
+		}
+	}
+	slices.SortFunc(all, func(a, b Record) int { return sign(a.Until < b.Until) })
+	return all
+}
+
+// Claim returns the claim of a name, in force or not.
+func (v *View) Claim(name string) (Claim, bool) {
+	c, ok := v.fold.control.claims[name]
+	return claimOf(c), ok && c.Until > v.now
+}
+
+// Moved returns where the account lives now, or an empty text.
+func (v *View) Moved() Record { return v.fold.control.moved.Record }
+
+// Keys returns the keys that have entries, sorted.
+func (v *View) Keys() []string { return v.fold.keys() }
+
+// Entry is a grant or a note, with what it counts for at present.
+type Entry struct {
+	ID       ID
+	At       int64
+	Note     bool
+	Settled  bool
+	Labels   *Labels // shared; must not be modified
+	Amounts  Amounts
+	LeaseEnd int64 // 0 without a lease
+}
+
+// Entries yields the entries with timestamps from since on and before until, in
+// the order of their timestamps or in the reverse order.
+func (v *View) Entries(since, until int64, isNewestFirst bool, yield func(Entry) bool) {
+	order := v.fold.order()
+	from, _ := slices.BinarySearchFunc(order, since, func(n uint32, at int64) int { return sign(v.fold.at(n).at < at) })
+	to, _ := slices.BinarySearchFunc(order, until, func(n uint32, at int64) int { return sign(v.fold.at(n).at < at) })
+	order = order[from:max(from, to)]
+	for i := range order {
+		n := order[i]
+		if isNewestFirst {
+			n = order[len(order)-1-i]
+		}
+		e := v.fold.at(n)
+		if e.isVoid {
+			continue
+		}
+		entry := Entry{ID: ID{e.client, uint64(e.seq)}, At: e.at, Note: e.kind == KindNote, Settled: e.settledAt != 0,
+			Labels: &v.fold.labels[e.labels].Labels, Amounts: v.fold.amounts(n), LeaseEnd: v.fold.leases[n]}
+		if !yield(entry) {
+			return
+		}
+	}
+}
+
+// order returns the numbers of all entries by their times and ids.
+func (f *fold) order() []uint32 {
+	order := make([]uint32, len(f.entries))
+	isSorted := true
+	for i := range order {
+		order[i] = f.base + uint32(i)
+		isSorted = isSorted && (i == 0 || f.entries[i-1].at <= f.entries[i].at)
+	}
+	if !isSorted {
+		slices.SortFunc(order, func(a, b uint32) int {
+			x, y := f.at(a), f.at(b)
+			if x.at != y.at {
+				return sign(x.at < y.at)
+			}
+			return sign(ID{x.client, uint64(x.seq)}.before(ID{y.client, uint64(y.seq)}))
+		})
+	}
+	return order
+}
