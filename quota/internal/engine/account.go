@@ -57,7 +57,7 @@ func (d *decision) settle(id ID, amounts Amounts) {
 // Leave ends the ticket of a caller that waits no longer.
 func (a *Account) Leave(ctx context.Context, ticket ID) error {
 	return a.do(ctx, newTask(false, func(d *decision) {
-		if t := d.fold.control.tickets[ticket]; t != nil && !t.served && t.until > d.now {
+		if d.fold.control.holds(ticket, d.now) {
 			d.add(&Record{Kind: KindVoid, Ref: ticket})
 		}
 	}))

@@ -140,6 +140,12 @@ func (c *controls) retention(now int64) (longest int64) {
 	return longest
 }
 
+// holds reports whether a ticket is in force.
+func (c *controls) holds(id ID, now int64) bool {
+	t := c.tickets[id]
+	return t != nil && !t.served && t.until > now
+}
+
 // before returns the tickets in force that come before a call: all of them, or
 // those before its own.
 func (c *controls) before(own ID, priority, now int64) []*ticket {

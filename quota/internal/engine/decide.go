@@ -19,6 +19,8 @@ type Request struct {
 	Ticket   ID        // of the caller, which waits; zero for none
 	Priority int64     // of its lane; tickets of a higher one come first
 	Wait     bool      // the caller waits if it is refused: its ticket is written or renewed
+
+	isOvertaken bool // it has a ticket only since others have overtaken it
 }
 
 // Answer is the decision on a Request. If Refusal is nil it was granted.
@@ -63,7 +65,7 @@ type decision struct {
 	records []*Record
 	tried   int // entries that were added to the fold for a try
 	adds    [MaxTotals]int64
-	budgets map[meterID]bool // those that grants were charged to
+	budgets map[meterID]int64 // what grants were charged to, and how much
 	bump    bool
 	strict  bool // the generation must be what the fold has
 	refused bool // something was refused, with what is known so far
@@ -108,8 +110,11 @@ func (d *decision) request(r *Request) *Answer {
 	if refusal := d.refusal(r, int64(count)); refusal != nil {
 		d.refused = true
 		answer := &Answer{At: d.now, Epoch: d.fold.known.Epoch, Refusal: refusal, Ticket: r.Ticket}
-		if r.Wait && refusal.passes() {
+		switch {
+		case r.Wait && refusal.passes():
 			answer.Ticket = d.ticket(r, int64(count))
+		case r.isOvertaken && d.fold.control.holds(r.Ticket, d.now):
+			d.add(&Record{Kind: KindVoid, Ref: r.Ticket})
 		}
 		return answer
 	}
@@ -120,7 +125,7 @@ func (d *decision) request(r *Request) *Answer {
 	if !r.Force {
 		d.strict = true
 		for _, b := range r.Budgets {
-			d.budgets[idOf(b, r.Labels.Key)] = true
+			d.budgets[idOf(b, r.Labels.Key)] += int64(count) * r.Amounts.Of(b.Coverage.Measure)
 		}
 	}
 	for _, b := range r.Budgets {
@@ -319,15 +324,20 @@ func idOf(b *Budget, key string) meterID {
 	return meterID{b, key}
 }
 
-// conditions returns what must hold when the records are appended, so that what
-// was decided is still right: that at most so much was added since, in the
-// totals that rise with a budget's use. It must be called before takeBack.
+// conditions takes back what was tried, and returns what must hold when the
+// records are appended, so that what was decided is still right: that at most so
+// much was added since, in the totals that rise with a budget's use. What is
+// appended counts from then on, so it never makes room for itself.
 func (d *decision) conditions() (conditions []Condition, notAfter int64) {
+	loads := map[meterID]int64{}
 	for id := range d.budgets {
+		loads[id] = d.fold.meter(id.budget, id.key).load(d.now)
+	}
+	d.takeBack()
+	for id, added := range d.budgets {
 		b := id.budget
 		m := d.fold.meter(b, id.key)
 		limit, _ := d.fold.control.limit(b, d.now)
-		load := m.load(d.now)
 		if end := m.until(d.now); end != 0 && (notAfter == 0 || end < notAfter) {
 			notAfter = end
 		}
@@ -339,9 +349,10 @@ func (d *decision) conditions() (conditions []Condition, notAfter int64) {
 		for _, i := range c.Totals {
 			sum += d.fold.totals[i]
 		}
-		c.Steps = append(c.Steps, Step{0, sum + limit - load})
-		if limit-load < limit/4 {
-			c.Steps = appendSteps(c.Steps, m.steps(d.now, MaxSteps-1), sum+limit)
+		room := limit - loads[id]
+		c.Steps = append(c.Steps, Step{0, sum + room})
+		if room < limit/4 {
+			c.Steps = appendSteps(c.Steps, m.steps(d.now, MaxSteps-1), sum+limit-added)
 		}
 		conditions = append(conditions, c)
 	}

@@ -92,7 +92,6 @@ type Account struct {
 	// The fields below belong to the task that leads.
 	fold      *fold
 	clock     clock
-	losses    int   // appends in a row that others have overtaken
 	doubtful  []ID  // records that were perhaps appended and must not count
 	announced int64 // when limits were announced last
 	isLoaded  bool  // the replica was read

@@ -11,6 +11,7 @@ import (
 // round decides tasks until all of them have ended.
 func (a *Account) round(ctx context.Context, tasks []*task) {
 	isRead, err := a.prepare(ctx)
+	losses := 0 // appends that others have overtaken
 	for tries := 0; err == nil; tries++ {
 		if tries > a.engine.o.Tries {
 			err = fmt.Errorf("%w: other processes changed %s during %d tries", ErrLedgerBusy, a.name, tries)
@@ -36,12 +37,11 @@ func (a *Account) round(ctx context.Context, tasks []*task) {
 			endAdders(tasks, d, failed)
 			return
 		case appended:
-			a.losses = 0
 			a.grant(tasks, d)
 			return
 		}
 		isRead = true // an append that is not carried out reads
-		if a.losses++; a.losses > 1 {
+		if losses++; losses == 2 {
 			err = a.takeTickets(ctx, tasks)
 		}
 	}
@@ -126,7 +126,7 @@ func (a *Account) decide(tasks []*task) *decision {
 
 func (a *Account) newDecision() *decision {
 	return &decision{fold: a.fold, now: a.clock.now(&a.engine.o), host: a.engine.o.Host,
-		budgets: map[meterID]bool{}, adders: map[*task]bool{}, nextID: a.engine.nextID}
+		budgets: map[meterID]int64{}, adders: map[*task]bool{}, nextID: a.engine.nextID}
 }
 
 func (e *Engine) nextID() ID { return ID{e.client, e.seq.Add(1)} }
@@ -136,7 +136,6 @@ func (e *Engine) nextID() ID { return ID{e.client, e.seq.Add(1)} }
 // what was appended instead.
 func (a *Account) append(ctx context.Context, d *decision) (bool, error) {
 	conditions, notAfter := d.conditions()
-	d.takeBack()
 	a.addOwn(d)
 	request := &Append{Known: a.fold.known, NewEpoch: NewEpoch(), Any: !d.strict, Gen: a.fold.gen,
 		Conditions: conditions, NotAfter: notAfter, Adds: d.totals(), Bump: d.bump, Reset: d.reset, Trim: d.trim}
@@ -312,7 +311,7 @@ func (a *Account) takeTickets(ctx context.Context, tasks []*task) error {
 	}
 	_, err := a.append(ctx, d)
 	for _, t := range ticketed {
-		t.request.Ticket = t.ticket
+		t.request.Ticket, t.request.isOvertaken = t.ticket, !t.request.Wait
 	}
 	return err
 }

@@ -20,8 +20,7 @@ func (m *slidingMeter) load(now int64) int64 { return m.used(now) + m.reserve.at
 
 func (m *slidingMeter) until(int64) int64 { return 0 }
 
-// retry looks at each time at which a record leaves. Records that are stamped
-// ahead of the clock never make it later than a whole window from now.
+// retry looks at each time at which a record leaves.
 func (m *slidingMeter) retry(now, most int64) int64 {
 	if m.load(now) <= most {
 		return now
@@ -35,10 +34,19 @@ func (m *slidingMeter) retry(now, most int64) int64 {
 		}
 		since := points[i].at + 1
 		if main.to(since)+kept.at(since) <= most {
-			return min(points[i].at, now) + m.length
+			return m.leaves(points[i].at, now)
 		}
 	}
 	return now + m.length
+}
+
+// leaves returns when a record leaves the window. One that is stamped far ahead
+// of the clock will be corrected.
+func (m *slidingMeter) leaves(at, now int64) int64 {
+	if at > now+maxLead {
+		at = now
+	}
+	return at + m.length
 }
 
 func (m *slidingMeter) returns(now int64) (at, amount int64) {
@@ -47,7 +55,7 @@ func (m *slidingMeter) returns(now int64) (at, amount int64) {
 	for _, p := range points[m.main.from:] {
 		switch {
 		case amount > 0 && p.at != at:
-			return at + m.length, amount
+			return m.leaves(at, now), amount
 		case p.amount > 0:
 			at, amount = p.at, amount+p.amount
 		}
@@ -55,7 +63,7 @@ func (m *slidingMeter) returns(now int64) (at, amount int64) {
 	if amount == 0 {
 		return 0, 0
 	}
-	return at + m.length, amount
+	return m.leaves(at, now), amount
 }
 
 func (m *slidingMeter) steps(now int64, most int) (steps []loadStep) {
