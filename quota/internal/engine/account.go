@@ -2,33 +2,51 @@ package engine
 
 import "context"
 
-// Spend decides a request. An error means that nothing was decided: it is the
-// ledger's, or the context's. In that case nothing is charged, or it is refunded
-// in the background, unless the error is ErrInDoubt.
-func (a *Account) Spend(ctx context.Context, r *Request) (*Answer, error) {
-	asked := *r
-	var answer *Answer
-	t := newTask(false, func(d *decision) { answer = d.request(&asked) })
-	t.request = &asked
-	t.granted = func(f *fold) {
-		if len(answer.IDs) == 0 {
-			return // it was refused, and has a ticket
+// Spend decides requests in order, each beside those before it, at one time.
+// There is one answer for each. An error means that nothing was decided: it is
+// the ledger's, or the context's. In that case nothing is charged, or it is
+// refunded in the background, unless the error is ErrInDoubt.
+func (a *Account) Spend(ctx context.Context, requests ...*Request) ([]*Answer, error) {
+	asked := make([]*Request, len(requests))
+	for i, r := range requests {
+		copied := *r
+		asked[i] = &copied
+	}
+	answers := make([]*Answer, len(requests))
+	t := newTask(false, func(d *decision) {
+		for i, r := range asked {
+			answers[i] = d.request(r)
 		}
-		if n, ok := f.find(answer.IDs[0]); ok {
-			answer.At, answer.Epoch = f.at(n).at, f.known.Epoch
+	})
+	t.requests = asked
+	t.granted = func(f *fold) {
+		for _, answer := range answers {
+			answer.recorded(f)
 		}
 	}
 	t.undo = func(a *Account) {
-		if answer.Refusal == nil && !answer.Repeated {
+		for _, answer := range answers {
 			for _, id := range answer.IDs {
-				_ = a.Settle(context.Background(), id, Amounts{}) // best effort: it stays charged
+				if !answer.Repeated {
+					_ = a.Settle(context.Background(), id, Amounts{}) // best effort: it stays charged
+				}
 			}
 		}
 	}
 	if err := a.do(ctx, t); err != nil {
 		return nil, err
 	}
-	return answer, nil
+	return answers, nil
+}
+
+// recorded completes the answer of a grant that is in the log.
+func (answer *Answer) recorded(f *fold) {
+	if len(answer.IDs) == 0 || answer.Repeated {
+		return
+	}
+	if n, ok := f.find(answer.IDs[0]); ok {
+		answer.At, answer.Epoch = f.at(n).at, f.known.Epoch
+	}
 }
 
 // Settle replaces what a grant counts for by what it really cost: all zero for
@@ -73,7 +91,7 @@ func (a *Account) Cool(ctx context.Context, budget, key string, length, until in
 			end = d.now + length
 		}
 		held := d.fold.control.cooldown(budget, key, d.now)
-		if end > d.now && end > held.Until {
+		if end > d.now-maxLead && end > held.Until {
 			d.add(&Record{Kind: KindCooldown, Name: budget, Labels: Labels{Key: key, Host: d.host}, Until: end, Text: reason})
 			d.strict = true
 		}
@@ -130,6 +148,18 @@ func (a *Account) Move(ctx context.Context, to string) error {
 		if d.fold.control.moved.Text != to {
 			d.add(&Record{Kind: KindMoved, Text: to})
 			d.strict = true
+		}
+	}))
+}
+
+// EndLimits forgets the limits that configurations have announced.
+func (a *Account) EndLimits(ctx context.Context) error {
+	return a.do(ctx, newTask(true, func(d *decision) {
+		for id, held := range d.fold.control.limits {
+			if id.budget != "" && held.Until > d.now {
+				d.add(&Record{Kind: KindLimit, Name: id.budget, Owner: id.config, Value: held.Value})
+				d.strict = true
+			}
 		}
 	}))
 }

@@ -92,10 +92,14 @@ func (m *calendarMeter) retry(now, most int64) int64 {
 
 func (m *calendarMeter) returns(now int64) (at, amount int64) {
 	d := m.day(now)
-	if amount = m.main.to(d.since) - m.after.to(d.next); amount == 0 {
+	used, next := m.main.to(d.since), m.after.to(d.next)
+	switch {
+	case used == 0:
 		return 0, 0
+	case used == next: // all of it counts for the next day too
+		return m.window.day(d.opens).opens, used
 	}
-	return d.opens, amount
+	return d.opens, used - next
 }
 
 func (m *calendarMeter) steps(now int64, most int) []loadStep {

@@ -15,7 +15,8 @@ import (
 //	          each of these, its length and text
 //	records   until the end: a head (kind, and flags of what follows), and fields
 //
-// Records without an id of their own continue the sequence of the batch.
+// Records without an id of their own continue the sequence of the batch. Each
+// grant and note takes a timestamp; another record has that of the one before.
 const version = 1
 
 // What follows the head of a record.
@@ -200,7 +201,7 @@ type unpacker struct {
 	batch  *Batch
 	first  ID
 	next   uint64
-	stamps int64 // records so far, which have taken a timestamp each
+	stamps int64 // grants and notes so far, which take a timestamp each
 	rest   []byte
 	labels []uint32 // of the fold's labels, by index in the batch
 	bad    bool
@@ -287,8 +288,12 @@ func (u *unpacker) record(r *Record) (labels uint32, ok bool, err error) {
 	if head&hasMore != 0 {
 		more = u.byte()
 	}
-	*r = Record{Kind: Kind(head & 0x0f), At: u.batch.At + u.stamps}
-	u.stamps++
+	*r = Record{Kind: Kind(head & 0x0f)}
+	if r.At = u.batch.At + u.stamps; r.Kind.isEntry() {
+		u.stamps++
+	} else if u.stamps > 0 {
+		r.At--
+	}
 	index := u.number()
 	if index >= uint64(len(u.labels)) {
 		u.bad = true

@@ -115,15 +115,18 @@ func (c *controls) claim(name string, now int64) (held control, ok bool) {
 	return held, ok && held.Until > now
 }
 
-// limit returns the lowest limit that configurations other than the budget's
-// own have for it, if it is lower than the budget's, and until when.
+// limit returns the lowest limit that is in force for a budget, if it is lower
+// than the budget's own, and until when: that of another configuration, or of
+// the same one if it was changed since.
 func (c *controls) limit(b *Budget, now int64) (limit, until int64) {
 	limit = b.Limit
 	if b.Identity == "" {
 		return limit, 0
 	}
 	for id, held := range c.limits {
-		if id.budget == b.Identity && id.config != b.Config && held.Until > now && held.Amounts.Units < limit {
+		isOther := id.config != b.Config || held.Value > b.Changed
+		isLower := held.Until > now && held.Amounts.Units < limit
+		if id.budget == b.Identity && isOther && isLower {
 			limit, until = held.Amounts.Units, held.Until
 		}
 	}
@@ -133,7 +136,7 @@ func (c *controls) limit(b *Budget, now int64) (limit, until int64) {
 // retention returns how far back configurations need the log.
 func (c *controls) retention(now int64) (longest int64) {
 	for _, held := range c.limits {
-		if held.Until > now {
+		if held.Name == "" && held.Until > now {
 			longest = max(longest, held.Value)
 		}
 	}

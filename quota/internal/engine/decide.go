@@ -13,11 +13,14 @@ type Request struct {
 	Count    int       // how many calls, all or none; 0 is 1
 	Force    bool      // record it whatever budgets and cooldowns say
 	Kind     Kind      // KindGrant, or KindNote, which must be forced; 0 is KindGrant
+	Name     string    // of a note: what kind of note it is
 	Text     string    // of a note
 	Lease    int64     // how long it counts as in flight unless it is settled, in microseconds; 0: never
 	ID       ID        // of the first call; zero lets the account choose
+	Once     bool      // ID's client has no other calls; if it has, the answer is Reused
 	Ticket   ID        // of the caller, which waits; zero for none
 	Priority int64     // of its lane; tickets of a higher one come first
+	History  int64     // how long the log is kept at least, in microseconds
 	Wait     bool      // the caller waits if it is refused: its ticket is written or renewed
 
 	isOvertaken bool // it has a ticket only since others have overtaken it
@@ -28,6 +31,7 @@ type Answer struct {
 	IDs      []ID
 	At       int64 // when the first call was recorded, or the time of the decision
 	Epoch    uint64
+	Reused   bool   // the id's client has made another call; nothing was decided
 	Repeated bool   // calls with these ids were granted before; nothing was charged now
 	Held     []Held // of each budget, after a grant
 	Refusal  *Refusal
@@ -65,7 +69,7 @@ type decision struct {
 	records []*Record
 	tried   int // entries that were added to the fold for a try
 	adds    [MaxTotals]int64
-	budgets map[meterID]int64 // what grants were charged to, and how much
+	loads   map[meterID]int64 // of each budget, right after the last call that was charged to it
 	bump    bool
 	strict  bool // the generation must be what the fold has
 	refused bool // something was refused, with what is known so far
@@ -73,6 +77,8 @@ type decision struct {
 	adders  map[*task]bool // the tasks that have added records
 	reset   bool           // the newest timestamp is of a wrong clock
 	trim    uint64
+	asked   []*Budget // of all requests
+	history int64     // the longest of them
 }
 
 // add adds a record to those that are to be appended.
@@ -104,6 +110,8 @@ func (d *decision) countOf(measure, method string, n int64) {
 // request decides a request.
 func (d *decision) request(r *Request) *Answer {
 	count := max(r.Count, 1)
+	d.asked = append(d.asked, r.Budgets...)
+	d.history = max(d.history, r.History)
 	if repeated := d.repeated(r, count); repeated != nil {
 		return repeated
 	}
@@ -125,7 +133,7 @@ func (d *decision) request(r *Request) *Answer {
 	if !r.Force {
 		d.strict = true
 		for _, b := range r.Budgets {
-			d.budgets[idOf(b, r.Labels.Key)] += int64(count) * r.Amounts.Of(b.Coverage.Measure)
+			d.loads[idOf(b, r.Labels.Key)] = d.fold.meter(b, r.Labels.Key).load(d.now)
 		}
 	}
 	for _, b := range r.Budgets {
@@ -164,6 +172,9 @@ func (d *decision) repeated(r *Request, count int) *Answer {
 		return nil
 	}
 	n, ok := d.fold.find(r.ID)
+	if !ok && r.Once && d.fold.clients[r.ID.Client].any() {
+		return &Answer{At: d.now, Reused: true}
+	}
 	if !ok {
 		return nil
 	}
@@ -179,7 +190,7 @@ func (d *decision) repeated(r *Request, count int) *Answer {
 
 // grant records one call, and tries it in the fold.
 func (d *decision) grant(r *Request, i int) ID {
-	record := &Record{Kind: cmp.Or(r.Kind, KindGrant), Labels: r.Labels, Amounts: r.Amounts, Ref: r.Ticket, Text: r.Text}
+	record := &Record{Kind: cmp.Or(r.Kind, KindGrant), Labels: r.Labels, Amounts: r.Amounts, Ref: r.Ticket, Name: r.Name, Text: r.Text}
 	if r.ID != (ID{}) {
 		record.ID = ID{r.ID.Client, r.ID.Seq + uint64(i)}
 	}
@@ -189,7 +200,7 @@ func (d *decision) grant(r *Request, i int) ID {
 	d.add(record)
 	d.count(r.Labels.Method, &r.Amounts)
 	try := *record
-	try.At, try.Ref = max(d.now, d.fold.maxStamp), ID{}
+	try.At, try.Ref = max(d.now, d.fold.newest+1)+int64(d.tried), ID{}
 	d.fold.entry(&try, d.fold.labelsOf(r.Labels.append(nil)), 0)
 	d.tried++
 	return record.ID
@@ -217,13 +228,39 @@ func (d *decision) refusal(r *Request, count int64) *Refusal {
 			worst = no
 		}
 	}
-	consider(d.cooled(nil, r))
 	tickets := c.before(r.Ticket, r.Priority, d.now)
 	for _, b := range r.Budgets {
-		consider(d.cooled(b, r))
 		consider(d.spent(b, r, count*r.Amounts.Of(b.Coverage.Measure), tickets))
 	}
+	for _, b := range r.Budgets {
+		consider(d.cooled(b, r))
+	}
+	consider(d.cooled(nil, r))
+	if worst != nil && !worst.Never {
+		worst.RetryAt = d.settled(r, count, worst.RetryAt)
+	}
 	return worst
+}
+
+// settled returns the first time from a time on at which a call fits all of its
+// budgets: floors that end for a while may hold again once another budget
+// admits it.
+func (d *decision) settled(r *Request, count, at int64) int64 {
+	for range 8 {
+		before := at
+		for _, b := range r.Budgets {
+			limit, _ := d.fold.control.limit(b, d.now)
+			if most := limit - count*r.Amounts.Of(b.Coverage.Measure); most >= 0 {
+				if then := d.fold.meter(b, r.Labels.Key).retry(at, most); then != Never {
+					at = max(at, then)
+				}
+			}
+		}
+		if at == before {
+			break
+		}
+	}
+	return at
 }
 
 // after reports whether no says more than other: that a call never fits, or
@@ -270,7 +307,7 @@ func (d *decision) spent(b *Budget, r *Request, needed int64, tickets []*ticket)
 	if most := limit - waiting - needed; most >= 0 {
 		no.RetryAt = m.retry(d.now, most)
 	}
-	if no.RetryAt == 0 || no.RetryAt == never {
+	if no.RetryAt == 0 || no.RetryAt == Never {
 		no.RetryAt = max(ends, m.retry(d.now, limit-needed))
 	}
 	return no
@@ -329,12 +366,8 @@ func idOf(b *Budget, key string) meterID {
 // much was added since, in the totals that rise with a budget's use. What is
 // appended counts from then on, so it never makes room for itself.
 func (d *decision) conditions() (conditions []Condition, notAfter int64) {
-	loads := map[meterID]int64{}
-	for id := range d.budgets {
-		loads[id] = d.fold.meter(id.budget, id.key).load(d.now)
-	}
 	d.takeBack()
-	for id, added := range d.budgets {
+	for id, load := range d.loads {
 		b := id.budget
 		m := d.fold.meter(b, id.key)
 		limit, _ := d.fold.control.limit(b, d.now)
@@ -349,10 +382,10 @@ func (d *decision) conditions() (conditions []Condition, notAfter int64) {
 		for _, i := range c.Totals {
 			sum += d.fold.totals[i]
 		}
-		room := limit - loads[id]
+		room := limit - load
 		c.Steps = append(c.Steps, Step{0, sum + room})
 		if room < limit/4 {
-			c.Steps = appendSteps(c.Steps, m.steps(d.now, MaxSteps-1), sum+limit-added)
+			c.Steps = appendSteps(c.Steps, m.steps(d.now, MaxSteps-1), sum+room+m.load(d.now))
 		}
 		conditions = append(conditions, c)
 	}

@@ -29,11 +29,6 @@ type Options struct {
 	// not believed.
 	Now func() time.Time
 
-	// Limits returns what this process announces of its budgets for an account:
-	// records of KindLimit without times. One has an empty Name, and says in
-	// Value how far back the log is needed. It may be nil.
-	Limits func(account string) []Record
-
 	// Replica keeps what is received, and gives it back; nil keeps nothing.
 	Replica Replica
 
@@ -93,28 +88,29 @@ type Account struct {
 	fold      *fold
 	clock     clock
 	doubtful  []ID  // records that were perhaps appended and must not count
-	announced int64 // when limits were announced last
+	horizon   int64 // how far back the budgets and histories of this process look
+	horizonAt int64 // when that was announced last
 	isLoaded  bool  // the replica was read
 }
 
 // task is one thing that was asked of an account. It is decided in a round,
 // perhaps several times.
 type task struct {
-	decide  func(*decision) // may add records; sets what the caller gets
-	fresh   bool            // it must be decided after a read
-	request *Request        // of a spend
-	granted func(*fold)     // called once its records are in the log; may be nil
-	err     error
-	done    chan struct{} // closed when it has ended
-	lead    chan struct{} // closed when it is to lead the next round
+	decide   func(*decision) // may add records; sets what the caller gets
+	look     func(*View)     // of a task that only looks: called once, at the end of a round
+	isFresh  bool            // it must be decided after a read
+	requests []*Request      // of a spend
+	granted  func(*fold)     // called once its records are in the log; may be nil
+	err      error
+	done     chan struct{} // closed when it has ended
+	lead     chan struct{} // closed when it is to lead the next round
 
-	ticket    ID             // of a spend that was overtaken
 	abandoned bool           // its caller has left; guarded by Account.mu
 	undo      func(*Account) // what to do then
 }
 
-func newTask(fresh bool, decide func(*decision)) *task {
-	return &task{decide: decide, fresh: fresh, done: make(chan struct{}), lead: make(chan struct{})}
+func newTask(isFresh bool, decide func(*decision)) *task {
+	return &task{decide: decide, isFresh: isFresh, done: make(chan struct{}), lead: make(chan struct{})}
 }
 
 // do lets a round decide a task. It returns the context's error if that ends

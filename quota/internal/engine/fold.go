@@ -19,10 +19,12 @@ type fold struct {
 	marks    []batchMark
 	maxStamp int64
 
-	clients  map[uint64]*clientRecords
-	labelIDs map[string]uint32
-	labels   []foldLabels
-	measures []string // named ones, in the order of columns
+	clients   map[uint64]*clientRecords
+	clientIDs []uint64
+	labelIDs  map[string]uint32
+	labels    []foldLabels
+	names     []string // of notes; the first is empty
+	measures  []string // named ones, in the order of columns
 
 	entries []entry
 	base    uint32    // the number of entries[0]
@@ -34,7 +36,7 @@ type fold struct {
 	covered uint32             // rises with each new series of all keys
 	meters  map[meterID]meter
 
-	voids   map[ID]int64   // by id, when it was voided
+	voids   map[ID]voided  // by the id that never was
 	settles map[ID]*Record // of grants that have not arrived
 	control controls
 	clocks  []clockRecord
@@ -55,15 +57,24 @@ type entry struct {
 	at        int64 // when it counts
 	units     int64
 	settledAt int64 // when it was settled last; 0: never
-	client    uint64
-	seq       uint32
+	id        shortID
+	settled   shortID // of that settle
 	labels    uint32
 	calls     int32
 	position  uint32 // of its batch; 0 if it carries its own time
 	kind      Kind
 	isVoid    bool
-	hasText   bool
+	name      uint8 // of a note, in fold.names
 }
+
+// voided says when a void was written.
+type voided struct {
+	id ID
+	at int64
+}
+
+// shortID is an ID whose client is a number in fold.clientIDs.
+type shortID struct{ client, seq uint32 }
 
 // foldLabels are different labels and the series that cover them.
 type foldLabels struct {
@@ -75,6 +86,7 @@ type foldLabels struct {
 
 // clientRecords finds the entries of a client. Most have consecutive numbers.
 type clientRecords struct {
+	number  uint32 // in fold.clientIDs
 	from    uint64
 	entries []uint32 // of sequence numbers from `from` on; 0 is none
 	others  map[uint64]uint32
@@ -88,10 +100,10 @@ type batchMark struct {
 
 func newFold() *fold {
 	return &fold{
-		isFresh: true, base: 1, first: 1,
+		isFresh: true, base: 1, first: 1, names: []string{""},
 		clients: map[uint64]*clientRecords{}, labelIDs: map[string]uint32{}, byKey: map[string]*keyRecords{},
 		leases: map[uint32]int64{}, series: map[string]*series{}, meters: map[meterID]meter{},
-		voids: map[ID]int64{}, settles: map[ID]*Record{}, control: newControls(),
+		voids: map[ID]voided{}, settles: map[ID]*Record{}, control: newControls(),
 		lack: map[ID]*Record{},
 	}
 }
@@ -193,8 +205,8 @@ func (f *fold) entry(r *Record, labels uint32, position uint64) {
 		return
 	}
 	_, isVoid := f.voids[r.ID]
-	e := entry{at: r.At, units: r.Amounts.Units, client: r.ID.Client, seq: uint32(r.ID.Seq), labels: labels,
-		calls: int32(r.Amounts.Calls), position: uint32(position), kind: r.Kind, isVoid: isVoid, hasText: r.Text != ""}
+	e := entry{at: r.At, units: r.Amounts.Units, id: f.short(r.ID), labels: labels,
+		calls: int32(r.Amounts.Calls), position: uint32(position), kind: r.Kind, isVoid: isVoid, name: f.nameOf(r.Name)}
 	if r.Kept {
 		e.position = 0
 	}
@@ -218,6 +230,16 @@ func (f *fold) entry(r *Record, labels uint32, position uint64) {
 		delete(f.settles, r.ID)
 		f.settle(settled)
 	}
+}
+
+// nameOf returns the number of a note's name; there are few.
+func (f *fold) nameOf(name string) uint8 {
+	i := slices.Index(f.names, name)
+	if i < 0 && len(f.names) < 255 {
+		i = len(f.names)
+		f.names = append(f.names, name)
+	}
+	return uint8(max(i, 0))
 }
 
 // addTo adds an entry to a series that covers it.
@@ -300,12 +322,34 @@ func (f *fold) find(id ID) (n uint32, ok bool) {
 	return n, n >= f.base && n < f.base+uint32(len(f.entries))
 }
 
+// client returns the records of a client.
+func (f *fold) client(id uint64) *clientRecords {
+	c := f.clients[id]
+	if c == nil {
+		c = &clientRecords{number: uint32(len(f.clientIDs))}
+		f.clients[id] = c
+		f.clientIDs = append(f.clientIDs, id)
+	}
+	return c
+}
+
+func (f *fold) short(id ID) shortID { return shortID{f.client(id.Client).number, uint32(id.Seq)} }
+
+func (f *fold) long(id shortID) ID { return ID{f.clientIDs[id.client], uint64(id.seq)} }
+
+// any reports whether the client has an entry.
+func (c *clientRecords) any() bool {
+	if c == nil {
+		return false
+	}
+	return len(c.others) > 0 || slices.ContainsFunc(c.entries, func(n uint32) bool { return n != 0 })
+}
+
 // index makes an entry known to find.
 func (f *fold) index(id ID, n uint32) {
-	c := f.clients[id.Client]
-	if c == nil {
-		c = &clientRecords{from: id.Seq}
-		f.clients[id.Client] = c
+	c := f.client(id.Client)
+	if c.entries == nil && c.others == nil {
+		c.from = id.Seq
 	}
 	const gap = 1024
 	next := c.from + uint64(len(c.entries))
@@ -336,7 +380,7 @@ func (f *fold) pop(count int) {
 			key.entries = key.entries[:len(key.entries)-1]
 		}
 		delete(f.leases, n)
-		f.index(ID{e.client, uint64(e.seq)}, 0)
+		f.index(f.long(e.id), 0)
 		for i := range f.columns {
 			f.columns[i] = f.columns[i][:min(len(f.columns[i]), int(n-f.base))]
 		}
@@ -348,28 +392,28 @@ func (f *fold) pop(count int) {
 func (f *fold) settle(r *Record) {
 	n, ok := f.find(r.Ref)
 	if !ok {
-		if before := f.settles[r.Ref]; before == nil || r.supersedes(before.At, &before.Amounts) {
+		if before := f.settles[r.Ref]; before == nil || r.supersedes(before.At, before.ID) {
 			kept := *r
 			f.settles[r.Ref] = &kept
 		}
 		return
 	}
 	e := f.at(n)
-	if before := f.amounts(n); e.settledAt != 0 && !r.supersedes(e.settledAt, &before) {
+	if e.settledAt != 0 && !r.supersedes(e.settledAt, f.long(e.settled)) {
 		return
 	}
-	e.settledAt, e.units, e.calls = r.At, r.Amounts.Units, int32(r.Amounts.Calls)
+	e.settledAt, e.settled = r.At, f.short(r.ID)
+	e.units, e.calls = r.Amounts.Units, int32(r.Amounts.Calls)
 	f.setMore(n, r.Amounts.More)
 	f.changed(n)
 }
 
-// supersedes reports whether a settle counts instead of an earlier one. Of two
-// with one timestamp the larger does.
-func (r *Record) supersedes(at int64, amounts *Amounts) bool {
+// supersedes reports whether a settle counts instead of an earlier one.
+func (r *Record) supersedes(at int64, id ID) bool {
 	if r.At != at {
 		return r.At > at
 	}
-	return r.Amounts.Units > amounts.Units
+	return id.before(r.ID)
 }
 
 // amounts returns what an entry counts in all measures.
@@ -400,7 +444,7 @@ func (f *fold) changed(n uint32) {
 
 // void folds that a record was never appended.
 func (f *fold) void(r *Record) {
-	f.voids[r.Ref] = max(f.voids[r.Ref], r.At)
+	f.voids[r.Ref] = voided{r.ID, r.At}
 	if n, ok := f.find(r.Ref); ok && !f.at(n).isVoid {
 		f.at(n).isVoid = true
 		f.changed(n)
@@ -437,20 +481,21 @@ func (f *fold) trim(before int64) {
 	for _, key := range f.byKey {
 		key.entries = slices.DeleteFunc(key.entries, func(n uint32) bool { return n < f.base })
 	}
-	maps.DeleteFunc(f.clients, func(_ uint64, c *clientRecords) bool { return c.forget(f.base) })
-	maps.DeleteFunc(f.voids, func(_ ID, at int64) bool { return at < before })
+	for _, c := range f.clients { // of which a few words stay
+		c.forget(f.base)
+	}
+	maps.DeleteFunc(f.voids, func(_ ID, v voided) bool { return v.at < before })
 	maps.DeleteFunc(f.settles, func(_ ID, r *Record) bool { return r.At < before })
 	maps.DeleteFunc(f.leases, func(n uint32, until int64) bool { return n < f.base })
 	f.control.trim(before)
 }
 
-// forget drops what is before a number, and reports whether nothing is left.
-func (c *clientRecords) forget(base uint32) bool {
+// forget drops what is before a number.
+func (c *clientRecords) forget(base uint32) {
 	n := 0
 	for n < len(c.entries) && c.entries[n] < base {
 		n++
 	}
 	c.entries, c.from = slices.Clone(c.entries[n:]), c.from+uint64(n)
 	maps.DeleteFunc(c.others, func(_ uint64, n uint32) bool { return n < base })
-	return len(c.entries) == 0 && len(c.others) == 0
 }

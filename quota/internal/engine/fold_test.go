@@ -142,7 +142,7 @@ func (ref *reference) used(b *Budget, key string, now int64) (sum int64) {
 		amounts, settled := r.Amounts, int64(0)
 		for _, s := range ref.records {
 			if s.Kind == KindSettle && s.Ref == r.ID && (settled == 0 || s.At > settled ||
-				s.At == settled && s.Amounts.Units > amounts.Units) {
+				s.At == settled) { // the ids rise
 				amounts, settled = s.Amounts, s.At
 			}
 		}
@@ -232,10 +232,18 @@ func TestRecordsSurvivePacking(t *testing.T) {
 		if err != nil || len(got) != len(records) {
 			t.Fatalf("%d records, %v; want %d", len(got), err, len(records))
 		}
+		stamp := int64(5000)
 		for i := range got {
 			want := *records[i]
+			isEntry := want.Kind == KindGrant || want.Kind == KindNote
 			if !want.Kept {
-				want.At = 5000 + int64(i)
+				want.At = max(5000, stamp-1)
+			}
+			if isEntry && !want.Kept {
+				want.At = stamp
+			}
+			if isEntry {
+				stamp++
 			}
 			if fmt.Sprintf("%+v", got[i]) != fmt.Sprintf("%+v", want) {
 				t.Fatalf("read %+v; want %+v", got[i], want)

@@ -27,7 +27,7 @@ func (m *inFlightMeter) retry(now, most int64) int64 {
 			return p.at
 		}
 	}
-	return never
+	return Never
 }
 
 func (m *inFlightMeter) returns(now int64) (at, amount int64) {

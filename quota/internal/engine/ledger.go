@@ -66,7 +66,7 @@ type Append struct {
 	NotAfter   int64       // the ledger's clock must be at this time or earlier; 0 is any time
 
 	Data  []byte  // the batch; it begins with its Tag
-	Count int     // how many timestamps it takes, at least 1
+	Count int     // how many timestamps it takes; 0 if none of its records needs one of its own
 	Adds  []Total // what the totals rise by
 	Bump  bool    // whether the generation rises by 1
 
@@ -174,8 +174,8 @@ func (a *Append) Check(account string) error {
 	switch {
 	case account == "":
 		return errors.New("append: no account")
-	case len(a.Data) < TagSize || a.Count < 1:
-		return fmt.Errorf("append: a batch of %d bytes and %d timestamps; it begins with its tag and has at least one",
+	case len(a.Data) < TagSize || a.Count < 0:
+		return fmt.Errorf("append: a batch of %d bytes and %d timestamps; it begins with its tag",
 			len(a.Data), a.Count)
 	case a.NewEpoch == 0:
 		return errors.New("append: no epoch for a new log")

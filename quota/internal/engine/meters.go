@@ -22,6 +22,7 @@ type Budget struct {
 	// configurations have for an identity holds. Both may be empty.
 	Identity string
 	Config   string
+	Changed  int64 // when that was changed last, in microseconds since the Unix epoch
 
 	totals []uint8 // computed when it is used first
 }

@@ -110,13 +110,13 @@ func TestCompetingProcessesNeverExceedALimit(t *testing.T) {
 			for range 4 {
 				wg.Go(func() {
 					for i := range 300 {
-						answer, err := e.Account(account).Spend(t.Context(), &engine.Request{
+						answers, err := e.Account(account).Spend(t.Context(), &engine.Request{
 							Labels: engine.Labels{Method: "list"}, Amounts: engine.Amounts{Units: 1 + int64(i%3), Calls: 1},
 							Budgets: []*engine.Budget{day, short}})
 						switch {
 						case err != nil:
 							t.Error(err)
-						case answer.Refusal == nil:
+						case answers[0].Refusal == nil:
 							granted.Add(1)
 						default:
 							refused.Add(1)
@@ -146,12 +146,12 @@ func TestARefusalIsTruthful(t *testing.T) {
 		budgets := []*engine.Budget{sliding("day", 60, time.Hour), sliding("short", 25, time.Minute)}
 		engines := []*engine.Engine{engine.New(ledger, &engine.Options{Now: clock.Now}), engine.New(ledger, &engine.Options{Now: clock.Now})}
 		spend := func(e *engine.Engine, units int64) *engine.Answer {
-			answer, err := e.Account(account).Spend(context.Background(), &engine.Request{
+			answers, err := e.Account(account).Spend(context.Background(), &engine.Request{
 				Labels: engine.Labels{Method: "list"}, Amounts: engine.Amounts{Units: units, Calls: 1}, Budgets: budgets})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return answer
+			return answers[0]
 		}
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			e := rapid.SampledFrom(engines).Draw(t, "process")
@@ -196,10 +196,10 @@ func BenchmarkSpend(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					answer, err := e.Account(account).Spend(context.Background(), &engine.Request{
+					answers, err := e.Account(account).Spend(context.Background(), &engine.Request{
 						Labels: engine.Labels{Method: "list", Lane: "cron"}, Amounts: engine.Amounts{Units: 1, Calls: 1}, Budgets: budgets})
-					if err != nil || answer.Refusal != nil {
-						b.Fatal(err, answer)
+					if err != nil || answers[0].Refusal != nil {
+						b.Fatal(err, answers[0])
 					}
 				}
 			})

@@ -39,9 +39,9 @@ type Record struct {
 	Owner   string
 	Text    string
 
-	// Value is the threshold of a clock record, the priority of a ticket, and
-	// how far back a limit's configuration needs the log: in microseconds, but
-	// for the priority.
+	// Value is the threshold of a clock record, the priority of a ticket, when
+	// the configuration of a limit was changed and, of a limit without a name,
+	// how far back the log is needed. All but the priority are in microseconds.
 	Value int64
 }
 
@@ -122,6 +122,19 @@ func (k Kind) changesDecisions() bool {
 		return true
 	}
 	return false
+}
+
+// isEntry reports whether records of the kind count in windows.
+func (k Kind) isEntry() bool { return k == KindGrant || k == KindNote }
+
+// stampsOf returns how many timestamps records take in a batch.
+func stampsOf(records []*Record) (count int) {
+	for _, r := range records {
+		if r.Kind.isEntry() {
+			count++
+		}
+	}
+	return count
 }
 
 // methodSlots is how many totals a measure has for methods: a method's is the

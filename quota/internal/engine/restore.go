@@ -84,28 +84,22 @@ func (f *fold) missingIn(log *fold) (missing []*Record) {
 	for i := range f.entries {
 		n := f.base + uint32(i)
 		e := &f.entries[i]
-		id := ID{e.client, uint64(e.seq)}
+		id := f.long(e.id)
 		there, ok := log.find(id)
 		if !ok && !e.isVoid {
-			add(Record{Kind: e.kind, ID: id, At: e.at, Labels: f.labels[e.labels].Labels,
+			add(Record{Kind: e.kind, Name: f.names[e.name], ID: id, At: e.at, Labels: f.labels[e.labels].Labels,
 				Amounts: f.amounts(n), Until: f.leases[n]})
 		}
 		if e.settledAt != 0 && (!ok || log.at(there).settledAt < e.settledAt) {
-			add(Record{Kind: KindSettle, ID: settleID(id, e.settledAt), Ref: id, At: e.settledAt, Amounts: f.amounts(n)})
+			add(Record{Kind: KindSettle, ID: f.long(e.settled), Ref: id, At: e.settledAt, Amounts: f.amounts(n)})
 		}
 	}
-	for id, at := range f.voids {
+	for id, v := range f.voids {
 		if _, ok := log.voids[id]; !ok {
-			add(Record{Kind: KindVoid, ID: settleID(id, at), Ref: id, At: at})
+			add(Record{Kind: KindVoid, ID: v.id, Ref: id, At: v.at})
 		}
 	}
 	return append(missing, f.control.missingIn(&log.control)...)
-}
-
-// settleID returns an id for a restored settle, whose own one the fold does not
-// keep: the same on every host.
-func settleID(id ID, at int64) ID {
-	return ID{(id.Client*31 + uint64(at)) & (1<<48 - 1), id.Seq}
 }
 
 // missingIn returns the records that hold by c, and not by the controls of a

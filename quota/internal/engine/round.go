@@ -10,7 +10,7 @@ import (
 
 // round decides tasks until all of them have ended.
 func (a *Account) round(ctx context.Context, tasks []*task) {
-	isRead, err := a.prepare(ctx)
+	isRead, err := a.prepare(ctx, tasks)
 	losses := 0 // appends that others have overtaken
 	for tries := 0; err == nil; tries++ {
 		if tries > a.engine.o.Tries {
@@ -18,7 +18,7 @@ func (a *Account) round(ctx context.Context, tasks []*task) {
 			break
 		}
 		d := a.decide(tasks)
-		if !isRead && (d.refused || slices.ContainsFunc(tasks, func(t *task) bool { return t.fresh })) {
+		if !isRead && d.refused {
 			d.takeBack()
 			isRead, err = true, a.read(ctx)
 			continue
@@ -28,16 +28,19 @@ func (a *Account) round(ctx context.Context, tasks []*task) {
 			err = a.correctClock(ctx)
 			continue
 		}
-		if len(d.records) == 0 {
+		if a.announce(d); len(d.records) == 0 {
+			a.look(tasks)
 			return
 		}
 		appended, failed := a.append(ctx, d)
 		switch {
 		case failed != nil:
+			a.look(tasks)
 			endAdders(tasks, d, failed)
 			return
 		case appended:
 			a.grant(tasks, d)
+			a.look(tasks)
 			return
 		}
 		isRead = true // an append that is not carried out reads
@@ -69,17 +72,31 @@ func (a *Account) grant(tasks []*task, d *decision) {
 
 // prepare makes the fold one of the whole log. It reports whether it has just
 // been read.
-func (a *Account) prepare(ctx context.Context) (isRead bool, err error) {
+func (a *Account) prepare(ctx context.Context, tasks []*task) (isRead bool, err error) {
 	if !a.isLoaded {
 		if err := a.load(); err != nil {
 			return false, err
 		}
 		a.isLoaded = true
 	}
-	if !a.fold.isFresh {
+	if needsRead := a.fold.isFresh || a.engine.o.Now != nil || hasLook(tasks); !needsRead {
 		return false, nil
 	}
 	return true, a.read(ctx)
+}
+
+// hasLook reports whether a task must see what is new.
+func hasLook(tasks []*task) bool {
+	return slices.ContainsFunc(tasks, func(t *task) bool { return t.isFresh })
+}
+
+// look shows the state to the tasks that only look, each once.
+func (a *Account) look(tasks []*task) {
+	for _, t := range tasks {
+		if t.look != nil {
+			t.look(&View{fold: a.fold, now: a.clock.now(&a.engine.o)})
+		}
+	}
 }
 
 // read folds what is new in the log.
@@ -117,6 +134,9 @@ func (a *Account) receive(t *Tail) error {
 func (a *Account) decide(tasks []*task) *decision {
 	d := a.newDecision()
 	for _, t := range tasks {
+		if t.look != nil {
+			continue
+		}
 		before := len(d.records)
 		t.decide(d)
 		d.adders[t] = len(d.records) > before
@@ -126,7 +146,7 @@ func (a *Account) decide(tasks []*task) *decision {
 
 func (a *Account) newDecision() *decision {
 	return &decision{fold: a.fold, now: a.clock.now(&a.engine.o), host: a.engine.o.Host,
-		budgets: map[meterID]int64{}, adders: map[*task]bool{}, nextID: a.engine.nextID}
+		loads: map[meterID]int64{}, adders: map[*task]bool{}, nextID: a.engine.nextID}
 }
 
 func (e *Engine) nextID() ID { return ID{e.client, e.seq.Add(1)} }
@@ -142,7 +162,7 @@ func (a *Account) append(ctx context.Context, d *decision) (bool, error) {
 	if d.strict {
 		request.NotBefore = d.now
 	}
-	request.Data, request.Count = Pack(a.firstID(d.records), d.records), len(d.records)
+	request.Data, request.Count = Pack(a.firstID(d.records), d.records), stampsOf(d.records)
 	a.fold.lookFor, a.fold.found = (&Batch{Data: request.Data}).Tag(), false
 	t, err := a.engine.ledger.Append(ctx, a.name, request)
 	switch {
@@ -223,7 +243,7 @@ func (a *Account) addOwn(d *decision) {
 		}
 	}
 	a.addLacking(d)
-	a.announce(d)
+	a.announceHorizon(d)
 	if d.trim = a.trimmable(d); d.trim > 0 {
 		for _, r := range a.fold.control.live(d.trim, d.now) {
 			d.add(r)
@@ -238,30 +258,55 @@ const (
 	limitRenewed = 15 * 60 * 1_000_000
 )
 
-// announce adds the limits of this process's configuration, unless the log has
-// them.
+// announce adds the limits of the configurations whose budgets are asked,
+// unless the log has had them lately.
 func (a *Account) announce(d *decision) {
-	isDue := a.announced == 0 || d.now-a.announced > limitRenewed
-	if a.engine.o.Limits == nil || !isDue {
-		return
-	}
-	for _, r := range a.engine.o.Limits(a.name) {
-		held := a.fold.control.limits[limitID{r.Name, r.Owner}]
-		isEqual := held.Amounts.Units == r.Amounts.Units && held.Value >= r.Value
-		if isEqual && held.Until-d.now > limitHolds {
+	var last *Budget
+	for _, b := range d.asked {
+		if b.Config == "" || b == last {
 			continue
 		}
-		r.Kind, r.Until = KindLimit, d.now+limitHolds+2*limitRenewed
-		d.add(&r)
+		last = b
+		held := a.fold.control.limits[limitID{b.Identity, b.Config}]
+		if isOlder := held.Until > d.now && held.Value > b.Changed; !isOlder {
+			a.announceRecord(d, &Record{Name: b.Identity, Owner: b.Config, Amounts: Amounts{Units: b.Limit}, Value: b.Changed})
+		}
 	}
-	a.announced = d.now
+}
+
+// announceHorizon adds how far back the budgets and histories of this process
+// need the log.
+func (a *Account) announceHorizon(d *decision) {
+	longest := d.history
+	for _, b := range d.asked {
+		longest = max(longest, b.horizon())
+	}
+	isDue := longest > a.horizon || d.now-a.horizonAt > limitRenewed
+	if a.horizon = max(a.horizon, longest); !isDue || a.horizon == 0 {
+		return
+	}
+	a.horizonAt = d.now
+	if held := a.fold.control.limits[limitID{}]; held.Until <= d.now || held.Value <= a.horizon {
+		a.announceRecord(d, &Record{Value: a.horizon})
+	}
+}
+
+// announceRecord adds a limit, unless it holds for long enough.
+func (a *Account) announceRecord(d *decision, r *Record) {
+	held := a.fold.control.limits[limitID{r.Name, r.Owner}]
+	isEqual := held.Amounts.Units == r.Amounts.Units && held.Value == r.Value
+	if isEqual && held.Until-d.now > limitHolds {
+		return
+	}
+	r.Kind, r.Until = KindLimit, d.now+limitHolds+limitRenewed
+	d.add(r)
 }
 
 // trimmable returns the newest position that no window of any process can see,
 // once that is much: an eighth of the log, or 0.
 func (a *Account) trimmable(d *decision) uint64 {
 	f := a.fold
-	longest := f.control.retention(d.now)
+	longest := max(f.control.retention(d.now), a.horizon)
 	if longest == 0 {
 		return 0
 	}
@@ -299,19 +344,20 @@ func (a *Account) correctClock(ctx context.Context) error {
 // overtaken twice.
 func (a *Account) takeTickets(ctx context.Context, tasks []*task) error {
 	d := a.newDecision()
-	var ticketed []*task
+	tickets := map[*Request]ID{}
 	for _, t := range tasks {
-		if r := t.request; r != nil && !r.Force && r.Ticket == (ID{}) {
-			t.ticket = d.ticket(r, int64(max(r.Count, 1)))
-			ticketed = append(ticketed, t)
+		for _, r := range t.requests {
+			if !r.Force && r.Ticket == (ID{}) {
+				tickets[r] = d.ticket(r, int64(max(r.Count, 1)))
+			}
 		}
 	}
-	if len(ticketed) == 0 {
+	if len(tickets) == 0 {
 		return nil
 	}
 	_, err := a.append(ctx, d)
-	for _, t := range ticketed {
-		t.request.Ticket, t.request.isOvertaken = t.ticket, !t.request.Wait
+	for r, id := range tickets {
+		r.Ticket, r.isOvertaken = id, !r.Wait
 	}
 	return err
 }

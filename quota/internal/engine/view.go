@@ -14,7 +14,9 @@ type View struct {
 
 // View calls look with the present state, after reading what is new.
 func (a *Account) View(ctx context.Context, look func(*View)) error {
-	return a.do(ctx, newTask(true, func(d *decision) { look(&View{fold: d.fold, now: d.now}) }))
+	t := newTask(true, nil)
+	t.look = look
+	return a.do(ctx, t)
 }
 
 // Now returns the time of the state, by the ledger's clock.
@@ -66,6 +68,7 @@ type Entry struct {
 	ID       ID
 	At       int64
 	Note     bool
+	Name     string // of a note
 	Settled  bool
 	Labels   *Labels // shared; must not be modified
 	Amounts  Amounts
@@ -88,7 +91,7 @@ func (v *View) Entries(since, until int64, isNewestFirst bool, yield func(Entry)
 		if e.isVoid {
 			continue
 		}
-		entry := Entry{ID: ID{e.client, uint64(e.seq)}, At: e.at, Note: e.kind == KindNote, Settled: e.settledAt != 0,
+		entry := Entry{ID: v.fold.long(e.id), At: e.at, Note: e.kind == KindNote, Name: v.fold.names[e.name], Settled: e.settledAt != 0,
 			Labels: &v.fold.labels[e.labels].Labels, Amounts: v.fold.amounts(n), LeaseEnd: v.fold.leases[n]}
 		if !yield(entry) {
 			return
@@ -110,7 +113,7 @@ func (f *fold) order() []uint32 {
 			if x.at != y.at {
 				return sign(x.at < y.at)
 			}
-			return sign(ID{x.client, uint64(x.seq)}.before(ID{y.client, uint64(y.seq)}))
+			return sign(f.long(x.id).before(f.long(y.id)))
 		})
 	}
 	return order

@@ -56,8 +56,8 @@ type meter interface {
 // loadStep is a time and the load from then on.
 type loadStep struct{ at, load int64 }
 
-// never is later than any time.
-const never = math.MaxInt64
+// Never is later than any time.
+const Never = math.MaxInt64
 
 // newMeter returns the meter of a window. A new kind of window is registered
 // here and in horizon; the rest of it is a file of its own.
