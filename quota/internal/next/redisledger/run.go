@@ -1,0 +1,183 @@
+package redisledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/quota/internal/engine"
+)
+
+// command is one run of the script.
+type command struct {
+	account string
+	line    []any
+	after   uint64 // of its Known
+	append  bool
+}
+
+// once is a command that go-redis must not retry. Else it retries when an answer
+// is lost, in a cluster even with MaxRetries -1, and appends twice (measured on
+// v9.23.0).
+type once struct{ *redis.StringSliceCmd }
+
+// NoRetry implements redis.Cmder.
+func (once) NoRetry() bool { return true }
+
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = 100 * time.Millisecond
+	leastTry   = 100 * time.Millisecond // a shorter one would often end in doubt on a busy host
+)
+
+// run runs the script once. It retries it until its time is up, if it was
+// certainly not run, or if its answer was lost and it only reads.
+func (l *Ledger) run(ctx context.Context, c *command) (*engine.Tail, error) {
+	if err := l.check(ctx); err != nil {
+		return nil, err
+	}
+	within, cancel := context.WithTimeout(ctx, l.patience)
+	defer cancel()
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		answer, err := l.try(within, c)
+		if err == nil {
+			return l.tail(answer, c)
+		}
+		found := classify(err)
+		isLost := found == unknown && c.append
+		if found > busy || isLost || !rest(within, pause) {
+			return nil, l.ended(ctx, err, found, isLost)
+		}
+	}
+}
+
+// check returns the error of an operation that must not begin.
+func (l *Ledger) check(ctx context.Context) error {
+	if l.closed.Load() {
+		return l.failed(redis.ErrClosed, down, false)
+	}
+	return ctx.Err()
+}
+
+// ended returns the error of an operation that failed. It is the context's if
+// that has ended, unless the operation is in doubt.
+func (l *Ledger) ended(ctx context.Context, err error, found errorClass, doubt bool) error {
+	cause := ctx.Err()
+	switch {
+	case cause == nil:
+		return l.failed(err, found, doubt)
+	case doubt:
+		return fmt.Errorf("%w: %w", l.failed(err, found, doubt), cause)
+	}
+	return fmt.Errorf("redis at %s: %w", l.where, cause)
+}
+
+// tail parses an answer.
+func (l *Ledger) tail(answer []string, c *command) (*engine.Tail, error) {
+	t, err := parseTail(answer, c.after)
+	switch {
+	case errors.Is(err, errOld), errors.Is(err, errFull):
+		return nil, fmt.Errorf("account %q: %w", c.account, l.failed(err, config, false))
+	case err != nil:
+		return nil, l.failed(err, unknown, c.append)
+	}
+	return t, nil
+}
+
+// rest pauses and reports true, or false at once if no time would be left for
+// another try.
+func rest(ctx context.Context, pause time.Duration) bool {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < pause+leastTry {
+		return false
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// try runs the script once. A read may take half of the time that is left, which
+// leaves some for another try. An append has none: it may take all of it.
+func (l *Ledger) try(ctx context.Context, c *command) ([]string, error) {
+	if deadline, ok := ctx.Deadline(); ok && !c.append {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, max(time.Until(deadline)/2, leastTry))
+		defer cancel()
+	}
+	answer, err := l.send(ctx, c, c.line)
+	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
+		whole := append([]any{"eval", appendLua}, c.line[2:]...)
+		answer, err = l.send(ctx, c, whole)
+	}
+	return answer, err
+}
+
+// errSilent means that there was no answer in time.
+var errSilent = errors.New("no answer in time")
+
+// send sends one command line. A client given to New may ignore deadlines, so
+// send abandons it when the time is up.
+func (l *Ledger) send(ctx context.Context, c *command, line []any) ([]string, error) {
+	cmd := once{redis.NewStringSliceCmd(ctx, line...)}
+	var err error
+	switch {
+	case l.address == nil:
+		done := make(chan error, 1)
+		go func() { done <- l.client.Process(ctx, cmd) }()
+		select {
+		case err = <-done:
+		case <-ctx.Done():
+			return nil, errSilent
+		}
+	case c.append && l.address.replicas > 0:
+		err = l.processReplicated(ctx, cmd, line[3].(string))
+	default:
+		err = l.client.Process(ctx, cmd)
+	}
+	if err = l.reloadSlots(ctx, err); err != nil {
+		return nil, err
+	}
+	return cmd.Val(), nil
+}
+
+// errReplicas is why an append that waits for replicas is in doubt.
+var errReplicas = errors.New("too few replicas have it")
+
+// processReplicated sends a command and waits until the replicas have what it
+// wrote. It keeps the connection, since WAIT waits for what was written over
+// its own.
+func (l *Ledger) processReplicated(ctx context.Context, cmd once, key string) error {
+	node, _ := l.client.(*redis.Client)
+	if c, ok := l.client.(*redis.ClusterClient); ok {
+		var err error
+		if node, err = c.MasterForKey(ctx, key); err != nil {
+			return &unsentError{err}
+		}
+	}
+	conn := node.Conn()
+	defer conn.Close()
+	err := conn.Process(ctx, cmd)
+	if answer := cmd.Val(); err != nil || len(answer) == 0 || !strings.HasPrefix(answer[0], "1 ") {
+		return err // nothing was appended
+	}
+	wait := patience
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = max(time.Until(deadline)-3*leastTry/2, time.Millisecond) // Redis may end a wait 100 ms late
+	}
+	have, err := conn.Wait(ctx, l.address.replicas, wait).Result()
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %v", errReplicas, err)
+	case have < int64(l.address.replicas):
+		return fmt.Errorf("%w: %d of %d", errReplicas, have, l.address.replicas)
+	}
+	return nil
+}
