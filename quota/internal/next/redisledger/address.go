@@ -101,7 +101,7 @@ func parse(text string) (*address, error) {
 	}
 	a := &address{kind: known.kind, secure: known.secure}
 	if err := a.parse(strings.TrimPrefix(text, scheme), strings.Fields(known.parameters)); err != nil {
-		return nil, badURL("the %s URL has %w; write %[1]s://%s", scheme, err, known.form)
+		return nil, badURL("the %s URL has %w; write %[1]s://%[3]s", scheme, err, known.form)
 	}
 	return a, nil
 }

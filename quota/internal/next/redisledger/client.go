@@ -102,7 +102,7 @@ func (tracer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			return err
 		case !c.sent:
 			return &unsentError{err}
-		case cmd.Name() == "hello" && tooManyClients(err.Error()):
+		case cmd.Name() == "hello" && (tooManyClients(err.Error()) || hasCode(err.Error(), "DENIED")):
 			// go-redis would take this for a server without HELLO and continue.
 			return &unsentError{errors.New(err.Error())}
 		}

@@ -78,7 +78,7 @@ func classify(err error) errorClass {
 		return unknown
 	case answered:
 		return classifyAnswer(answer.Error())
-	case isTLSFailure(err), unsent && isForeign(err):
+	case isTLSFailure(err), unsent && isForeign(err), unsent && hasCode(err.Error(), "DENIED"):
 		return config
 	case errors.Is(err, redis.ErrClosed):
 		return down
@@ -124,7 +124,7 @@ func isTLSFailure(err error) bool {
 // failed wraps the error that ended an operation. If doubt is set, an append may
 // have been executed.
 func (l *Ledger) failed(err error, found errorClass, doubt bool) error {
-	kind, advice := engine.ErrLedgerDown, "see that it is up and can be reached"
+	kind, advice := engine.ErrLedgerDown, "see that it is up and can be reached, and whether it speaks TLS"
 	switch {
 	case doubt:
 		kind, advice = engine.ErrInDoubt, "look at its load and the network"

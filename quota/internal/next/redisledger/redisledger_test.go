@@ -54,7 +54,9 @@ type log struct {
 	number  int // of the last batch
 }
 
-func newLog(t testing.TB, l *Ledger, account string) *log { return &log{TB: t, Ledger: l, account: account} }
+func newLog(t testing.TB, l *Ledger, account string) *log {
+	return &log{TB: t, Ledger: l, account: account}
+}
 
 // next returns an append of one more batch, which is appended unless the log has
 // diverged.
