@@ -159,7 +159,7 @@ func fill(b testing.TB, server *redistest.Server, l *log, n, size int) {
 	for i := 1; i < n; {
 		elements := []any{"rpush", "ration:{a}:batches"}
 		for ; i < n && len(elements) < 1000; i++ {
-			elements = append(elements, append(make([]byte, stampSize), batch(i+1, size)...))
+			elements = append(elements, append(make([]byte, 8), batch(i+1, size)...))
 		}
 		if err := client.Do(context.Background(), elements...).Err(); err != nil {
 			b.Fatal(err)

@@ -5,13 +5,13 @@
 // alone, so each append and each page is of one moment. An account has two keys
 // with one hash tag, so in a cluster it is in one slot:
 //
-//	ration:{ACCOUNT}:head     a hash: epoch, position, first, newest, gen, tag,
-//	                          and each total by its number
+//	ration:{ACCOUNT}:head     a hash: epoch, position, first, newest, gen, tag and
+//	                          totals, which has 8 bytes for each total
 //	ration:{ACCOUNT}:batches  a list: one element a batch, from first to position
 //
-// An element is the timestamp of the batch's first record, 8 bytes in big-endian
-// order and microseconds, and then the batch as package engine encodes it, which
-// begins with its tag of 10 bytes. In ACCOUNT all but letters, digits, '.', '_'
+// An element is the timestamp of the batch's first record, 8 bytes of
+// microseconds, and then the batch as package engine encodes it, which begins
+// with its tag of 10 bytes. Packed numbers are big-endian. In ACCOUNT all but letters, digits, '.', '_'
 // and '-' is percent-encoded. The keys never expire: what no window needs is
 // trimmed by an append.
 //
@@ -132,12 +132,14 @@ func (l *Ledger) Append(ctx context.Context, account string, a *engine.Append) (
 	if err := a.Check(account); err != nil {
 		return nil, err
 	}
-	return l.run(ctx, &command{account: account, line: l.appendArgs(account, a), after: a.After, append: true})
+	args := l.arguments(account, &a.Known, l.conditions(a), a.Data)
+	return l.run(ctx, &command{account: account, args: args, after: a.After, append: true})
 }
 
 // Read implements engine.Ledger.
 func (l *Ledger) Read(ctx context.Context, account string, r *engine.Read) (*engine.Tail, error) {
-	return l.run(ctx, &command{account: account, line: l.readArgs(account, &r.Known, r.Bytes), after: r.After})
+	args := l.arguments(account, &r.Known, l.known(&r.Known, r.Bytes), nil)
+	return l.run(ctx, &command{account: account, args: args, after: r.After})
 }
 
 // Close implements engine.Ledger.

@@ -15,7 +15,7 @@ import (
 // command is one run of the script.
 type command struct {
 	account string
-	line    []any
+	args    []any  // KEYS and ARGV
 	after   uint64 // of its Known
 	append  bool
 }
@@ -112,10 +112,9 @@ func (l *Ledger) try(ctx context.Context, c *command) ([]string, error) {
 		ctx, cancel = context.WithTimeout(ctx, max(time.Until(deadline)/2, leastTry))
 		defer cancel()
 	}
-	answer, err := l.send(ctx, c, c.line)
+	answer, err := l.send(ctx, c, "evalsha", script.Hash())
 	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
-		whole := append([]any{"eval", appendLua}, c.line[2:]...)
-		answer, err = l.send(ctx, c, whole)
+		answer, err = l.send(ctx, c, "eval", appendLua)
 	}
 	return answer, err
 }
@@ -123,10 +122,10 @@ func (l *Ledger) try(ctx context.Context, c *command) ([]string, error) {
 // errSilent means that there was no answer in time.
 var errSilent = errors.New("no answer in time")
 
-// send sends one command line. A client given to New may ignore deadlines, so
-// send abandons it when the time is up.
-func (l *Ledger) send(ctx context.Context, c *command, line []any) ([]string, error) {
-	cmd := once{redis.NewStringSliceCmd(ctx, line...)}
+// send sends one command. A client given to New may ignore deadlines, so send
+// abandons it when the time is up.
+func (l *Ledger) send(ctx context.Context, c *command, name, script string) ([]string, error) {
+	cmd := once{redis.NewStringSliceCmd(ctx, append([]any{name, script}, c.args...)...)}
 	var err error
 	switch {
 	case l.address == nil:
@@ -138,7 +137,7 @@ func (l *Ledger) send(ctx context.Context, c *command, line []any) ([]string, er
 			return nil, errSilent
 		}
 	case c.append && l.address.replicas > 0:
-		err = l.processReplicated(ctx, cmd, line[3].(string))
+		err = l.processReplicated(ctx, cmd, c.args[1].(string))
 	default:
 		err = l.client.Process(ctx, cmd)
 	}
@@ -165,8 +164,8 @@ func (l *Ledger) processReplicated(ctx context.Context, cmd once, key string) er
 	conn := node.Conn()
 	defer conn.Close()
 	err := conn.Process(ctx, cmd)
-	if answer := cmd.Val(); err != nil || len(answer) == 0 || !strings.HasPrefix(answer[0], "1 ") {
-		return err // nothing was appended
+	if tail, malformed := parseTail(cmd.Val(), 0); err != nil || malformed == nil && !tail.Appended {
+		return err
 	}
 	wait := patience
 	if deadline, ok := ctx.Deadline(); ok {

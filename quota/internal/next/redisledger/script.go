@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"strconv"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -23,9 +21,6 @@ var script = redis.NewScript(appendLua)
 // numbers are floating-point.
 const maxExact = 1<<53 - 1
 
-// stampSize is the size of the timestamp that an element begins with.
-const stampSize = 8
-
 var (
 	errMalformed = errors.New("malformed answer; look for another program that writes these keys, " +
 		"or a proxy before the server")
@@ -33,108 +28,117 @@ var (
 	errFull = errors.New("a total of the log, or its clock, would reach 2^53")
 )
 
-// keys returns the keys of an account, and those of earlier releases if known is
-// a caller's who knows nothing of the log.
-func (l *Ledger) keys(account string, known *engine.Known) []string {
-	base := l.prefix + ":{" + escape(account, "") + "}:"
-	keys := []string{base + "head", base + "batches"}
-	if known.Epoch == 0 && !l.imports {
-		keys = append(keys, base+"meta", base+"log", base+"cool")
+// numbers are integers of 8 bytes each, as the script packs them.
+type numbers []byte
+
+func (n *numbers) add(values ...int64) {
+	for _, v := range values {
+		*n = binary.BigEndian.AppendUint64(*n, uint64(v))
 	}
-	return keys
 }
 
-// readArgs returns the command that reads a log: the name of the command, the
-// script, its KEYS and ARGV.
-func (l *Ledger) readArgs(account string, known *engine.Known, bytes int) []any {
-	keys := l.keys(account, known)
-	line := make([]any, 0, 32)
-	line = append(line, "evalsha", script.Hash(), len(keys))
-	for _, key := range keys {
-		line = append(line, key)
-	}
-	clock := ""
+func (n numbers) at(i int) int64 { return int64(binary.BigEndian.Uint64(n[8*i:])) }
+
+// known returns the numbers that a read begins with.
+func (l *Ledger) known(known *engine.Known, bytes int) (n numbers) {
+	now := int64(-1)
 	if l.now != nil {
-		clock = strconv.FormatInt(max(0, l.now().UnixMicro()), 10)
+		now = max(0, l.now().UnixMicro())
 	}
 	if bytes <= 0 {
 		bytes = engine.DefaultPage
 	}
-	return append(line, clock, known.Epoch, known.After, known.Tag[:], bytes)
+	n = make(numbers, 0, 512)
+	n.add(now, int64(known.Epoch), int64(known.After), int64(bytes))
+	return n
 }
 
-// appendArgs returns the command that appends to a log.
-func (l *Ledger) appendArgs(account string, a *engine.Append) []any {
-	gen := strconv.FormatUint(a.Gen, 10)
-	conditions := a.Conditions
+// condition returns the numbers of an append.
+func (l *Ledger) conditions(a *engine.Append) numbers {
+	gen, conditions := int64(a.Gen), a.Conditions
 	if a.Any {
-		gen, conditions = "", nil
+		gen, conditions = -1, nil
 	}
 	notAfter := a.NotAfter
 	if notAfter == 0 {
 		notAfter = math.MaxInt64
 	}
-	bump := 0
+	bump := int64(0)
 	if a.Bump {
 		bump = 1
 	}
-	line := l.readArgs(account, &a.Known, a.Bytes)
-	line = append(line, a.NewEpoch, gen, a.NotBefore, notAfter, a.Count, bump, a.Trim, a.Data, len(conditions))
+	trim := int64(min(a.Trim, math.MaxInt64))
+	n := l.known(&a.Known, a.Bytes)
+	n.add(int64(a.NewEpoch), gen, a.NotBefore, notAfter, int64(a.Count), bump, trim, int64(len(conditions)))
 	for i := range conditions {
 		c := &conditions[i]
-		line = append(line, len(c.Totals))
+		n.add(int64(len(c.Totals)))
 		for _, total := range c.Totals {
-			line = append(line, int(total))
+			n.add(int64(total))
 		}
-		line = append(line, len(c.Steps))
+		n.add(int64(len(c.Steps)))
 		for _, step := range c.Steps {
-			line = append(line, step.From, min(step.Most, maxExact))
+			n.add(step.From, min(step.Most, maxExact))
 		}
 	}
 	for _, add := range a.Adds {
-		line = append(line, int(add.Index), add.Amount)
+		n.add(int64(add.Index), add.Amount)
 	}
-	return line
+	return n
+}
+
+// arguments returns the script's KEYS, preceded by their number, and ARGV. A
+// caller that knows nothing of a log names the keys of earlier releases too.
+func (l *Ledger) arguments(account string, known *engine.Known, n numbers, data []byte) []any {
+	base := l.prefix + ":{" + escape(account, "") + "}:"
+	args := append(make([]any, 0, 10), 2, base+"head", base+"batches")
+	if known.Epoch == 0 && !l.imports {
+		args[0] = 5
+		args = append(args, base+"meta", base+"log", base+"cool")
+	}
+	args = append(args, []byte(n), known.Tag[:])
+	if data != nil {
+		args = append(args, data)
+	}
+	return args
 }
 
 // parseTail parses what the script returns to a caller that knows the log up to
 // position after.
 func parseTail(answer []string, after uint64) (*engine.Tail, error) {
+	const head = 10 // numbers
 	switch {
 	case len(answer) == 1 && answer[0] == "old":
 		return nil, errOld
 	case len(answer) == 1 && answer[0] == "full":
 		return nil, errFull
-	case len(answer) == 0:
+	case len(answer) < 2 || len(answer[0]) != 8*head || len(answer[1])%8 != 0 || len(answer[1]) > 8*engine.MaxTotals:
 		return nil, errMalformed
 	}
-	n := numbers{rest: answer[0]}
-	t := &engine.Tail{Appended: n.next() == 1, Diverged: n.next() == 1, More: n.next() == 1, At: n.next(), Now: n.next(),
-		Epoch: uint64(n.next()), Position: uint64(n.next()), First: uint64(n.next()), Newest: n.next(), Gen: uint64(n.next())}
-	for n.rest != "" && !n.malformed {
-		index, amount := n.next(), n.next()
-		if index < 0 || index >= engine.MaxTotals {
-			return nil, errMalformed
-		}
-		t.Totals[index] = amount
+	n := numbers(answer[0])
+	t := &engine.Tail{
+		Appended: n.at(0) == 1, Diverged: n.at(1) == 1, More: n.at(2) == 1, At: n.at(3), Now: n.at(4),
+		Epoch: uint64(n.at(5)), Position: uint64(n.at(6)), First: uint64(n.at(7)), Newest: n.at(8), Gen: uint64(n.at(9)),
 	}
-	if n.malformed {
-		return nil, errMalformed
+	totals := numbers(answer[1])
+	for i := range len(totals) / 8 {
+		t.Totals[i] = totals.at(i)
 	}
-	return t, parseBatches(t, answer[1:], max(after+1, t.First))
+	return t, parseBatches(t, answer[2:], max(after+1, t.First))
 }
 
 // parseBatches sets the batches of t, of which the first has position first.
 func parseBatches(t *engine.Tail, elements []string, first uint64) error {
-	if len(elements) == 0 {
-		return nil
-	}
+	const stamp = 8 // bytes that an element begins with
 	size := 0
 	for _, element := range elements {
-		if len(element) < stampSize+engine.TagSize {
+		if len(element) < stamp+engine.TagSize {
 			return errMalformed
 		}
 		size += len(element)
+	}
+	if size == 0 {
+		return nil
 	}
 	data := make([]byte, 0, size)
 	t.Batches = make([]engine.Batch, len(elements))
@@ -142,21 +146,7 @@ func parseBatches(t *engine.Tail, elements []string, first uint64) error {
 		begin := len(data)
 		data = append(data, element...)
 		batch := data[begin:len(data):len(data)]
-		at := int64(binary.BigEndian.Uint64(batch))
-		t.Batches[i] = engine.Batch{Position: first + uint64(i), At: at, Data: batch[stampSize:]}
+		t.Batches[i] = engine.Batch{Position: first + uint64(i), At: numbers(batch).at(0), Data: batch[stamp:]}
 	}
 	return nil
-}
-
-// numbers parses integers that are separated by spaces.
-type numbers struct {
-	rest      string
-	malformed bool
-}
-
-func (n *numbers) next() int64 {
-	word, rest, _ := strings.Cut(n.rest, " ")
-	v, err := strconv.ParseInt(word, 10, 64)
-	n.rest, n.malformed = rest, n.malformed || err != nil || v < 0
-	return v
 }
