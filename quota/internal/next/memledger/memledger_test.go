@@ -1,0 +1,17 @@
+package memledger_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/quota/internal/next/ledgertest"
+	"github.com/ration-dev/ration/quota/internal/next/memledger"
+)
+
+func TestContract(t *testing.T) {
+	ledgertest.Run(t, func(t *testing.T, now func() time.Time) func() engine.Ledger {
+		l := memledger.Open(&memledger.Options{Now: now})
+		return func() engine.Ledger { return l }
+	})
+}
