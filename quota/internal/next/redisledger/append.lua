@@ -57,6 +57,7 @@ end
 -- before. Indexes count from the tail, which is near.
 local reply, size, more = {'', totals}, 0, 0
 local given, step = math.max(after, first - 1), 64
+local from = given + 1
 while not diverged and given < position and more == 0 do
   local last = math.min(given + step, position)
   for _, batch in ipairs(redis.call('LRANGE', BATCHES, given - position, last - position - 1)) do
@@ -95,24 +96,25 @@ if ARGV[3] and not diverged and known == epoch and holds() then
   end
   if isFull then return {'full'} end
   totals = write(total)
-  trim = math.min(trim, position)
   position = position + 1
+  trim = math.min(trim, position)
   local fields = {'position', text(position), 'newest', text(newest), 'totals', totals, 'tag', string.sub(ARGV[3], 1, 10)}
   local function put(field, value)
     fields[#fields + 1], fields[#fields + 2] = field, text(value)
     return value
   end
   if isLost then redis.call('DEL', HEAD, BATCHES) end
+  if epoch == 0 then epoch, first, gen = put('epoch', new), put('first', 1), put('gen', 0) end
   if trim >= first then
     redis.call('LTRIM', BATCHES, trim - first + 1, -1)
     first = put('first', trim + 1)
   end
   if bump > 0 then gen = put('gen', gen + bump) end
-  if epoch == 0 then epoch, first, gen = put('epoch', new), put('first', 1), put('gen', bump) end
   redis.call('RPUSH', BATCHES, struct.pack('>i8', at) .. ARGV[3])
+  if trim == position then redis.call('DEL', BATCHES) end
   redis.call('HSET', HEAD, unpack(fields))
 end
 
-reply[1] = write({appended, diverged and 1 or 0, more, at, now, epoch, position, first, newest, gen})
+reply[1] = write({appended, diverged and 1 or 0, more, at, now, epoch, position, first, newest, gen, from})
 reply[2] = totals
 return reply

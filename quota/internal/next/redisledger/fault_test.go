@@ -112,7 +112,7 @@ func TestMalformedAnswers(t *testing.T) {
 	l := newLog(t, impatient(t, way.URL(), nil), "a")
 	l.append(l.next())
 	for _, answer := range []string{"$-1\r\n", "*-1\r\n", "*0\r\n", "*1\r\n$2\r\nno\r\n", "*2\r\n$2\r\nno\r\n$0\r\n\r\n", ":1\r\n", "+OK\r\n", "$3\r\nold\r\n",
-		"*3\r\n$80\r\n" + strings.Repeat("\x00", 80) + "\r\n$0\r\n\r\n$1\r\nx\r\n", "*2\r\n$80\r\n" + strings.Repeat("\x00", 80) + "\r\n$1\r\nx\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n"} {
+		"*3\r\n$88\r\n" + strings.Repeat("\x00", 88) + "\r\n$0\r\n\r\n$1\r\nx\r\n", "*2\r\n$88\r\n" + strings.Repeat("\x00", 88) + "\r\n$1\r\nx\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n"} {
 		_ = l.all() // so that it is connected
 		way.answer.Store(&answer)
 		if _, err := l.Append(t.Context(), "a", l.next()); !errors.Is(err, engine.ErrInDoubt) {

@@ -133,13 +133,13 @@ func (l *Ledger) Append(ctx context.Context, account string, a *engine.Append) (
 		return nil, err
 	}
 	args := l.arguments(account, &a.Known, l.conditions(a), a.Data)
-	return l.run(ctx, &command{account: account, args: args, after: a.After, append: true})
+	return l.run(ctx, &command{account: account, args: args, append: true})
 }
 
 // Read implements engine.Ledger.
 func (l *Ledger) Read(ctx context.Context, account string, r *engine.Read) (*engine.Tail, error) {
 	args := l.arguments(account, &r.Known, l.known(&r.Known, r.Bytes), nil)
-	return l.run(ctx, &command{account: account, args: args, after: r.After})
+	return l.run(ctx, &command{account: account, args: args})
 }
 
 // Close implements engine.Ledger.

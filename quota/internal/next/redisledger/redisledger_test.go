@@ -263,10 +263,13 @@ func TestTrim(t *testing.T) {
 	a.Trim = 2 // trimmed before
 	l.append(a)
 	a = l.next()
-	a.Trim = 1 << 40
-	l.append(a)
-	if got := l.all(); !slices.Equal(got, []int{12}) {
-		t.Errorf("%v; want the batch that was appended", got)
+	a.Known, a.Trim = engine.Known{Epoch: 7, After: 5, Tag: tagOf(batch(5, 45))}, 1<<40
+	if tail := l.append(a); len(tail.Batches) != 6 || tail.Batches[0].Position != 6 || tail.First != 13 {
+		t.Errorf("%+v; want positions 6 to 11, and an empty log", tail)
+	}
+	l.append(l.next())
+	if got := l.all(); !slices.Equal(got, []int{13}) {
+		t.Errorf("%v; want the batch that was appended since", got)
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 type command struct {
 	account string
 	args    []any  // KEYS and ARGV
-	after   uint64 // of its Known
 	append  bool
 }
 
@@ -78,7 +77,7 @@ func (l *Ledger) ended(ctx context.Context, err error, found errorClass, doubt b
 
 // tail parses an answer.
 func (l *Ledger) tail(answer []string, c *command) (*engine.Tail, error) {
-	t, err := parseTail(answer, c.after)
+	t, err := parseTail(answer)
 	switch {
 	case errors.Is(err, errOld), errors.Is(err, errFull):
 		return nil, fmt.Errorf("account %q: %w", c.account, l.failed(err, config, false))
@@ -164,7 +163,7 @@ func (l *Ledger) processReplicated(ctx context.Context, cmd once, key string) er
 	conn := node.Conn()
 	defer conn.Close()
 	err := conn.Process(ctx, cmd)
-	if tail, malformed := parseTail(cmd.Val(), 0); err != nil || malformed == nil && !tail.Appended {
+	if tail, malformed := parseTail(cmd.Val()); err != nil || malformed == nil && !tail.Appended {
 		return err
 	}
 	wait := patience

@@ -103,10 +103,9 @@ func (l *Ledger) arguments(account string, known *engine.Known, n numbers, data 
 	return args
 }
 
-// parseTail parses what the script returns to a caller that knows the log up to
-// position after.
-func parseTail(answer []string, after uint64) (*engine.Tail, error) {
-	const head = 10 // numbers
+// parseTail parses what the script returns.
+func parseTail(answer []string) (*engine.Tail, error) {
+	const head = 11 // numbers
 	switch {
 	case len(answer) == 1 && answer[0] == "old":
 		return nil, errOld
@@ -124,7 +123,7 @@ func parseTail(answer []string, after uint64) (*engine.Tail, error) {
 	for i := range len(totals) / 8 {
 		t.Totals[i] = totals.at(i)
 	}
-	return t, parseBatches(t, answer[2:], max(after+1, t.First))
+	return t, parseBatches(t, answer[2:], uint64(n.at(10)))
 }
 
 // parseBatches sets the batches of t, of which the first has position first.
