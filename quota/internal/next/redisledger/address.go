@@ -32,8 +32,7 @@ const (
 
 // address is a parsed URL.
 type address struct {
-	kind     topology
-	replicas int // how many must have an append before it returns
+	kind topology
 	redis.UniversalOptions
 
 	secure                           bool // TLS
@@ -42,11 +41,9 @@ type address struct {
 }
 
 const (
-	parameters         = "protocol wait_replicas "
-	sentinelParameters = "sentinel_user sentinel_password "
-	tlsParameters      = "ca cert key server_name insecure_skip_verify "
-
-	severalHosts = "HOST:PORT,HOST:PORT"
+	sentinelParameters = " sentinel_user sentinel_password"
+	tlsParameters      = " ca cert key server_name insecure_skip_verify"
+	severalHosts       = "HOST:PORT,HOST:PORT"
 )
 
 // schemes are the URL schemes with the form of what follows, and the query
@@ -56,13 +53,13 @@ var schemes = map[string]struct {
 	secure           bool
 	form, parameters string
 }{
-	"redis":           {single, false, "HOST:PORT/DB", parameters},
-	"rediss":          {single, true, "HOST:PORT/DB", parameters + tlsParameters},
-	"unix":            {socket, false, "/PATH", parameters + "db "},
-	"redis+sentinel":  {sentinels, false, severalHosts + "/MASTER/DB", parameters + sentinelParameters},
-	"rediss+sentinel": {sentinels, true, severalHosts + "/MASTER/DB", parameters + sentinelParameters + tlsParameters},
-	"redis+cluster":   {cluster, false, severalHosts, parameters},
-	"rediss+cluster":  {cluster, true, severalHosts, parameters + tlsParameters},
+	"redis":           {single, false, "HOST:PORT/DB", "protocol"},
+	"rediss":          {single, true, "HOST:PORT/DB", "protocol" + tlsParameters},
+	"unix":            {socket, false, "/PATH", "protocol db"},
+	"redis+sentinel":  {sentinels, false, severalHosts + "/MASTER/DB", "protocol" + sentinelParameters},
+	"rediss+sentinel": {sentinels, true, severalHosts + "/MASTER/DB", "protocol" + sentinelParameters + tlsParameters},
+	"redis+cluster":   {cluster, false, severalHosts, "protocol"},
+	"rediss+cluster":  {cluster, true, severalHosts, "protocol" + tlsParameters},
 }
 
 // Schemes returns the schemes of the URLs that Open takes, sorted.
@@ -130,17 +127,11 @@ func (a *address) parse(text string, allowed []string) error {
 		*part = decoded
 	}
 	a.Username, a.Password = user, password
-	if err := a.parseHosts(authority[at:]); err != nil {
-		return err
-	}
-	if err := a.parsePath(path); err != nil {
-		return err
-	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return errors.New("malformed parameters")
 	}
-	return a.parseParameters(values, allowed)
+	return cmp.Or(a.parseHosts(authority[at:]), a.parsePath(path), a.parseParameters(values, allowed))
 }
 
 const hostLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:"
@@ -214,14 +205,9 @@ func (a *address) parseParameters(values url.Values, allowed []string) error {
 	a.ca, a.serverName = values.Get("ca"), values.Get("server_name")
 	a.certificate, a.key = values.Get("cert"), values.Get("key")
 	protocol, trust := values.Get("protocol"), values.Get("insecure_skip_verify")
-	replicas, err := strconv.ParseUint("0"+values.Get("wait_replicas"), 10, 8)
-	a.replicas, a.trustAny = int(replicas), trust == "true"
-	if protocol == "2" {
-		a.Protocol = 2
-	}
+	a.Protocol, _ = strconv.Atoi(protocol)
+	a.trustAny = trust == "true"
 	switch {
-	case err != nil:
-		return errors.New("a wait_replicas that is not a number of replicas")
 	case protocol != "" && protocol != "2" && protocol != "3":
 		return errors.New("a protocol that is not 2 or 3")
 	case trust != "" && trust != "true" && trust != "false":
@@ -243,9 +229,7 @@ func (a *address) setCredentials(o *Options) error {
 		a.SentinelPassword = cmp.Or(o.SentinelPassword, a.SentinelPassword)
 	}
 	// go-redis would ignore a user without a password and be the default user.
-	lacksPassword := a.Username != "" && a.Password == ""
-	lacksSentinelPassword := a.SentinelUsername != "" && a.SentinelPassword == ""
-	if lacksPassword || lacksSentinelPassword {
+	if a.Username != "" && a.Password == "" || a.SentinelUsername != "" && a.SentinelPassword == "" {
 		return badURL("a user without a password; give its password too")
 	}
 	return nil

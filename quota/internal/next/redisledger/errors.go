@@ -1,6 +1,7 @@
 package redisledger
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -23,41 +24,61 @@ const (
 	config                    // not executed until the configuration is corrected
 )
 
-// codes are the first words of Redis errors, with their classes and what to do
-// about them (seen on 7.0.15, 2026-11-20). Other codes are config: unknown or
-// forbidden commands. READONLY and NOREPLICAS happen in a failover, and the next
-// try may find the new master.
-var codes = map[string]struct {
+// knownErrors are texts of errors with what they mean and what to do about them
+// (seen on Redis 7.0.15, 2026-11-20). A text of capitals is a code, see hasCode.
+// Other errors of a server are config: unknown or forbidden commands. READONLY
+// and NOREPLICAS happen in a failover: the next try may find the new master.
+var knownErrors = [...]struct {
+	text   string
 	class  errorClass
 	advice string
 }{
-	"LOADING":     {busy, "it is reading its data: try again in a moment"},
-	"BUSY":        {busy, "another client's script keeps it busy: wait, or end it with SCRIPT KILL"},
-	"UNKILLABLE":  {busy, "another client's script keeps it busy: wait for it"},
-	"TRYAGAIN":    {busy, "slots of the cluster are being moved: try again in a moment"},
-	"CLUSTERDOWN": {busy, "some slots of the cluster have no master: see that all of its nodes are up"},
-	"MASTERDOWN":  {busy, "it is a replica whose master is gone: see that the master is up"},
-	"READONLY":    {busy, "it is a replica: name the master, or its sentinels"},
-	"NOREPLICAS":  {busy, "too few of its replicas are connected: see that they are up"},
-	"MISCONF":     {down, "it cannot save its data: free some space on its disk, its log says why"},
-	"OOM":         {down, "its memory is full: raise its maxmemory, or remove what else it holds"},
-	"NOAUTH":      {config, "it wants a password, and the user if it is not the default one"},
-	"DENIED":      {config, "it is in protected mode: set a password there, and give it here"},
-	"WRONGTYPE":   {config, "another program writes these keys; choose another prefix, or remove what it wrote"},
-	"MOVED":       {config, "this server is one of a cluster, write redis+cluster:// instead of redis://"},
-	"ASK":         {config, "this server is one of a cluster, write redis+cluster:// instead of redis://"},
+	{"LOADING", busy, "it is reading its data: try again in a moment"},
+	{"BUSY", busy, "another client's script keeps it busy: wait, or end it with SCRIPT KILL"},
+	{"UNKILLABLE", busy, "another client's script keeps it busy: wait for it"},
+	{"TRYAGAIN", busy, "slots of the cluster are being moved: try again in a moment"},
+	{"CLUSTERDOWN", busy, "some slots of the cluster have no master: see that all of its nodes are up"},
+	{"MASTERDOWN", busy, "it is a replica whose master is gone: see that the master is up"},
+	{"READONLY", busy, "it is a replica: name the master, or its sentinels"},
+	{"NOREPLICAS", busy, "too few of its replicas are connected: see that they are up"},
+	{"max number of clients", busy, "close some of its clients, or raise its maxclients"},
+	{"MISCONF", down, "it cannot save its data: free some space on its disk, its log says why"},
+	{"OOM", down, "its memory is full: raise its maxmemory, or remove what else it holds"},
+	{"client is closed", down, "open the ledger again"},
+	{"NOAUTH", config, "it wants a password, and the user if it is not the default one"},
+	{"unauthenticated", config, "it wants a password, and the user if it is not the default one"},
+	{"DENIED", config, "it is in protected mode: set a password there, and give it here"},
+	{"WRONGTYPE", config, "another program writes these keys; choose another prefix, or remove what it wrote"},
+	{"MOVED", config, "this server is one of a cluster, write redis+cluster:// instead of redis://"},
+	{"ASK", config, "this server is one of a cluster, write redis+cluster:// instead of redis://"},
+	{"cluster support disabled", config, "this server is not one of a cluster, write redis:// instead of redis+cluster://"},
+	{"DB index is out of range", config, "this server has fewer databases; name a lower one after the last / of the URL"},
+	{"unknown command 'sentinel", config, "this server is not a sentinel: name the sentinels, or write redis://"},
+	{"unknown command 'eval", config, "this server runs no scripts: if it is a sentinel, write redis+sentinel://"},
+	{"unreachable: redis: nil", config, "the sentinels know no master of this name; check it"},
+	{"redis: can't parse", config, "it is not a Redis server: check the host and the port, and whether it speaks TLS"},
+	{string(errOld), config, "copy it into a new log with ration ledger copy, or choose another prefix"},
+	{string(errFull), config, "start a new log with ration ledger accept --loss, and see that the clock is right"},
 }
 
-// phrases are parts of other errors, with what to do about them.
-var phrases = [...][2]string{
-	{"max number of clients", "close some of its clients, or raise its maxclients"},
-	{"unauthenticated", "it wants a password, and the user if it is not the default one"}, // before a long command
-	{"cluster support disabled", "this server is not one of a cluster, write redis:// instead of redis+cluster://"},
-	{"DB index is out of range", "this server has fewer databases; name a lower one after the last / of the URL"},
-	{"unknown command 'sentinel", "this server is not a sentinel: name the sentinels, or write redis:// for one server"},
-	{"unknown command 'eval", "this server runs no scripts: if it is a sentinel, write redis+sentinel:// and its master"},
-	{errOld.Error(), "copy it into a new log with ration ledger copy, or choose another prefix"},
-	{errFull.Error(), "start a new log with ration ledger accept --loss, and see that the clock is right"},
+// lookUp returns what knownErrors has for an error. Without an entry the advice
+// is empty.
+func lookUp(err error) (class errorClass, advice string) {
+	text := err.Error()
+	if answer, ok := errors.AsType[redis.Error](err); ok {
+		text = answer.Error()
+	}
+	folded := strings.NewReplacer("`", "'", "EVAL", "eval").Replace(text)
+	for _, known := range &knownErrors {
+		isCode := strings.ToUpper(known.text) == known.text
+		if isCode && hasCode(text, known.text) || !isCode && strings.Contains(folded, known.text) {
+			return known.class, known.advice
+		}
+	}
+	if isTLSFailure(err) {
+		return config, "check the CA, the client's certificate and the server's name, and that the server speaks TLS"
+	}
+	return config, ""
 }
 
 // unsentError wraps the cause why a command was not sent, or not executed.
@@ -70,19 +91,15 @@ func (e *unsentError) Unwrap() error { return e.error }
 // command was certainly not executed.
 func classify(err error) errorClass {
 	_, unsent := errors.AsType[*unsentError](err)
-	answer, answered := errors.AsType[redis.Error](err)
+	_, answered := errors.AsType[redis.Error](err)
 	op, isOp := errors.AsType[*net.OpError](err)
-	_, isDNS := errors.AsType[*net.DNSError](err)
+	class, advice := lookUp(err)
 	switch {
-	case errors.Is(err, redis.Nil) && !unsent: // an answer that the script never gives
+	case errors.Is(err, redis.Nil) && !unsent, errors.Is(err, errMalformed): // the script never answers that
 		return unknown
-	case answered:
-		return classifyAnswer(answer.Error())
-	case isTLSFailure(err), unsent && isForeign(err), unsent && hasCode(err.Error(), "DENIED"):
-		return config
-	case errors.Is(err, redis.ErrClosed):
-		return down
-	case unsent, isDNS, errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+	case answered, unsent && advice != "", isTLSFailure(err), errors.Is(err, redis.ErrClosed):
+		return class
+	case unsent, errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
 		return busy
 	case isOp && (op.Op == "dial" || op.Op == "write"):
 		// The server executes a command only when it has all of it. If a write
@@ -91,24 +108,6 @@ func classify(err error) errorClass {
 	}
 	return unknown
 }
-
-// classifyAnswer returns the class of an error that the server sent.
-func classifyAnswer(text string) errorClass {
-	if tooManyClients(text) {
-		return busy
-	}
-	for code, found := range codes {
-		if hasCode(text, code) {
-			return found.class
-		}
-	}
-	return config
-}
-
-func tooManyClients(text string) bool { return strings.HasPrefix(text, "ERR max number of clients") }
-
-// isForeign reports whether err comes from an answer that is not Redis'.
-func isForeign(err error) bool { return strings.Contains(err.Error(), "redis: can't parse") }
 
 // isTLSFailure reports whether err comes from a TLS handshake that
 // cannot succeed.
@@ -124,16 +123,17 @@ func isTLSFailure(err error) bool {
 // failed wraps the error that ended an operation. If doubt is set, an append may
 // have been executed.
 func (l *Ledger) failed(err error, found errorClass, doubt bool) error {
-	kind, advice := engine.ErrLedgerDown, "see that it is up and can be reached, and whether it speaks TLS"
+	kind, otherwise := engine.ErrLedgerDown, "see that it is up and can be reached, and whether it speaks TLS"
 	switch {
 	case doubt:
-		kind, advice = engine.ErrInDoubt, "look at its load and the network"
+		kind, otherwise = engine.ErrInDoubt, "look at its load and the network"
 	case errors.Is(err, redis.ErrClosed):
-		kind, advice = engine.ErrLedgerClosed, "open it again"
+		kind = engine.ErrLedgerClosed
 	case found == config:
-		kind, advice = engine.ErrLedgerConfig, "check the URL, the password and the user's rights"
+		kind, otherwise = engine.ErrLedgerConfig, "check the URL, the password and the user's rights"
 	}
-	return fmt.Errorf("%w: redis at %s: %w; %s", kind, l.where, l.scrubbed(err), l.advice(err, advice))
+	_, advice := lookUp(err)
+	return fmt.Errorf("%w: redis at %s: %w; %s", kind, l.where, l.scrubbed(err), cmp.Or(advice, otherwise))
 }
 
 // scrubbed returns err, or its text with the address's passwords hidden. A server
@@ -162,34 +162,4 @@ func hasCode(text, code string) bool {
 		return first == code
 	}
 	return strings.Contains(text, " -"+code+" ") || strings.Contains(text, " "+code+" ")
-}
-
-// advice returns what to do about an error, or otherwise if it is not known.
-func (l *Ledger) advice(err error, otherwise string) string {
-	text := err.Error()
-	if answer, ok := errors.AsType[redis.Error](err); ok {
-		text = answer.Error()
-	}
-	for code, known := range codes {
-		if hasCode(text, code) {
-			return known.advice
-		}
-	}
-	text = strings.NewReplacer("`", "'", "EVAL", "eval").Replace(text)
-	for _, phrase := range phrases {
-		if strings.Contains(text, phrase[0]) {
-			return phrase[1]
-		}
-	}
-	switch {
-	case errors.Is(err, redis.Nil) && l.address != nil && l.address.kind == sentinels:
-		return "the sentinels know no master of this name; check it"
-	case errors.Is(err, errReplicas):
-		return "see that its replicas are up and keep up with it"
-	case isForeign(err):
-		return "it is not a Redis server: check the host and the port, and write rediss instead of redis for TLS"
-	case isTLSFailure(err):
-		return "check the CA, the client's certificate and the server's name, and that the server speaks TLS"
-	}
-	return otherwise
 }

@@ -352,25 +352,6 @@ func TestConcurrentAppends(t *testing.T) {
 	}
 }
 
-// TestReplicasAcknowledge: without the replicas that it waits for, an append is
-// in doubt.
-func TestReplicasAcknowledge(t *testing.T) {
-	master := redistest.Start(t)
-	l := newLog(t, impatient(t, master.URL()+"?wait_replicas=1", nil), "a")
-	if _, err := l.Append(t.Context(), "a", l.next()); !errors.Is(err, engine.ErrInDoubt) || !strings.Contains(err.Error(), "replicas") {
-		t.Errorf("%v; want that it is in doubt", err)
-	}
-	replica := redistest.Start(t, "--replicaof", master.Host()+" "+master.Port(), "--repl-diskless-sync-delay", "0")
-	redistest.Await(t, "the replica to follow", func() bool { return strings.Contains(replica.Info(t), "master_link_status:up") })
-	l.known = engine.Known{Epoch: 7, After: 1, Tag: tagOf(batch(1, 45))}
-	for range 20 {
-		l.append(l.next())
-		if n := replica.Do(t, "llen", "ration:{a}:batches"); n != int64(l.known.After) {
-			t.Errorf("%v batches on the replica; want %d", n, l.known.After)
-		}
-	}
-}
-
 func ExampleLedger_errors() {
 	_, err := Open("redis://me:s3cret@host:port/0", nil)
 	fmt.Println(err)

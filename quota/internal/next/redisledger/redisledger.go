@@ -22,9 +22,8 @@
 //	redis-cli LLEN 'ration:{my-project}:batches'      how many batches there are
 //	redis-cli LRANGE 'ration:{my-project}:batches' -5 -1   the newest five
 //
-// A list that is not as long as its head says has lost batches, and a head
-// without its list too. Such a log is no longer there: the next caller that
-// knows nothing creates another one in its place.
+// A head whose list is not as long as it says has lost batches. The log is then
+// as if it had never been, and is created anew.
 package redisledger
 
 import (
@@ -84,10 +83,6 @@ type Ledger struct {
 // client), server_name=NAME, and insecure_skip_verify=true, which trusts any
 // server; of sentinels sentinel_user=NAME and sentinel_password=WORD. Other
 // parameters are errors.
-//
-// With wait_replicas=N an append returns once N replicas have it (WAIT), so that
-// it survives a failover to one of them. If they do not acknowledge it within a
-// second, the append is ErrInDoubt.
 //
 // The client, of package github.com/redis/go-redis/v9, writes connections that
 // fail to stderr. Disable of its package logging turns that off for the program;

@@ -15,7 +15,7 @@ import (
 // command is one run of the script.
 type command struct {
 	account string
-	args    []any  // KEYS and ARGV
+	args    []any // KEYS and ARGV
 	append  bool
 }
 
@@ -42,14 +42,18 @@ func (l *Ledger) run(ctx context.Context, c *command) (*engine.Tail, error) {
 	within, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		var tail *engine.Tail
 		answer, err := l.try(within, c)
 		if err == nil {
-			return l.tail(answer, c)
+			tail, err = parseTail(answer)
+		}
+		if err == nil {
+			return tail, nil
 		}
 		found := classify(err)
 		isLost := found == unknown && c.append
 		if found > busy || isLost || !rest(within, pause) {
-			return nil, l.ended(ctx, err, found, isLost)
+			return nil, fmt.Errorf("account %q: %w", c.account, l.ended(ctx, err, found, isLost))
 		}
 	}
 }
@@ -65,26 +69,17 @@ func (l *Ledger) check(ctx context.Context) error {
 // ended returns the error of an operation that failed. It is the context's if
 // that has ended, unless the operation is in doubt.
 func (l *Ledger) ended(ctx context.Context, err error, found errorClass, doubt bool) error {
-	cause := ctx.Err()
+	ended := ctx.Err()
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		ended = context.DeadlineExceeded // a connection may notice it before the context does
+	}
 	switch {
-	case cause == nil:
+	case ended == nil:
 		return l.failed(err, found, doubt)
 	case doubt:
-		return fmt.Errorf("%w: %w", l.failed(err, found, doubt), cause)
+		return fmt.Errorf("%w: %w", l.failed(err, found, doubt), ended)
 	}
-	return fmt.Errorf("redis at %s: %w", l.where, cause)
-}
-
-// tail parses an answer.
-func (l *Ledger) tail(answer []string, c *command) (*engine.Tail, error) {
-	t, err := parseTail(answer)
-	switch {
-	case errors.Is(err, errOld), errors.Is(err, errFull):
-		return nil, fmt.Errorf("account %q: %w", c.account, l.failed(err, config, false))
-	case err != nil:
-		return nil, l.failed(err, unknown, c.append)
-	}
-	return t, nil
+	return fmt.Errorf("redis at %s: %w", l.where, ended)
 }
 
 // rest pauses and reports true, or false at once if no time would be left for
@@ -93,10 +88,8 @@ func rest(ctx context.Context, pause time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < pause+leastTry {
 		return false
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(pause):
 		return true
 	case <-ctx.Done():
 		return false
@@ -125,57 +118,16 @@ var errSilent = errors.New("no answer in time")
 // abandons it when the time is up.
 func (l *Ledger) send(ctx context.Context, c *command, name, script string) ([]string, error) {
 	cmd := once{redis.NewStringSliceCmd(ctx, append([]any{name, script}, c.args...)...)}
-	var err error
-	switch {
-	case l.address == nil:
-		done := make(chan error, 1)
-		go func() { done <- l.client.Process(ctx, cmd) }()
-		select {
-		case err = <-done:
-		case <-ctx.Done():
-			return nil, errSilent
-		}
-	case c.append && l.address.replicas > 0:
-		err = l.processReplicated(ctx, cmd, c.args[1].(string))
-	default:
-		err = l.client.Process(ctx, cmd)
+	if l.address != nil {
+		err := l.client.Process(ctx, cmd)
+		return cmd.Val(), l.reloadSlots(ctx, err)
 	}
-	if err = l.reloadSlots(ctx, err); err != nil {
-		return nil, err
+	done := make(chan error, 1)
+	go func() { done <- l.client.Process(ctx, cmd) }()
+	select {
+	case err := <-done:
+		return cmd.Val(), l.reloadSlots(ctx, err)
+	case <-ctx.Done():
+		return nil, errSilent
 	}
-	return cmd.Val(), nil
-}
-
-// errReplicas is why an append that waits for replicas is in doubt.
-var errReplicas = errors.New("too few replicas have it")
-
-// processReplicated sends a command and waits until the replicas have what it
-// wrote. It keeps the connection, since WAIT waits for what was written over
-// its own.
-func (l *Ledger) processReplicated(ctx context.Context, cmd once, key string) error {
-	node, _ := l.client.(*redis.Client)
-	if c, ok := l.client.(*redis.ClusterClient); ok {
-		var err error
-		if node, err = c.MasterForKey(ctx, key); err != nil {
-			return &unsentError{err}
-		}
-	}
-	conn := node.Conn()
-	defer conn.Close()
-	err := conn.Process(ctx, cmd)
-	if tail, malformed := parseTail(cmd.Val()); err != nil || malformed == nil && !tail.Appended {
-		return err
-	}
-	wait := patience
-	if deadline, ok := ctx.Deadline(); ok {
-		wait = max(time.Until(deadline)-3*leastTry/2, time.Millisecond) // Redis may end a wait 100 ms late
-	}
-	have, err := conn.Wait(ctx, l.address.replicas, wait).Result()
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w: %v", errReplicas, err)
-	case have < int64(l.address.replicas):
-		return fmt.Errorf("%w: %d of %d", errReplicas, have, l.address.replicas)
-	}
-	return nil
 }

@@ -21,12 +21,22 @@ var script = redis.NewScript(appendLua)
 // numbers are floating-point.
 const maxExact = 1<<53 - 1
 
-var (
-	errMalformed = errors.New("malformed answer; look for another program that writes these keys, " +
-		"or a proxy before the server")
-	errOld  = errors.New("the account has a ledger of an earlier release here")
-	errFull = errors.New("a total of the log, or its clock, would reach 2^53")
+var errMalformed = errors.New("malformed answer; look for another program that writes these keys, " +
+	"or a proxy before the server")
+
+// What the script answers instead of a tail, as errors.
+const (
+	errOld  scriptError = "the account has a ledger of an earlier release here"
+	errFull scriptError = "a total of the log, or its clock, would reach 2^53"
 )
+
+// scriptError is a redis.Error: nothing was appended.
+type scriptError string
+
+func (e scriptError) Error() string { return string(e) }
+
+// RedisError implements redis.Error.
+func (scriptError) RedisError() {}
 
 // numbers are integers of 8 bytes each, as the script packs them.
 type numbers []byte
