@@ -68,7 +68,7 @@ func lookUp(err error) (class errorClass, advice string) {
 	if answer, ok := errors.AsType[redis.Error](err); ok {
 		text = answer.Error()
 	}
-	folded := strings.NewReplacer("`", "'", "EVAL", "eval").Replace(text)
+	folded := strings.NewReplacer("`", "'", "EVAL", "eval").Replace(err.Error())
 	for _, known := range &knownErrors {
 		isCode := strings.ToUpper(known.text) == known.text
 		if isCode && hasCode(text, known.text) || !isCode && strings.Contains(folded, known.text) {
