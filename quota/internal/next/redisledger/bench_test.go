@@ -1,0 +1,214 @@
+package redisledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/quota/internal/engine"
+)
+
+// alternate runs PING and the subject in turns of a hundred, and reports the
+// medians of both, in microseconds.
+func alternate(b *testing.B, client *redis.Client, subject func()) {
+	var took [2][]time.Duration
+	ops := [2]func(){func() { client.Ping(context.Background()) }, subject}
+	for i := 0; b.Loop(); i++ {
+		which := i / 100 % 2
+		began := time.Now()
+		ops[which]()
+		took[which] = append(took[which], time.Since(began))
+	}
+	for i, name := range []string{"PING-p50-us", "p50-us"} {
+		slices.Sort(took[i])
+		if n := len(took[i]); n > 0 {
+			b.ReportMetric(float64(took[i][n/2])/1e3, name)
+		}
+	}
+}
+
+// conditional is an append as a guard makes it: four conditions of two totals,
+// and four totals that rise.
+func conditional(known engine.Known, number, size int) *engine.Append {
+	a := &engine.Append{Known: known, NewEpoch: 7, Data: batch(number, size), Count: max(1, size/16)}
+	for i := range uint8(4) {
+		a.Adds = append(a.Adds, engine.Total{Index: i, Amount: 1})
+		a.Conditions = append(a.Conditions, condition(1<<40, i, i+4))
+	}
+	return a
+}
+
+// BenchmarkAppend is one append at a time.
+func BenchmarkAppend(b *testing.B) {
+	for _, size := range []int{45, 1000} {
+		b.Run(fmt.Sprintf("%dbytes", size), func(b *testing.B) {
+			server := redistest.Start(b)
+			l := newLog(b, open(b, server.URL(), nil), "a")
+			cpu := serverCPU(b, server)
+			n := 0
+			alternate(b, server.Client(b), func() {
+				n++
+				a := conditional(l.known, n, size)
+				if n > 10000 {
+					a.Trim = uint64(n - 10000)
+				}
+				l.append(a)
+			})
+			b.ReportMetric((serverCPU(b, server)-cpu)/float64(b.N)*1e6, "server-us/op")
+		})
+	}
+}
+
+// BenchmarkBatchesOf64 appends batches of 64 records of 16 bytes, one in flight.
+func BenchmarkBatchesOf64(b *testing.B) {
+	server := redistest.Start(b)
+	l := newLog(b, open(b, server.URL(), nil), "a")
+	for n := 1; b.Loop(); n++ {
+		a := conditional(l.known, n, 1000)
+		a.Trim = uint64(max(0, n-10000))
+		l.append(a)
+	}
+	b.ReportMetric(64*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+}
+
+// BenchmarkProcesses is several callers with a client each, which all append to
+// one log without a limit, and receive what the others have appended.
+func BenchmarkProcesses(b *testing.B) {
+	for _, n := range []int{1, 4, 16} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			server := redistest.Start(b)
+			var logs []*log
+			for i := range n {
+				l := newLog(b, open(b, server.URL(), nil), "a")
+				l.number = i << 20
+				logs = append(logs, l)
+			}
+			logs[0].append(logs[0].next())
+			for _, l := range logs[1:] {
+				l.known = logs[0].known
+			}
+			var received, pages [16]int
+			cpu := serverCPU(b, server)
+			b.ResetTimer()
+			var wg sync.WaitGroup
+			for i, l := range logs {
+				wg.Go(func() {
+					for k := range b.N / n {
+						tail := l.append(conditional(l.known, i<<20+k, 45))
+						received[i] += len(tail.Batches)
+						pages[i]++
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric((serverCPU(b, server)-cpu)/float64(b.N)*1e6, "server-us/op")
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "appends/s")
+			b.ReportMetric(float64(sum(received[:]))/float64(max(1, sum(pages[:]))), "received/op")
+		})
+	}
+}
+
+// BenchmarkEmptyScript is what the server needs for a script that does nothing.
+func BenchmarkEmptyScript(b *testing.B) {
+	server := redistest.Start(b)
+	client := server.Client(b)
+	empty := redis.NewScript("return 0")
+	cpu := serverCPU(b, server)
+	for b.Loop() {
+		empty.Run(b.Context(), client, []string{"a", "b"}, 1, 2, 3)
+	}
+	b.ReportMetric((serverCPU(b, server)-cpu)/float64(b.N)*1e6, "server-us/op")
+}
+
+// BenchmarkStart reads a whole log of batches of 45 bytes.
+func BenchmarkStart(b *testing.B) {
+	for _, n := range []int{10_000, 100_000, 1_000_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			server := redistest.Start(b)
+			l := newLog(b, open(b, server.URL(), nil), "a")
+			fill(b, server, l, n, 45)
+			for b.Loop() {
+				known, got := engine.Known{}, 0
+				for more := true; more; {
+					tail, err := l.Read(b.Context(), "a", &engine.Read{Known: known})
+					if err != nil {
+						b.Fatal(err)
+					}
+					got, more, known = got+len(tail.Batches), tail.More, following(tail).Known
+				}
+				if got != n {
+					b.Fatalf("%d batches; want %d", got, n)
+				}
+			}
+		})
+	}
+}
+
+// fill writes n batches as the script would.
+func fill(b testing.TB, server *redistest.Server, l *log, n, size int) {
+	l.append(l.next())
+	client := server.Client(b)
+	for i := 1; i < n; {
+		elements := []any{"rpush", "ration:{a}:batches"}
+		for ; i < n && len(elements) < 1000; i++ {
+			elements = append(elements, append(make([]byte, 8), batch(i+1, size)...))
+		}
+		if err := client.Do(context.Background(), elements...).Err(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	server.Do(b, "hset", "ration:{a}:head", "position", n, "tag", string(batch(n, size)[:engine.TagSize]))
+}
+
+// BenchmarkMemory reports how many bytes of the server's memory an element
+// needs. Its data are 8 bytes less.
+func BenchmarkMemory(b *testing.B) {
+	for _, size := range []int{37, 45, 53, 200, 270, 1000, 1700} {
+		b.Run(fmt.Sprintf("%dbytes", size), func(b *testing.B) {
+			for b.Loop() {
+				const n = 100_000
+				server := redistest.Start(b)
+				before := info(b, server, "memory", "used_memory_dataset")
+				fill(b, server, newLog(b, open(b, server.URL(), nil), "a"), n, size)
+				b.ReportMetric((info(b, server, "memory", "used_memory_dataset")-before)/n, "bytes/element")
+				usage := server.Do(b, "memory", "usage", "ration:{a}:batches", "samples", "0").(int64)
+				b.ReportMetric(float64(usage)/n, "usage/element")
+			}
+		})
+	}
+}
+
+func serverCPU(b testing.TB, server *redistest.Server) float64 {
+	return info(b, server, "cpu", "used_cpu_user") + info(b, server, "cpu", "used_cpu_sys")
+}
+
+// info returns a number of the server's INFO.
+func info(b testing.TB, server *redistest.Server, section, name string) float64 {
+	b.Helper()
+	for line := range strings.Lines(server.Do(b, "info", section).(string)) {
+		if text, ok := strings.CutPrefix(line, name+":"); ok {
+			value, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return value
+		}
+	}
+	b.Fatalf("INFO %s has no %s", section, name)
+	return 0
+}
+
+func sum(all []int) (total int) {
+	for _, n := range all {
+		total += n
+	}
+	return total
+}

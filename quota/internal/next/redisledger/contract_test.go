@@ -1,0 +1,28 @@
+package redisledger
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/quota/internal/next/ledgertest"
+)
+
+func TestContract(t *testing.T) {
+	server := redistest.Start(t)
+	n := 0
+	ledgertest.Run(t, func(t *testing.T, now func() time.Time) func() engine.Ledger {
+		n++
+		o := &Options{Now: now, Prefix: fmt.Sprint("test", n)}
+		return func() engine.Ledger {
+			l, err := Open(server.URL(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.patience = time.Minute
+			return l
+		}
+	})
+}
