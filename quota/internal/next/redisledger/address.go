@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -40,30 +39,25 @@ type address struct {
 	trustAny                         bool
 }
 
-const (
-	sentinelParameters = " sentinel_user sentinel_password"
-	tlsParameters      = " ca cert key server_name insecure_skip_verify"
-	severalHosts       = "HOST:PORT,HOST:PORT"
-)
-
 // schemes are the URL schemes with the form of what follows, and the query
-// parameters that they allow.
+// parameters that they allow. All but unix have a form with TLS.
 var schemes = map[string]struct {
 	kind             topology
-	secure           bool
 	form, parameters string
 }{
-	"redis":           {single, false, "HOST:PORT/DB", "protocol"},
-	"rediss":          {single, true, "HOST:PORT/DB", "protocol" + tlsParameters},
-	"unix":            {socket, false, "/PATH", "protocol db"},
-	"redis+sentinel":  {sentinels, false, severalHosts + "/MASTER/DB", "protocol" + sentinelParameters},
-	"rediss+sentinel": {sentinels, true, severalHosts + "/MASTER/DB", "protocol" + sentinelParameters + tlsParameters},
-	"redis+cluster":   {cluster, false, severalHosts, "protocol"},
-	"rediss+cluster":  {cluster, true, severalHosts, "protocol" + tlsParameters},
+	"redis":          {single, "HOST:PORT/DB", "protocol"},
+	"redis+sentinel": {sentinels, "HOST:PORT,HOST:PORT/MASTER/DB", "protocol sentinel_user sentinel_password"},
+	"redis+cluster":  {cluster, "HOST:PORT,HOST:PORT", "protocol"},
+	"unix":           {socket, "/PATH", "protocol db"},
 }
 
+// tlsParameters are the query parameters that the schemes with TLS allow too.
+const tlsParameters = " ca cert key server_name insecure_skip_verify"
+
 // Schemes returns the schemes of the URLs that Open takes, sorted.
-func Schemes() []string { return slices.Sorted(maps.Keys(schemes)) }
+func Schemes() []string {
+	return []string{"redis", "redis+cluster", "redis+sentinel", "rediss", "rediss+cluster", "rediss+sentinel", "unix"}
+}
 
 // CheckURL returns the *AddressError with which Open would refuse a URL for its
 // form. It reads no files, such as those of certificates.
@@ -91,12 +85,17 @@ func badURL(format string, args ...any) error { return &AddressError{fmt.Errorf(
 // several hosts.
 func parse(text string) (*address, error) {
 	scheme, _, _ := strings.Cut(text, ":")
+	rest, secure := strings.CutPrefix(scheme, "rediss")
 	known, ok := schemes[scheme]
+	if secure {
+		known, ok = schemes["redis"+rest]
+		known.parameters += tlsParameters
+	}
 	if !ok {
 		return nil, badURL("the scheme of the URL is unknown; write redis://host:6379/0, rediss:// for TLS, unix:///PATH, " +
 			"redis+sentinel:// or redis+cluster://")
 	}
-	a := &address{kind: known.kind, secure: known.secure}
+	a := &address{kind: known.kind, secure: secure}
 	if err := a.parse(strings.TrimPrefix(text, scheme), strings.Fields(known.parameters)); err != nil {
 		return nil, badURL("the %s URL has %w; write %[1]s://%[3]s", scheme, err, known.form)
 	}

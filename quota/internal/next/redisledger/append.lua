@@ -55,17 +55,19 @@ end
 
 -- The second round reads as many batches as fit if they are as long as those
 -- before. Indexes count from the tail, which is near.
-local reply, size, more = {'', totals}, 0, 0
+local reply, replied, size, more = {'', totals}, 2, 0, 0
 local given, step = math.max(after, first - 1), 64
 local from = given + 1
 while not diverged and given < position and more == 0 do
   local last = math.min(given + step, position)
-  for _, batch in ipairs(redis.call('LRANGE', BATCHES, given - position, last - position - 1)) do
-    size = size + #batch - 8
-    if size > page and #reply > 2 then more = 1 break end
-    reply[#reply + 1] = batch
+  local batches = redis.call('LRANGE', BATCHES, given - position, last - position - 1)
+  for i = 1, #batches do
+    size = size + #batches[i] - 8
+    if size > page and replied > 2 then more = 1 break end
+    replied = replied + 1
+    reply[replied] = batches[i]
   end
-  given, step = last, math.max(1, math.ceil((page - size) / size * (#reply - 2)))
+  given, step = last, math.max(1, math.ceil((page - size) / size * (replied - 2)))
 end
 
 local place, total = 13, read(totals)
@@ -98,7 +100,8 @@ if ARGV[3] and not diverged and known == epoch and holds() then
   totals = write(total)
   position = position + 1
   trim = math.min(trim, position)
-  local fields = {'position', text(position), 'newest', text(newest), 'totals', totals, 'tag', string.sub(ARGV[3], 1, 10)}
+  local fields = {'position', text(position), 'newest', text(newest), 'tag', string.sub(ARGV[3], 1, 10),
+    'totals', totals}
   local function put(field, value)
     fields[#fields + 1], fields[#fields + 2] = field, text(value)
     return value

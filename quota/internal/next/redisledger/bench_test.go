@@ -135,6 +135,7 @@ func BenchmarkStart(b *testing.B) {
 			server := redistest.Start(b)
 			l := newLog(b, open(b, server.URL(), nil), "a")
 			fill(b, server, l, n, 45)
+			cpu := serverCPU(b, server)
 			for b.Loop() {
 				known, got := engine.Known{}, 0
 				for more := true; more; {
@@ -148,6 +149,7 @@ func BenchmarkStart(b *testing.B) {
 					b.Fatalf("%d batches; want %d", got, n)
 				}
 			}
+			b.ReportMetric((serverCPU(b, server)-cpu)/float64(b.N)*1e3, "server-ms/op")
 		})
 	}
 }

@@ -106,13 +106,15 @@ func (*hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			return err
 		case !c.sent:
 			return &unsentError{err}
-		case cmd.Name() == "hello" && (strings.Contains(err.Error(), "max number of clients") || hasCode(err.Error(), "DENIED")):
+		case cmd.Name() == "hello" && (isFull(err) || hasCode(err.Error(), "DENIED")):
 			// go-redis would take this for a server without HELLO and continue.
 			return &unsentError{errors.New(err.Error())}
 		}
 		return err
 	}
 }
+
+func isFull(err error) bool { return strings.Contains(err.Error(), "max number of clients") }
 
 // traced is a command that notes whether it was written.
 type traced struct {

@@ -51,7 +51,7 @@ var knownErrors = [...]struct {
 	{"WRONGTYPE", config, "another program writes these keys; choose another prefix, or remove what it wrote"},
 	{"MOVED", config, "this server is one of a cluster, write redis+cluster:// instead of redis://"},
 	{"ASK", config, "this server is one of a cluster, write redis+cluster:// instead of redis://"},
-	{"cluster support disabled", config, "this server is not one of a cluster, write redis:// instead of redis+cluster://"},
+	{"cluster support disabled", config, "this server is not of a cluster, write redis:// instead of redis+cluster://"},
 	{"DB index is out of range", config, "this server has fewer databases; name a lower one after the last / of the URL"},
 	{"unknown command 'sentinel", config, "this server is not a sentinel: name the sentinels, or write redis://"},
 	{"unknown command 'eval", config, "this server runs no scripts: if it is a sentinel, write redis+sentinel://"},

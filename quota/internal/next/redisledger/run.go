@@ -96,8 +96,8 @@ func rest(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// try runs the script once. A read may take half of the time that is left, which
-// leaves some for another try. An append has none: it may take all of it.
+// try sends the script once. A read may take half of the time that is left,
+// which leaves some for another try. An append has none: it may take all of it.
 func (l *Ledger) try(ctx context.Context, c *command) ([]string, error) {
 	if deadline, ok := ctx.Deadline(); ok && !c.append {
 		var cancel context.CancelFunc

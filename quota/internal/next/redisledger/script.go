@@ -63,7 +63,7 @@ func (l *Ledger) known(known *engine.Known, bytes int) (n numbers) {
 	return n
 }
 
-// condition returns the numbers of an append.
+// conditions returns the numbers of an append.
 func (l *Ledger) conditions(a *engine.Append) numbers {
 	gen, conditions := int64(a.Gen), a.Conditions
 	if a.Any {
