@@ -181,3 +181,31 @@ func TestMalformedAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestUserWithFewCommands: a user of Redis with the commands and keys that
+// docs/inbound.md names is enough.
+func TestUserWithFewCommands(t *testing.T) {
+	server := redistest.Start(t)
+	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer admin.Close()
+	rules := strings.Fields("ACL SETUSER guard on >secret ~inbound:* +eval +evalsha +time +get +set +del +lindex +lpop +lrange +rpush +pexpire")
+	line := make([]any, len(rules))
+	for i, rule := range rules {
+		line[i] = rule
+	}
+	if err := admin.Do(t.Context(), line...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	store, err := redisstore.Open("redis://guard:secret@" + server.Addr + "/0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	r := &inbound.Request{Client: "a", Limits: both(1, time.Hour), Cost: 1}
+	for i, at := range []int64{0, 0, time.Now().Add(-3 * time.Hour).UnixMicro()} { // the last one deletes the log
+		r.At = at
+		if answer, err := store.Count(t.Context(), r); err != nil || answer.Admitted != (i != 1) {
+			t.Errorf("request %d: %+v, %v", i, answer, err)
+		}
+	}
+}
