@@ -109,9 +109,9 @@ func (s *Store) Count(ctx context.Context, r *inbound.Request) (*inbound.Answer,
 		return a, nil
 	}
 	for i, w := range windows {
-		text, _ := json.Marshal(w)                         // integers cannot fail
-		expires := a.At + 2*r.Limits[i].Per.Microseconds() // an estimate lasts two periods
-		if _, err := tx.ExecContext(ctx, "REPLACE INTO windows VALUES (?, ?, ?)", []byte(r.Key(i)), text, expires); err != nil {
+		text, _ := json.Marshal(w)                       // integers cannot fail
+		until := a.At + 2*r.Limits[i].Per.Microseconds() // an estimate lasts two periods
+		if _, err := tx.ExecContext(ctx, "REPLACE INTO windows VALUES (?,?,?)", []byte(r.Key(i)), text, until); err != nil {
 			return nil, err
 		}
 	}
