@@ -19,7 +19,9 @@ const module = "github.com/ration-dev/ration"
 var boundaries = map[string][]string{
 	"quota":                            {"internal/textfmt"},
 	"quota/internal/decide":            {"internal/textfmt", "quota"},
-	"quota/inbound":                    {"quota"},
+	"quota/inbound":                    {},
+	"quota/inbound/redisstore":         {"quota/inbound"},
+	"quota/inbound/sqlitestore":        {"quota/inbound"},
 	"quota/internal/combine":           {"quota"},
 	"internal/filelock":                {"quota/privatefile"},
 	"internal/uptime":                  {},
@@ -54,7 +56,7 @@ var boundaries = map[string][]string{
 	"jobs/changes":                     {"quota", "costs", "costs/human", "jobs"},
 	"jobs/starter":                     {"quota", "quota/privatefile", "costs", "costs/strictyaml", "jobs", "jobs/setup"},
 	"jobs/command":                     {"quota", "costs/human", "costs/strictyaml"},
-	"jobs/daemon":                      {"quota", "quota/inbound", "quota/journal", "quota/memledger", "quota/metrics", "costs", "costs/client", "costs/gateway", "costs/human", "jobs", "jobs/changes", "jobs/history", "jobs/scheduler", "jobs/setup", "jobs/shadow"},
+	"jobs/daemon":                      {"quota", "quota/inbound", "quota/journal", "quota/metrics", "costs", "costs/client", "costs/gateway", "costs/human", "jobs", "jobs/changes", "jobs/history", "jobs/scheduler", "jobs/setup", "jobs/shadow"},
 	"jobs/demo":                        {"quota", "quota/privatefile", "costs/human", "jobs", "jobs/youtube/youtubetest"},
 	"jobs/doctor":                      {"quota", "quota/privatefile", "quota/redisledger", "quota/sqliteledger", "costs", "costs/alert", "costs/client", "costs/gateway", "costs/human", "costs/strictyaml", "jobs", "jobs/setup", "jobs/status"},
 	"jobs/entries":                     {"quota/usage", "costs/client", "jobs", "jobs/catalog", "jobs/history", "jobs/setup"},
@@ -80,7 +82,7 @@ var boundaries = map[string][]string{
 
 // onlyStandard are the packages that a library user gets without
 // any dependency.
-var onlyStandard = []string{"internal/textfmt", "quota", "quota/internal/decide", "quota/internal/combine", "quota/memledger", "quota/feedback", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/readahead", "jobs/youtube/youtubetest"}
+var onlyStandard = []string{"internal/textfmt", "quota", "quota/internal/decide", "quota/internal/combine", "quota/memledger", "quota/feedback", "quota/inbound", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/readahead", "jobs/youtube/youtubetest"}
 
 // TestBoundaries parses the imports themselves: go list would be stale in the
 // test cache.

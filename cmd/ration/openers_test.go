@@ -43,6 +43,9 @@ var openElsewhere = map[string]string{
 	"cmd/ration/internal/manual/manual.go os.WriteFile":    "manual pages, which everybody reads, in a folder that the packager names",
 	"cmd/ration/report.go os.Open":                         "an upstream's answer, which the command line names, may be a pipe or another user's",
 	"cmd/ration/testdata/bare/main.go database/sql.Open":   "a program to compare with",
+
+	"quota/inbound/sqlitestore/sqlitestore.go os.OpenFile":       "a new file of this user's, in a folder of the caller's choice",
+	"quota/inbound/sqlitestore/sqlitestore.go database/sql.Open": "counts of a server's clients, which decide nothing that is paid for",
 }
 
 // isModule reports whether a folder is a module of its own: a tool for those

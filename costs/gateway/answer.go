@@ -180,7 +180,7 @@ func (c *connected) refusal(call quota.Call, count int, err error) *problem {
 	for _, b := range c.Guard().Covering(call) {
 		if b.Name == refused.Budget {
 			at := client.RefusedAt(refused, nil)
-			inbound.SetHeaders(p.header, []quota.Balance{{Budget: b, StricterLimit: refused.Limit, At: at, Remaining: refused.Remaining, NextFree: refused.RetryAt}})
+			setBalances(p.header, []quota.Balance{{Budget: b, StricterLimit: refused.Limit, At: at, Remaining: refused.Remaining, NextFree: refused.RetryAt}})
 		}
 	}
 	return p

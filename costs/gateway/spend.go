@@ -117,7 +117,7 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) (a
 		panic(http.ErrAbortHandler)
 	}
 	sessionOf(r).recordGrant()
-	inbound.SetHeaders(w.Header(), grants[len(grants)-1].Balances())
+	setBalances(w.Header(), grants[len(grants)-1].Balances())
 	return NewSpend(c.Client, call, count, grants, nil, nil), nil
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/ration-dev/ration/jobs/scheduler"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota/inbound"
-	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // Schedule says how Serve runs passes.
@@ -98,7 +97,8 @@ const searchesAMinute = 60
 // openSearch makes the gateway answer searches, at most searchesAMinute for
 // each client. Other hosts' gateways count by themselves.
 func (s *scheduled) openSearch() error {
-	limiter, err := inbound.New(memledger.Open(nil), []inbound.Limit{{Calls: searchesAMinute, Per: time.Minute}}, &inbound.Options{Name: "search"})
+	limits := []inbound.Limit{{Calls: searchesAMinute, Per: time.Minute}}
+	limiter, err := inbound.New(inbound.Memory(), limits, nil)
 	if err != nil {
 		return err
 	}

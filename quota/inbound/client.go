@@ -15,6 +15,7 @@ import (
 // address that a translator has put there.
 func Address(trusted ...netip.Prefix) func(*http.Request) string {
 	trusted = slices.Clone(trusted)
+	translated := netip.MustParsePrefix("64:ff9b::/96")
 	for i, prefix := range trusted {
 		if prefix.Addr().Is4In6() && prefix.Bits() >= 96 { // as addresses are compared
 			trusted[i] = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96)
@@ -37,7 +38,7 @@ func Address(trusted ...netip.Prefix) func(*http.Request) string {
 			}
 			client = before
 		}
-		if translated().Contains(client) {
+		if translated.Contains(client) {
 			bytes := client.As16()
 			client = netip.AddrFrom4([4]byte(bytes[12:]))
 		}
@@ -49,14 +50,7 @@ func Address(trusted ...netip.Prefix) func(*http.Request) string {
 	}
 }
 
-// translated returns the network of IPv4 addresses that were translated
-// to IPv6.
-func translated() netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom16([16]byte{1: 0x64, 2: 0xff, 3: 0x9b}), 96)
-}
-
-// parseForwarded parses an address as proxies write it, some of them with
-// a port.
+// parseForwarded parses an address as proxies write it, perhaps with a port.
 func parseForwarded(text string) (netip.Addr, error) {
 	text = strings.TrimSpace(text)
 	if withPort, err := netip.ParseAddrPort(text); err == nil {

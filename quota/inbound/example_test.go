@@ -9,19 +9,18 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota/inbound"
-	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // A server limits its clients to 2 requests a second and 3,000 in 10 minutes.
 // It believes X-Forwarded-For from its own proxies only.
 func Example() {
 	clock := func() time.Time { return time.Unix(1_800_000_000, 0) }
-	ledger := memledger.Open(&memledger.Options{Now: clock}) // in a server: nil options, or another ledger
-	limiter, err := inbound.New(ledger, []inbound.Limit{
+	limiter, err := inbound.New(inbound.Memory(), []inbound.Limit{
 		{Calls: 2, Per: time.Second},
 		{Calls: 3000, Per: 10 * time.Minute},
 	}, &inbound.Options{
 		Client: inbound.Address(netip.MustParsePrefix("127.0.0.0/8")),
+		Now:    clock, // in a server: nil
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -41,7 +40,8 @@ func Example() {
 			log.Fatal(err)
 		}
 		resp.Body.Close()
-		fmt.Printf("%s %d, %s left, retry after %q\n", client, resp.StatusCode, resp.Header.Get("X-RateLimit-Remaining"), resp.Header.Get("Retry-After"))
+		left, retry := resp.Header.Get("X-RateLimit-Remaining"), resp.Header.Get("Retry-After")
+		fmt.Printf("%s %d, %s left, retry after %q\n", client, resp.StatusCode, left, retry)
 	}
 	// Output:
 	// 198.51.100.7 200, 1 left, retry after ""

@@ -2,11 +2,9 @@ package inbound_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -14,42 +12,9 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/internal/redistest"
-	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/inbound"
-	"github.com/ration-dev/ration/quota/ledgertest"
-	"github.com/ration-dev/ration/quota/memledger"
-	"github.com/ration-dev/ration/quota/redisledger"
-	"github.com/ration-dev/ration/quota/sqliteledger"
+	"github.com/ration-dev/ration/quota/inbound/redisstore"
 )
-
-// openers open a ledger of each kind with a test's clock.
-var openers = map[string]func(*testing.T, func() time.Time) (quota.Ledger, error){
-	"memory": func(_ *testing.T, now func() time.Time) (quota.Ledger, error) {
-		return memledger.Open(&memledger.Options{Now: now}), nil
-	},
-	"SQLite": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
-		return sqliteledger.Open(filepath.Join(t.TempDir(), "ledger.db"), &sqliteledger.Options{Now: now})
-	},
-	"Redis": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
-		return redisledger.Open(redistest.Start(t).URL(), &redisledger.Options{Now: now})
-	},
-}
-
-// eachLedger runs a test on each ledger, with a clock of its own.
-func eachLedger(t *testing.T, run func(*testing.T, quota.Ledger, *ledgertest.Clock)) {
-	for name, open := range openers {
-		t.Run(name, func(t *testing.T) {
-			clock := &ledgertest.Clock{}
-			clock.Set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
-			ledger, err := open(t, clock.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { ledger.Close() })
-			run(t, ledger, clock)
-		})
-	}
-}
 
 // limited is a real server behind a limiter.
 type limited struct {
@@ -58,9 +23,9 @@ type limited struct {
 	passed atomic.Int64
 }
 
-func serve(t *testing.T, ledger quota.Ledger, o *inbound.Options, limits ...inbound.Limit) *limited {
+func serve(t *testing.T, store inbound.Store, o *inbound.Options, limits ...inbound.Limit) *limited {
 	t.Helper()
-	limiter, err := inbound.New(ledger, limits, o)
+	limiter, err := inbound.New(store, limits, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,13 +61,17 @@ func (s *limited) burst(client string, n int) int64 {
 	return s.passed.Load() - before
 }
 
-var byHeader = &inbound.Options{Client: inbound.Header("Client"), FailClosed: true}
+// byHeader are options of a limiter that fails closed, with a test's clock.
+func byHeader(c *clock) *inbound.Options {
+	return &inbound.Options{Client: inbound.Header("Client"), FailClosed: true, Now: c.Now}
+}
 
 // TestTwoBurstsAroundAMinutePass: a limit of 60 a minute admits 60 at 11:59:59
 // and none at 12:00:00; 60 more pass when the minute is over, for every client.
 func TestTwoBurstsAroundAMinutePass(t *testing.T) {
-	eachLedger(t, func(t *testing.T, ledger quota.Ledger, clock *ledgertest.Clock) {
-		s := serve(t, ledger, byHeader, inbound.Limit{Calls: 60, Per: time.Minute})
+	eachStore(t, func(t *testing.T, store inbound.Store) {
+		clock := newClock()
+		s := serve(t, store, byHeader(clock), inbound.Limit{Calls: 60, Per: time.Minute})
 		clock.Add(-time.Second)
 		if n := s.burst("a", 100); n != 60 {
 			t.Errorf("%d of 100 passed before the minute; want 60", n)
@@ -111,7 +80,7 @@ func TestTwoBurstsAroundAMinutePass(t *testing.T) {
 		if a, b := s.burst("a", 100), s.burst("b", 61); a != 0 || b != 60 {
 			t.Errorf("%d of the client and %d of another passed after it; want 0 and 60", a, b)
 		}
-		clock.Add(59*time.Second + time.Millisecond) // timestamps are a microsecond apart
+		clock.Add(59 * time.Second)
 		if n := s.burst("a", 100); n != 60 {
 			t.Errorf("%d passed a minute later; want 60", n)
 		}
@@ -121,8 +90,9 @@ func TestTwoBurstsAroundAMinutePass(t *testing.T) {
 // TestRetryAfterIsTooShort: with several limits, a client that waits as long as
 // the answer says is let through, and one that comes a second earlier is not.
 func TestRetryAfterIsTooShort(t *testing.T) {
-	eachLedger(t, func(t *testing.T, ledger quota.Ledger, clock *ledgertest.Clock) {
-		s := serve(t, ledger, byHeader, inbound.Limit{Calls: 10, Per: time.Second}, inbound.Limit{Calls: 25, Per: 10 * time.Minute})
+	eachStore(t, func(t *testing.T, store inbound.Store) {
+		clock := newClock()
+		s := serve(t, store, byHeader(clock), inbound.Limit{Calls: 10, Per: time.Second}, inbound.Limit{Calls: 25, Per: 10 * time.Minute})
 		var waits []int
 		for len(waits) == 0 || waits[len(waits)-1] < 100 {
 			resp := s.get("a")
@@ -151,9 +121,10 @@ func TestRetryAfterIsTooShort(t *testing.T) {
 
 // TestHeadersLie: the headers say what is left right after each request.
 func TestHeadersLie(t *testing.T) {
-	clock := &ledgertest.Clock{}
-	clock.Set(time.Unix(1_800_000_000, 0))
-	s := serve(t, memledger.Open(&memledger.Options{Now: clock.Now}), byHeader, inbound.Limit{Calls: 2, Per: 10 * time.Second}, inbound.Limit{Calls: 3000, Per: 10 * time.Minute})
+	clock := &clock{}
+	clock.Add(1_800_000_000 * time.Second)
+	s := serve(t, inbound.Memory(), byHeader(clock),
+		inbound.Limit{Calls: 2, Per: 10 * time.Second}, inbound.Limit{Calls: 3000, Per: 10 * time.Minute})
 	for i, want := range []string{
 		`200 "2/10s";q=2;w=10, "3000/10m";q=3000;w=600 | "2/10s";r=1;t=10, "3000/10m";r=2999;t=600 | 2 1 1800000010 | `,
 		`200 "2/10s";q=2;w=10, "3000/10m";q=3000;w=600 | "2/10s";r=0;t=7, "3000/10m";r=2998;t=597 | 2 0 1800000010 | `,
@@ -170,49 +141,48 @@ func TestHeadersLie(t *testing.T) {
 	}
 }
 
-// TestLedgerThatIsDownStopsTheServer: requests pass by default, and are
-// answered with 503 where a route is closed instead; the errors are reported.
-func TestLedgerThatIsDownStopsTheServer(t *testing.T) {
+// TestStoreThatIsDownStopsTheServer: requests pass by default, and are answered
+// with 503 where a route is closed instead; the errors are reported.
+func TestStoreThatIsDownStopsTheServer(t *testing.T) {
 	server := redistest.Start(t)
-	ledger, err := redisledger.Open(server.URL(), nil)
+	store, err := redisstore.Open(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ledger.Close()
+	defer store.Close()
 	server.Stop()
 	var reported atomic.Int64
-	report := func(err error) {
-		if errors.Is(err, quota.ErrLedgerDown) {
-			reported.Add(1)
-		}
-	}
+	report := func(error) { reported.Add(1) }
 	limit := inbound.Limit{Calls: 1, Per: time.Hour}
-	open, closed := serve(t, ledger, &inbound.Options{Report: report}, limit), serve(t, ledger, &inbound.Options{Report: report, FailClosed: true}, limit)
-	if a, b := open.get(""), closed.get(""); a.StatusCode != http.StatusOK || b.StatusCode != http.StatusServiceUnavailable || b.Header.Get("Retry-After") == "" {
-		t.Errorf("open: %s, closed: %s", a.Status, b.Status)
+	open := serve(t, store, &inbound.Options{Report: report}, limit).get("")
+	closed := serve(t, store, &inbound.Options{Report: report, FailClosed: true}, limit).get("")
+	isClosed := closed.StatusCode == http.StatusServiceUnavailable && closed.Header.Get("Retry-After") != ""
+	if open.StatusCode != http.StatusOK || !isClosed {
+		t.Errorf("open: %s, closed: %s", open.Status, closed.Status)
 	}
 	if reported.Load() != 2 {
 		t.Errorf("%d errors reported; want 2", reported.Load())
 	}
 }
 
-// TestServersDeadlineIsShorter: a route that is closed while the ledger hangs
-// is closed too for a request whose own time ends first, rather than answered
-// with 200 and nothing.
+// TestServersDeadlineIsShorter: a route that is closed while the store hangs is
+// closed too for a request whose own time ends first, rather than answered with
+// 200 and nothing.
 func TestServersDeadlineIsShorter(t *testing.T) {
 	server := redistest.Start(t)
-	ledger, err := redisledger.Open(server.URL(), nil)
+	store, err := redisstore.Open(server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ledger.Close()
+	defer store.Close()
 	server.Hang(t)
-	reported, last := 0, error(nil)
-	limits, err := inbound.New(ledger, []inbound.Limit{{Calls: 1, Per: time.Hour}}, &inbound.Options{FailClosed: true, Report: func(err error) { reported, last = reported+1, err }})
+	reported := 0
+	o := &inbound.Options{FailClosed: true, Report: func(error) { reported++ }}
+	limiter, err := inbound.New(store, []inbound.Limit{{Calls: 1, Per: time.Hour}}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := limits.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was let through") }))
+	handler := limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was let through") }))
 	ask := func(ctx context.Context) *httptest.ResponseRecorder {
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
@@ -223,14 +193,9 @@ func TestServersDeadlineIsShorter(t *testing.T) {
 	if answer := ask(hasty); answer.Code != http.StatusServiceUnavailable || reported != 1 {
 		t.Errorf("status %d, %d errors reported; want 503 and 1", answer.Code, reported)
 	}
-	uninterrupted, cancel := context.WithTimeout(quota.WithUninterruptedSpends(t.Context()), 50*time.Millisecond)
-	defer cancel()
-	if answer := ask(uninterrupted); answer.Code != http.StatusServiceUnavailable || !errors.Is(last, context.DeadlineExceeded) {
-		t.Errorf("uninterrupted: status %d, %v; want 503 at the deadline", answer.Code, last)
-	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if answer := ask(gone); answer.Body.Len() != 0 || reported != 2 {
+	if answer := ask(gone); answer.Body.Len() != 0 || reported != 1 {
 		t.Errorf("a client that has gone: %q, %d errors reported; want no more", answer.Body, reported)
 	}
 }
@@ -275,8 +240,8 @@ func TestAddressIsForged(t *testing.T) {
 // TestClientWithALongName: two clients whose long names begin alike are told
 // apart, and requests may count as several.
 func TestClientWithALongName(t *testing.T) {
-	o := &inbound.Options{Client: inbound.Header("Client"), Cost: func(r *http.Request) quota.Units { return quota.Units(len(r.Header.Get("Client")) % 2) }}
-	s := serve(t, memledger.Open(nil), o, inbound.Limit{Calls: 3, Per: time.Hour})
+	o := &inbound.Options{Client: inbound.Header("Client"), Cost: func(r *http.Request) int64 { return int64(len(r.Header.Get("Client")) % 2) }}
+	s := serve(t, inbound.Memory(), o, inbound.Limit{Calls: 3, Per: time.Hour})
 	long := strings.Repeat("x", 1000)
 	if a, b := s.burst(long+"a", 4), s.burst(long+"b", 4); a != 3 || b != 3 {
 		t.Errorf("%d and %d passed; want 3 of each", a, b)
@@ -287,10 +252,48 @@ func TestClientWithALongName(t *testing.T) {
 func TestMistakesInLimits(t *testing.T) {
 	for name, limits := range map[string][]inbound.Limit{
 		"none": {}, "zero": {{Calls: 0, Per: time.Second}}, "no time": {{Calls: 1}},
-		"twice": {{Calls: 1, Per: time.Second}, {Calls: 1, Per: time.Second}},
+		"twice":                      {{Calls: 1, Per: time.Second}, {Calls: 1, Per: time.Second, Estimate: true}},
+		"too many":                   {{Calls: 1e12 + 1, Per: time.Second}},
+		"too long":                   {{Calls: 1, Per: 400*24*time.Hour + time.Microsecond}},
+		"too short":                  {{Calls: 1, Per: time.Millisecond - 1}},
+		"between":                    {{Calls: 1, Per: time.Millisecond + 1}},
+		"estimate in microseconds":   {{Calls: 1, Per: time.Second + time.Microsecond, Estimate: true}},
+		"estimate that is not exact": {{Calls: 1<<52/1000 + 1, Per: time.Second, Estimate: true}},
 	} {
-		if _, err := inbound.New(memledger.Open(nil), limits, nil); err == nil {
+		if _, err := inbound.New(inbound.Memory(), limits, nil); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+	for _, limit := range []inbound.Limit{
+		{Calls: 1e12, Per: 400 * 24 * time.Hour}, {Calls: 1 << 52 / 1000 / 1000, Per: 1000 * time.Second, Estimate: true},
+		{Calls: 1, Per: time.Millisecond + time.Microsecond},
+	} {
+		if _, err := inbound.New(inbound.Memory(), []inbound.Limit{limit}, nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCostAboveTheLimit: a request that can never fit is answered with 413, and
+// is not told to come back.
+func TestCostAboveTheLimit(t *testing.T) {
+	o := &inbound.Options{Client: inbound.Header("Client"), Cost: func(*http.Request) int64 { return 4 }}
+	s := serve(t, inbound.Memory(), o, inbound.Limit{Calls: 10, Per: time.Second}, inbound.Limit{Calls: 3, Per: time.Hour})
+	if resp := s.get("a"); resp.StatusCode != http.StatusRequestEntityTooLarge || resp.Header.Get("Retry-After") != "" {
+		t.Errorf("%s, %v; want 413", resp.Status, resp.Header)
+	}
+}
+
+// TestNamesOfLimits: headers name a limit by its calls and its time, in their
+// shortest form.
+func TestNamesOfLimits(t *testing.T) {
+	for per, want := range map[time.Duration]string{
+		time.Second: "1/1s", 10 * time.Minute: "1/10m", time.Hour: "1/1h", 24 * time.Hour: "1/24h",
+		90 * time.Minute: "1/1h30m", 100 * time.Second: "1/1m40s", time.Hour + 5*time.Second: "1/1h0m5s", 1500 * time.Millisecond: "1/1.5s",
+	} {
+		resp := serve(t, inbound.Memory(), nil, inbound.Limit{Calls: 1, Per: per}).get("a")
+		if name, _, _ := strings.Cut(resp.Header.Get("RateLimit"), ";"); name != strconv.Quote(want) {
+			t.Errorf("%s is named %s; want %q", per, name, want)
 		}
 	}
 }

@@ -1,0 +1,28 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/inbound"
+)
+
+// setBalances sets the headers that tell a client what is left of budgets, in
+// what each of them counts: units, or calls.
+func setBalances(header http.Header, balances []quota.Balance) {
+	left := make([]inbound.Balance, len(balances))
+	for i := range balances {
+		b := &balances[i]
+		window := b.Budget.Window
+		length := window.Length()
+		if window.Kind() == quota.KindDaily {
+			day := window.Day(b.At)
+			length = day.Opens.Sub(day.Start)
+		}
+		left[i] = inbound.Balance{
+			Name: b.Budget.Name, Limit: int64(b.Limit()), Window: length,
+			Remaining: int64(b.Remaining), At: b.At, NextFree: b.NextFree,
+		}
+	}
+	inbound.SetHeaders(header, left)
+}
