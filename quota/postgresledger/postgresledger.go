@@ -189,22 +189,23 @@ func (l *Ledger) Append(ctx context.Context, account string, a *engine.Append) (
 	if err := a.Check(account); err != nil {
 		return nil, fmt.Errorf("postgres ledger: %w", err)
 	}
-	indexes, amounts := make([]int64, len(a.Adds)), make([]int64, len(a.Adds))
+	indexes, amounts, top := make([]int64, len(a.Adds)), make([]int64, len(a.Adds)), int64(0)
 	for i, add := range a.Adds {
-		indexes[i], amounts[i] = int64(add.Index), add.Amount
+		indexes[i], amounts[i] = int64(add.Index)+1, add.Amount
+		top = max(top, indexes[i])
 	}
 	arguments := append(l.arguments(account, &a.Known, a.Bytes), int64(a.NewEpoch), a.Any, int64(a.Gen),
-		flatten(a.Conditions), a.NotBefore, a.NotAfter, a.Data, int64(a.Count), indexes, amounts, a.Bump, int64(a.Trim))
+		flatten(a.Conditions), a.NotBefore, a.NotAfter, a.Data, int64(a.Count), indexes, amounts, top, a.Bump, int64(a.Trim))
 	return l.call(ctx, "append_1", arguments, true)
 }
 
-// flatten returns conditions as holds_1 takes them.
+// flatten returns conditions as append_1 takes them.
 func flatten(conditions []engine.Condition) []int64 {
 	flat := []int64{}
 	for _, c := range conditions {
 		flat = append(flat, int64(len(c.Totals)))
 		for _, total := range c.Totals {
-			flat = append(flat, int64(total))
+			flat = append(flat, int64(total)+1)
 		}
 		flat = append(flat, int64(len(c.Steps)))
 		for _, step := range c.Steps {

@@ -95,52 +95,28 @@ BEGIN
   answer := ARRAY[0, 0, diverged::int, h.epoch, h.position, h.trimmed, h.newest, h.gen, clock, more::int] || h.totals;
 END $body$;
 
--- holds_1 reports whether all conditions hold. Each is the number of its totals,
--- these, the number of its steps, and from and most of each.
-CREATE OR REPLACE FUNCTION {schema}.holds_1(c bigint[], totals bigint[], clock bigint)
-RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $body$
-DECLARE
-  i    int := 1;
-  n    int;
-  sum  bigint;
-  most bigint;
-BEGIN
-  WHILE i <= cardinality(c) LOOP
-    n := c[i];
-    sum := 0;
-    FOR j IN i + 1 .. i + n LOOP
-      sum := sum + coalesce(totals[c[j] + 1], 0);
-    END LOOP;
-    i := i + n + 1;
-    n := c[i];
-    most := c[i + 2];
-    FOR j IN 1 .. n - 1 LOOP
-      EXIT WHEN c[i + 2 * j + 1] > clock;
-      most := c[i + 2 * j + 2];
-    END LOOP;
-    IF sum > most THEN
-      RETURN false;
-    END IF;
-    i := i + 2 * n + 1;
-  END LOOP;
-  RETURN true;
-END $body$;
-
--- append_1 is Append. The answer is as that of read_1.
+-- append_1 is Append, and answers as read_1 does. Each of the conditions is the
+-- number of its totals, these, the number of its steps, and from and most of
+-- each. Totals are numbered from 1. p_top is the highest of those in p_indexes.
 CREATE OR REPLACE FUNCTION {schema}.append_1(
   p_account bytea, p_epoch bigint, p_after bigint, p_tag bytea, p_bytes bigint, p_now bigint,
   p_new_epoch bigint, p_any boolean, p_gen bigint, p_conditions bigint[], p_not_before bigint, p_not_after bigint,
-  p_data bytea, p_count bigint, p_indexes bigint[], p_amounts bigint[], p_bump boolean, p_trim bigint,
+  p_data bytea, p_count bigint, p_indexes bigint[], p_amounts bigint[], p_top bigint, p_bump boolean, p_trim bigint,
   OUT answer bigint[], OUT positions bigint[], OUT ats bigint[], OUT datas bytea[]
 ) LANGUAGE plpgsql VOLATILE AS $body$
 DECLARE
   h        {schema}.heads%ROWTYPE;
   clock    bigint;
-  stamp    bigint := 0;
+  stamp    bigint;
   diverged boolean := false;
   more     boolean := false;
-  n        int;
+  admitted boolean;
+  v_totals bigint[];
   upto     bigint;
+  i        int := 1;
+  n        int;
+  sum      bigint;
+  most     bigint;
 BEGIN
   -- The answer is not sent before the commit is on the disk, whatever the server's default is.
   IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
@@ -155,19 +131,30 @@ BEGIN
     END IF;
   END IF;
   clock := coalesce(p_now, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
-  IF p_epoch = h.epoch AND p_after = h.position AND p_tag = h.tag THEN
-    positions := '{}'; ats := '{}'; datas := '{}'; -- the caller has received all
-  ELSE
+  v_totals := h.totals;
+  IF p_epoch <> h.epoch OR p_after <> h.position OR p_tag <> h.tag THEN -- the caller has not received all
     SELECT t.diverged, t.positions, t.ats, t.datas, t.more INTO diverged, positions, ats, datas, more
     FROM {schema}.tail_1(h, p_epoch, p_after, p_tag, p_bytes) t;
   END IF;
-  IF diverged OR p_epoch <> h.epoch
-    OR p_not_before <> 0 AND clock < p_not_before OR p_not_after <> 0 AND clock > p_not_after
-    OR NOT p_any AND (p_gen <> h.gen OR NOT {schema}.holds_1(p_conditions, h.totals, clock)) THEN
-    answer := ARRAY[0, 0, diverged::int, h.epoch, h.position, h.trimmed, h.newest, h.gen, clock, more::int] || h.totals;
-    RETURN;
-  END IF;
-  IF h.epoch = 0 THEN
+  admitted := NOT diverged AND p_epoch = h.epoch AND (p_any OR p_gen = h.gen)
+    AND (p_not_before = 0 OR clock >= p_not_before) AND (p_not_after = 0 OR clock <= p_not_after);
+  WHILE admitted AND NOT p_any AND i <= cardinality(p_conditions) LOOP
+    n := p_conditions[i];
+    sum := 0;
+    FOR j IN i + 1 .. i + n LOOP
+      sum := sum + coalesce(v_totals[p_conditions[j]], 0);
+    END LOOP;
+    i := i + n + 1;
+    n := p_conditions[i];
+    most := p_conditions[i + 2];
+    FOR j IN 1 .. n - 1 LOOP
+      EXIT WHEN p_conditions[i + 2 * j + 1] > clock;
+      most := p_conditions[i + 2 * j + 2];
+    END LOOP;
+    i := i + 2 * n + 1;
+    admitted := sum <= most;
+  END LOOP;
+  IF admitted AND h.epoch = 0 THEN
     INSERT INTO {schema}.heads AS t (account, epoch, position, trimmed, newest, gen, totals, tag)
     VALUES (p_account, p_new_epoch, 0, 0, 0, 0, '{}', '') ON CONFLICT DO NOTHING RETURNING t.log INTO h.log;
     IF h.log IS NULL THEN -- another process has just created it
@@ -177,24 +164,26 @@ BEGIN
     END IF;
     h.epoch := p_new_epoch;
   END IF;
-  stamp := greatest(clock, h.newest + 1);
-  FOR i IN 1 .. cardinality(p_indexes) LOOP
-    n := p_indexes[i] + 1;
-    IF cardinality(h.totals) < n THEN
-      h.totals := h.totals || array_fill(0::bigint, ARRAY[n - cardinality(h.totals)]);
-    END IF;
-    h.totals[n] := h.totals[n] + p_amounts[i];
-  END LOOP;
-  h.position := h.position + 1;
-  h.newest := stamp + p_count - 1;
-  h.gen := h.gen + p_bump::int;
-  upto := greatest(h.trimmed, least(p_trim, h.position));
-  UPDATE {schema}.heads t SET position = h.position, trimmed = upto, newest = h.newest, gen = h.gen, totals = h.totals,
-    tag = substring(p_data FOR 10) WHERE t.log = h.log;
-  INSERT INTO {schema}.batches (log, position, at, data) VALUES (h.log, h.position, stamp, p_data);
-  IF upto > h.trimmed THEN
-    DELETE FROM {schema}.batches t WHERE t.log = h.log AND t.position > h.trimmed AND t.position <= upto;
-    h.trimmed := upto;
+  IF NOT admitted THEN
+    answer := ARRAY[0, 0, diverged::int, h.epoch, h.position, h.trimmed, h.newest, h.gen, clock, more::int] || v_totals;
+    RETURN;
   END IF;
-  answer := ARRAY[1, stamp, 0, h.epoch, h.position, h.trimmed, h.newest, h.gen, clock, more::int] || h.totals;
+  stamp := greatest(clock, h.newest + 1);
+  IF cardinality(v_totals) < p_top THEN
+    v_totals := v_totals || array_fill(0::bigint, ARRAY[p_top::int - cardinality(v_totals)]);
+  END IF;
+  FOR j IN 1 .. cardinality(p_indexes) LOOP
+    v_totals[p_indexes[j]] := v_totals[p_indexes[j]] + p_amounts[j];
+  END LOOP;
+  upto := greatest(h.trimmed, least(p_trim, h.position + 1));
+  WITH appended AS (INSERT INTO {schema}.batches (log, position, at, data) VALUES (h.log, h.position + 1, stamp, p_data))
+  UPDATE {schema}.heads t SET position = h.position + 1, trimmed = upto, newest = stamp + p_count - 1,
+    gen = h.gen + p_bump::int, totals = v_totals, tag = substring(p_data FOR 10) WHERE t.log = h.log;
+  -- The dropped batches are deleted 64 at a time, and skipped until then.
+  IF upto / 64 > h.trimmed / 64 THEN
+    DELETE FROM {schema}.batches t
+    WHERE t.log = h.log AND t.position > h.trimmed / 64 * 64 AND t.position <= upto;
+  END IF;
+  answer := ARRAY[1, stamp, 0, h.epoch, h.position + 1, upto, stamp + p_count - 1, h.gen + p_bump::int,
+    clock, more::int] || v_totals;
 END $body$;

@@ -58,7 +58,7 @@ func open(path, mode string, sync Sync) (*conn, error) {
 		err = errReplaced
 	}
 	if err != nil {
-		c.abandon()
+		_ = c.close()
 		return nil, err
 	}
 	return c, nil
@@ -77,23 +77,9 @@ func (c *conn) isCurrent(path string) bool {
 	return isCurrent
 }
 
-// leave closes the connection.
-func (c *conn) leave(path string) error {
-	if !c.isCurrent(path) {
-		c.abandon()
-		return nil
-	}
-	return c.closeStatements()
-}
-
-// abandon closes the connection to files that were replaced, so that SQLite
-// deletes none of those that are there now.
-func (c *conn) abandon() {
-	_, _ = c.driver.(sqlite.FileControl).FileControlPersistWAL("main", 1)
-	_ = c.closeStatements() // what it could not write is gone
-}
-
-func (c *conn) closeStatements() error {
+// close closes the connection. SQLite leaves the -wal at the path alone if that
+// of another file is there.
+func (c *conn) close() error {
 	for _, stmt := range c.stmts {
 		_ = stmt.Close() // it repeats the error of its last run
 	}

@@ -97,7 +97,7 @@ func (l *Ledger) openFiles() error {
 		return err
 	}
 	if err := l.checkFormat(c); err != nil {
-		c.abandon()
+		_ = c.close()
 		return err
 	}
 	l.writer = c
@@ -146,7 +146,7 @@ func (l *Ledger) leaveReplaced() error {
 		_, _ = c.value("PRAGMA wal_checkpoint(TRUNCATE)") // the connection still has what was in the -wal
 	}
 	l.writer = nil
-	c.abandon()
+	_ = c.close() // what it could not write is gone
 	if isReplaced && present.wal != nil && isSame(present.wal, c.seen.wal) {
 		return l.remove("-wal", "-shm")
 	}
@@ -200,7 +200,7 @@ func (l *Ledger) createTables(path string) error {
 	if err == nil && mode != "wal" {
 		err = l.misconfigured("its disk does not allow a write-ahead log", "put it on a local disk")
 	}
-	return errors.Join(err, c.closeStatements())
+	return errors.Join(err, c.close())
 }
 
 // checkFormat refuses a file that is not a ledger of this version.

@@ -260,7 +260,7 @@ func (l *Ledger) reading(ctx context.Context, run func(*conn) error) error {
 	defer func() { l.readers <- c }()
 	for range maxReopens {
 		if c != nil && !c.isCurrent(l.path) {
-			c.abandon()
+			_ = c.close()
 			c = nil
 		}
 		var err error
@@ -315,7 +315,7 @@ func (l *Ledger) Close() error {
 	l.close()
 	for range maxReaders {
 		if c := <-l.readers; c != nil {
-			c.leave(l.path)
+			c.close()
 		}
 	}
 	l.turn <- struct{}{}
@@ -328,5 +328,5 @@ func (l *Ledger) Close() error {
 	}
 	c := l.writer
 	l.writer = nil
-	return l.explain(context.Background(), c.leave(l.path), false)
+	return l.explain(context.Background(), c.close(), false)
 }
