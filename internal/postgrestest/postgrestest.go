@@ -26,17 +26,17 @@ type Server struct {
 	done chan struct{} // closed when the process has ended
 }
 
-// URL returns the server's address as a URL of its database postgres, whose user
-// postgres needs no password.
+// URL returns the server's address as a URL of its database postgres, whose
+// user postgres needs no password.
 func (s *Server) URL() string { return "postgres://postgres@" + s.Addr + "/postgres?sslmode=disable" }
 
 // PID returns the server's process id.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Start starts a PostgreSQL server on a free loopback port, with settings such as
-// "lock_timeout=1s". It syncs its commits to the disk. The server is ready when
-// Start returns, and is stopped when the test ends. Without PostgreSQL on this
-// machine, the test is skipped, or fails if RATION_REQUIRE_POSTGRES=1.
+// Start starts a PostgreSQL server on a free loopback port, with settings such
+// as "lock_timeout=1s". It syncs its commits to the disk. The server is ready
+// when Start returns, and is stopped when the test ends. Without PostgreSQL on
+// this machine, the test is skipped, or fails if RATION_REQUIRE_POSTGRES=1.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	initdb, postgres := binary(t, "initdb"), binary(t, "postgres")
@@ -55,8 +55,8 @@ func Start(t testing.TB, settings ...string) *Server {
 	return start(t, &Server{Addr: "127.0.0.1:" + port, dir: dir, line: line})
 }
 
-// StartPgBouncer starts a PgBouncer in transaction mode before a server, as Start
-// does.
+// StartPgBouncer starts a PgBouncer in transaction mode before a server, as
+// Start does.
 func StartPgBouncer(t testing.TB, server *Server) *Server {
 	t.Helper()
 	program := binary(t, "pgbouncer")

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// serverUser returns the user that runs servers: postgres or nobody if the tests
-// run as root, which PostgreSQL refuses.
+// serverUser returns the user that runs servers: postgres or nobody if the
+// tests run as root, which PostgreSQL refuses.
 func serverUser() (uid, gid int) {
 	for _, name := range []string{"postgres", "nobody"} {
 		found, err := user.Lookup(name)

@@ -15,7 +15,8 @@ import (
 // binary is the format of all parameters and results.
 var binary = []int16{pgtype.BinaryFormatCode}
 
-// call calls append_1 or read_1. If the schema was dropped, it creates it again.
+// call calls append_1 or read_1. If the schema was dropped, it creates it
+// again.
 func (l *Ledger) call(ctx context.Context, function string, arguments []any, writes bool) (*engine.Tail, error) {
 	places := make([]string, len(arguments))
 	for i := range places {
@@ -57,8 +58,8 @@ func (l *Ledger) call(ctx context.Context, function string, arguments []any, wri
 const maxRetries = 3
 
 // query runs a statement that is not prepared, in one round trip, and calls f
-// with the only column of each row, which f must not retain. If it fails, sent says whether the
-// statement may have been executed.
+// with the only column of each row, which f must not retain. If it fails, sent
+// says whether the statement may have been executed.
 func (l *Ledger) query(
 	ctx context.Context, text string, arguments []any, f func([]byte, *pgtype.Map) error,
 ) (sent bool, err error) {
@@ -120,8 +121,9 @@ func encode(types *pgtype.Map, argument any) ([]byte, error) {
 	return types.Encode(pgtype.Int8ArrayOID, pgtype.BinaryFormatCode, argument, nil)
 }
 
-// decodeTail returns what append_1 or read_1 says. Their result is one column, a
-// record in the binary format, since that of four columns takes longer to plan.
+// decodeTail returns what append_1 or read_1 says. Their result is one column,
+// a record in the binary format, since that of four columns takes longer to
+// plan.
 func decodeTail(record []byte, types *pgtype.Map) (*engine.Tail, error) {
 	var answer, positions, times []int64
 	var data [][]byte
@@ -135,8 +137,8 @@ func decodeTail(record []byte, types *pgtype.Map) (*engine.Tail, error) {
 		}
 	}
 	const head = 10 // before the totals
-	if len(answer) < head || len(answer) > head+engine.MaxTotals || len(positions) != len(times) ||
-		len(positions) != len(data) {
+	isHead := len(answer) >= head && len(answer) <= head+engine.MaxTotals
+	if !isHead || len(positions) != len(times) || len(positions) != len(data) {
 		return nil, fmt.Errorf("a head of %d, and %d positions, %d times and %d batches",
 			len(answer), len(positions), len(times), len(data))
 	}

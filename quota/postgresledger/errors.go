@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -26,7 +27,7 @@ func (l *Ledger) explain(ctx context.Context, err error, inDoubt bool) error {
 	case !inDoubt && ctx.Err() != nil && !errors.Is(context.Cause(ctx), errSlow):
 		return context.Cause(ctx)
 	}
-	kind, step := classify(err)
+	step, kind := classify(err)
 	switch {
 	case inDoubt:
 		kind, step = engine.ErrInDoubt, "the log shows what was recorded"
@@ -36,35 +37,35 @@ func (l *Ledger) explain(ctx context.Context, err error, inDoubt bool) error {
 	return fmt.Errorf("postgres ledger %s: %w: %w; %s", l.place, kind, err, step)
 }
 
-// classify returns the kind of an error, and what to do.
-func classify(err error) (kind error, step string) {
+// classify returns what to do about an error, and its kind.
+func classify(err error) (step string, kind error) {
 	var server *pgconn.PgError
 	if !errors.As(err, &server) {
-		return engine.ErrLedgerDown, "check that the server runs and can be reached"
+		return "check that the server runs and can be reached", engine.ErrLedgerDown
 	}
 	switch server.Code {
 	case "55P03", "57014": // lock_timeout, statement_timeout
-		return engine.ErrLedgerBusy, "end the transaction that locks the log, or try again later"
+		return "end the transaction that locks the log, or try again later", engine.ErrLedgerBusy
 	case "53300":
-		return engine.ErrLedgerBusy, "run fewer processes at once, raise max_connections, or use PgBouncer"
+		return "run fewer processes at once, raise max_connections, or use PgBouncer", engine.ErrLedgerBusy
 	case "53100", "53200":
-		return engine.ErrLedgerDown, "free some space or memory on the server"
+		return "free some space or memory on the server", engine.ErrLedgerDown
 	case "25006":
-		return engine.ErrLedgerDown, "connect to the primary; add target_session_attrs=read-write if the URL has several hosts"
+		return "connect to the primary; a URL of several hosts needs target_session_attrs=read-write", engine.ErrLedgerDown
 	case "42501":
-		return engine.ErrLedgerConfig, "grant this user the rights, or open the ledger as another user once"
+		return "grant this user the rights, or open the ledger as another user once", engine.ErrLedgerConfig
 	case "3D000":
-		return engine.ErrLedgerConfig, "create the database, or name another one"
+		return "create the database, or name another one", engine.ErrLedgerConfig
 	}
 	switch class := server.Code[:min(2, len(server.Code))]; class {
 	case "28":
-		return engine.ErrLedgerConfig, "check the user, the password and pg_hba.conf"
+		return "check the user, the password and pg_hba.conf", engine.ErrLedgerConfig
 	case "40":
-		return engine.ErrLedgerBusy, "try again"
+		return "try again", engine.ErrLedgerBusy
 	case "22", "23", "3F", "42", "XX":
-		return engine.ErrLedgerConfig, "it is not as this program left it; restore the schema, or name another one"
+		return "it is not as this program left it; restore the schema, or name another one", engine.ErrLedgerConfig
 	}
-	return engine.ErrLedgerDown, "try again"
+	return "try again", engine.ErrLedgerDown
 }
 
 // isRolledBack reports whether the server says that it has rolled back the
@@ -77,8 +78,10 @@ func isRolledBack(err error) bool {
 // isDropped reports whether the schema, or a part of it, is missing.
 func isDropped(err error) bool {
 	var server *pgconn.PgError
-	return errors.As(err, &server) && isRolledBack(err) &&
-		(server.Code == "3F000" || server.Code == "42883" || server.Code == "42P01")
+	if !errors.As(err, &server) || !isRolledBack(err) {
+		return false
+	}
+	return slices.Contains([]string{"3F000", "42883", "42P01"}, server.Code)
 }
 
 // isConflict reports whether a transaction was rolled back for another one,

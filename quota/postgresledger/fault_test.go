@@ -143,8 +143,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestDroppedSchema: the ledger creates it again, and callers see that their log
-// is gone.
+// TestDroppedSchema: the ledger creates it again, and callers see that their
+// log is gone.
 func TestDroppedSchema(t *testing.T) {
 	server := postgrestest.Start(t)
 	l := open(t, server.URL(), nil)
@@ -177,8 +177,8 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// TestLockedLog: a transaction that locks a log delays its callers, and then they
-// get ErrLedgerBusy. Other logs, and reads, do not wait.
+// TestLockedLog: a transaction that locks a log delays its callers, and then
+// they get ErrLedgerBusy. Other logs, and reads, do not wait.
 func TestLockedLog(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits five seconds for a lock")
@@ -226,7 +226,7 @@ func TestLostAnswers(t *testing.T) {
 		}
 		if len(tail.Batches) == 0 { // it may still land
 			a := batch(known, byte(i+102))
-			if tail, err = direct.Append(t.Context(), "project", a); err != nil {
+			if _, err = direct.Append(t.Context(), "project", a); err != nil {
 				t.Fatal(err)
 			}
 			tail, err = direct.Read(t.Context(), "project", &engine.Read{Known: known})

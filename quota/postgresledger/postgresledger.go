@@ -110,7 +110,8 @@ func Open(address string, o *Options) (*Ledger, error) {
 // parse returns what the URL and the options say.
 func parse(address string, o *Options) (*Ledger, *pgxpool.Config, error) {
 	malformed := func(what string) error {
-		return fmt.Errorf("postgres ledger: %w: %s; write postgres://user@host:port/database", engine.ErrLedgerConfig, what)
+		return fmt.Errorf("postgres ledger: %w: %s; write postgres://user@host:port/database",
+			engine.ErrLedgerConfig, what)
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" { // err has the password
@@ -189,7 +190,8 @@ func (l *Ledger) Append(ctx context.Context, account string, a *engine.Append) (
 	if err := a.Check(account); err != nil {
 		return nil, fmt.Errorf("postgres ledger: %w", err)
 	}
-	indexes, amounts, top := make([]int64, len(a.Adds)), make([]int64, len(a.Adds)), int64(0)
+	indexes, amounts := make([]int64, len(a.Adds)), make([]int64, len(a.Adds))
+	top := int64(0)
 	for i, add := range a.Adds {
 		indexes[i], amounts[i] = int64(add.Index)+1, add.Amount
 		top = max(top, indexes[i])

@@ -69,12 +69,11 @@ func open(path, mode string, sync Sync) (*conn, error) {
 // itself.
 func (c *conn) isCurrent(path string) bool {
 	present, err := identify(path)
-	isCurrent := err == nil && isSame(present.db, c.seen.db) && isSame(present.wal, c.seen.wal) &&
-		isSame(present.shm, c.seen.shm) && present.db.Size() >= c.seen.db.Size()
-	if isCurrent {
-		c.seen = present
+	if err != nil || !present.same(&c.seen) || present.db.Size() < c.seen.db.Size() {
+		return false
 	}
-	return isCurrent
+	c.seen = present
+	return true
 }
 
 // close closes the connection. SQLite leaves the -wal at the path alone if that

@@ -36,8 +36,18 @@ func identify(path string) (f files, err error) {
 	return f, nil
 }
 
+// same reports whether both are the same files.
+func (f *files) same(other *files) bool {
+	return isSame(f.db, other.db) && isSame(f.wal, other.wal) && isSame(f.shm, other.shm)
+}
+
 // isSame reports whether both are the same file, or both are missing.
-func isSame(a, b os.FileInfo) bool { return a == b || a != nil && b != nil && os.SameFile(a, b) }
+func isSame(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return os.SameFile(a, b)
+}
 
 func lockPath(path string) string { return path + ".lock" }
 
@@ -108,7 +118,8 @@ func (l *Ledger) openFiles() error {
 // those that SQLite cannot use safely.
 func (l *Ledger) check() error {
 	if privatefile.OnNetwork(filepath.Dir(l.path)) {
-		return l.misconfigured("it is on a network file system", "put it on a local disk, or share a Redis or Postgres ledger")
+		return l.misconfigured("it is on a network file system",
+			"put it on a local disk, or share a Redis or Postgres ledger")
 	}
 	info, err := os.Lstat(l.path)
 	if err == nil && info.IsDir() {

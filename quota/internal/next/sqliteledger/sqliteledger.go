@@ -16,8 +16,8 @@
 // the four files.
 //
 // If the file is deleted while it is in use, the next append creates it again,
-// without the logs. If it is replaced, such as by an older copy, the next append
-// continues with the new one. An append to a file that is gone is never
+// without the logs. If it is replaced, such as by an older copy, the next
+// append continues with the new one. An append to a file that is gone is never
 // acknowledged.
 package sqliteledger
 
@@ -109,7 +109,10 @@ func Open(path string, o *Options) (*Ledger, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	l := &Ledger{path: path, sync: o.Sync, now: o.Now, turn: make(chan struct{}, 1), readers: make(chan *conn, maxReaders)}
+	l := &Ledger{
+		path: path, sync: o.Sync, now: o.Now,
+		turn: make(chan struct{}, 1), readers: make(chan *conn, maxReaders),
+	}
 	if l.now == nil {
 		l.now = time.Now
 	}
@@ -218,9 +221,9 @@ func (l *Ledger) ended(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// lockFile locks the lock file. The caller has the turn. If the file is deleted,
-// processes that have it open exclude no new ones, which is unfair and not
-// unsafe; openFiles notices it.
+// lockFile locks the lock file. The caller has the turn. If the file is
+// deleted, processes that have it open exclude no new ones, which is unfair and
+// not unsafe; openFiles notices it.
 func (l *Ledger) lockFile(ctx context.Context) error {
 	if l.lock == nil {
 		lock, err := openLock(l.path)
