@@ -44,8 +44,12 @@ var openElsewhere = map[string]string{
 	"cmd/ration/report.go os.Open":                         "an upstream's answer, which the command line names, may be a pipe or another user's",
 	"cmd/ration/testdata/bare/main.go database/sql.Open":   "a program to compare with",
 
-	"quota/inbound/sqlitestore/sqlitestore.go os.OpenFile":       "a new file of this user's, in a folder of the caller's choice",
-	"quota/inbound/sqlitestore/sqlitestore.go database/sql.Open": "counts of a server's clients, which decide nothing that is paid for",
+	"quota/inbound/sqlitestore/sqlitestore.go os.OpenFile":               "a new file of this user's, in a folder of the caller's choice",
+	"quota/inbound/sqlitestore/sqlitestore.go database/sql.Open":         "counts of a server's clients, which decide nothing that is paid for",
+	"quota/internal/next/sqliteledger/conn.go modernc.org/sqlite.Driver": "SQLite opens by path what check has checked",
+	"internal/postgrestest/postgrestest.go os.Create":                    "tests write the log of a server",
+	"internal/postgrestest/postgrestest.go os.ReadFile":                  "tests read the log of the server that they started",
+	"internal/postgrestest/postgrestest.go os.WriteFile":                 "tests write the configuration of PgBouncer",
 }
 
 // isModule reports whether a folder is a module of its own: a tool for those

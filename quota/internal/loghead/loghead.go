@@ -19,7 +19,8 @@ type Head struct {
 // NeedsTag reports whether HasDiverged compares the tag of the batch at
 // known.After.
 func (h *Head) NeedsTag(known *engine.Known) bool {
-	return known.Epoch != 0 && known.Epoch == h.Epoch && known.After > h.Trimmed && known.After <= h.Position
+	isThisLog := known.Epoch != 0 && known.Epoch == h.Epoch
+	return isThisLog && known.After > h.Trimmed && known.After <= h.Position
 }
 
 // HasDiverged reports whether the log has diverged from what a caller knows.
@@ -29,7 +30,10 @@ func (h *Head) HasDiverged(known *engine.Known, tag engine.Tag) bool {
 	if known.Epoch == 0 {
 		return false
 	}
-	return known.Epoch != h.Epoch || known.After > h.Position || h.NeedsTag(known) && tag != known.Tag
+	if known.Epoch != h.Epoch || known.After > h.Position {
+		return true
+	}
+	return h.NeedsTag(known) && tag != known.Tag
 }
 
 // After returns the position after which a caller's batches begin. The log must
@@ -47,7 +51,8 @@ func (h *Head) Admits(a *engine.Append, now int64) bool {
 	if a.Epoch != h.Epoch { // the caller does not know that there is a log
 		return false
 	}
-	if a.NotBefore != 0 && now < a.NotBefore || a.NotAfter != 0 && now > a.NotAfter {
+	isEarly, isLate := a.NotBefore != 0 && now < a.NotBefore, a.NotAfter != 0 && now > a.NotAfter
+	if isEarly || isLate {
 		return false
 	}
 	if a.Any {

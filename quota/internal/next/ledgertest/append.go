@@ -10,14 +10,13 @@ import (
 // testCreation: the first append makes the log, with its epoch and position 1.
 func testCreation(s *suite) {
 	g := s.log("project")
-	if head := g.head(); head.Epoch != 0 || head.Position != 0 || head.First != 1 || head.Diverged {
-		g.Fatalf("%s; want no log", describe(&head))
-	}
+	head := g.head()
+	g.compare(&head, &engine.Tail{First: 1})
 	tail := g.append(engine.Append{Count: 3, Adds: add(0, 5), Bump: true})
-	if !tail.Appended || tail.Epoch != g.epoch || tail.Position != 1 || tail.First != 1 || tail.Gen != 1 ||
-		tail.At != start || tail.Newest != start+2 || tail.Now != start || tail.Totals[0] != 5 || len(tail.Batches) != 0 {
-		g.Fatalf("%s; want a log of one batch", describe(tail))
-	}
+	g.compare(tail, &engine.Tail{
+		Appended: true, At: start, Epoch: g.epoch, Position: 1, First: 1, Newest: start + 2, Gen: 1, Now: start,
+		Totals: [engine.MaxTotals]int64{5},
+	})
 	// A second creator gets the log that there is, and appends nothing.
 	again := s.log("project")
 	tail = again.refused("there is a log", engine.Append{Any: true})
@@ -177,9 +176,9 @@ func testDivergence(s *suite) {
 				t.Errorf("read: %s; want diverged %t", describe(tail), test.diverged)
 			}
 			tail = g.appendKnowing(test.known, engine.Append{Gen: 1}) // refused if it has not diverged
-			if tail.Diverged != test.diverged || tail.Appended || tail.Epoch != epoch || tail.Position != before.Position {
-				t.Errorf("append: %s; want diverged %t", describe(tail), test.diverged)
-			}
+			before.Diverged, before.Now = test.diverged, start
+			before.Batches = tail.Batches
+			g.compare(tail, &before)
 			tail = g.appendKnowing(test.known, engine.Append{Any: true})
 			if tail.Diverged != test.diverged || tail.Appended == test.diverged {
 				t.Errorf("append of any: %s; want diverged %t", describe(tail), test.diverged)
@@ -205,12 +204,8 @@ func testUnknownLog(s *suite) {
 	g := s.log("project")
 	known := engine.Known{Epoch: 7, After: 3, Tag: engine.Tag{1}}
 	tail := g.appendKnowing(known, engine.Append{Any: true})
-	if tail.Appended || !tail.Diverged || tail.Epoch != 0 || tail.Position != 0 || tail.First != 1 || tail.Now != start {
-		g.Errorf("append: %s; want that it has diverged, and no log", describe(tail))
-	}
-	if tail = g.read(known, 0); !tail.Diverged || tail.Epoch != 0 || tail.Now != start {
-		g.Errorf("read: %s; want that it has diverged, and no log", describe(tail))
-	}
+	g.compare(tail, &engine.Tail{Diverged: true, First: 1, Now: start})
+	g.compare(g.read(known, 0), &engine.Tail{Diverged: true, First: 1, Now: start})
 	if head := g.head(); head.Epoch != 0 {
 		g.Errorf("%s; want no log", describe(&head))
 	}
@@ -223,14 +218,16 @@ func testMalformed(s *suite) {
 	g.must(engine.Append{})
 	before := g.head()
 	valid := engine.Append{Known: g.known, NewEpoch: 1, Data: g.seq.data(0), Count: 1}
-	noCount, noData, noEpoch, noTotal, negative, noSteps := valid, valid, valid, valid, valid, valid
-	noCount.Count = 0
-	noData.Data = noData.Data[:engine.TagSize-1]
-	noEpoch.NewEpoch = 0
-	noTotal.Adds = add(engine.MaxTotals, 1)
-	negative.Adds = add(0, -1)
-	noSteps.Conditions = []engine.Condition{{Totals: []uint8{0}}}
-	for i, a := range []engine.Append{noCount, noData, noEpoch, noTotal, negative, noSteps} {
+	for i, spoil := range []func(a *engine.Append){
+		func(a *engine.Append) { a.Count = 0 },
+		func(a *engine.Append) { a.Data = a.Data[:engine.TagSize-1] },
+		func(a *engine.Append) { a.NewEpoch = 0 },
+		func(a *engine.Append) { a.Adds = add(engine.MaxTotals, 1) },
+		func(a *engine.Append) { a.Adds = add(0, -1) },
+		func(a *engine.Append) { a.Conditions = []engine.Condition{{Totals: []uint8{0}}} },
+	} {
+		a := valid
+		spoil(&a)
 		if tail, err := g.ledger.Append(g.Context(), g.account, &a); err == nil {
 			g.Errorf("malformed append %d: %s; want an error", i, describe(tail))
 		}

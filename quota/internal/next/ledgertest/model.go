@@ -166,8 +166,8 @@ func (m *model) drawnAppend() {
 	if err != nil {
 		m.draw.Fatalf("append: %v", err)
 	}
-	lands, diverged, before := m.admits(a), m.diverged(a.Known), m.after(a.Known)
-	at := int64(0)
+	lands, diverged := m.admits(a), m.diverged(a.Known)
+	before, at := m.after(a.Known), int64(0)
 	if lands {
 		at = max(m.now(), m.newest+1)
 		m.batches = append(m.batches, engine.Batch{Position: m.position() + 1, At: at, Data: a.Data})
@@ -183,7 +183,7 @@ func (m *model) drawnAppend() {
 	if tail.Appended != lands || tail.At != at {
 		m.draw.Fatalf("%s; want it appended: %t, at %d", describe(tail), lands, at)
 	}
-	m.compare(tail, diverged, before, a.Bytes)
+	m.compareAnswer(tail, diverged, before, a.Bytes)
 }
 
 func (m *model) drawnRead() {
@@ -192,7 +192,7 @@ func (m *model) drawnRead() {
 	if err != nil {
 		m.draw.Fatalf("read: %v", err)
 	}
-	m.compare(tail, m.diverged(r.Known), m.after(r.Known), r.Bytes)
+	m.compareAnswer(tail, m.diverged(r.Known), m.after(r.Known), r.Bytes)
 }
 
 // after returns the batches after what a caller knows.
@@ -203,17 +203,15 @@ func (m *model) after(known engine.Known) []engine.Batch {
 	return m.batches[max(known.After, m.trimmed):]
 }
 
-// compare compares an answer with the model.
-func (m *model) compare(tail *engine.Tail, diverged bool, batches []engine.Batch, bytes int) {
+// compareAnswer compares an answer with the model.
+func (m *model) compareAnswer(tail *engine.Tail, diverged bool, batches []engine.Batch, bytes int) {
 	want := &engine.Tail{
 		Appended: tail.Appended, At: tail.At, Diverged: diverged, Position: m.position(), First: m.trimmed + 1,
-		Newest: m.newest, Gen: m.gen, Now: m.now(), Batches: tail.Batches, More: tail.More,
+		Newest: m.newest, Gen: m.gen, Totals: m.totals, Now: m.now(), Batches: tail.Batches, More: tail.More,
 	}
 	if m.position() > 0 {
 		want.Epoch = m.epoch
 	}
-	if describe(tail) != describe(want) || tail.Totals != m.totals {
-		m.draw.Fatalf("the answer is %s %v; want %s %v", describe(tail), tail.Totals, describe(want), m.totals)
-	}
+	m.log.compare(tail, want)
 	checkPage(m.log, tail, batches, bytes)
 }

@@ -58,7 +58,7 @@ func open(path, mode string, sync Sync) (*conn, error) {
 		err = errReplaced
 	}
 	if err != nil {
-		c.abandon()
+		_ = c.close()
 		return nil, err
 	}
 	return c, nil
@@ -69,31 +69,16 @@ func open(path, mode string, sync Sync) (*conn, error) {
 // itself.
 func (c *conn) isCurrent(path string) bool {
 	present, err := identify(path)
-	isCurrent := err == nil && isSame(present.db, c.seen.db) && isSame(present.wal, c.seen.wal) &&
-		isSame(present.shm, c.seen.shm) && present.db.Size() >= c.seen.db.Size()
-	if isCurrent {
-		c.seen = present
+	if err != nil || !present.same(&c.seen) || present.db.Size() < c.seen.db.Size() {
+		return false
 	}
-	return isCurrent
+	c.seen = present
+	return true
 }
 
-// leave closes the connection.
-func (c *conn) leave(path string) error {
-	if !c.isCurrent(path) {
-		c.abandon()
-		return nil
-	}
-	return c.closeStatements()
-}
-
-// abandon closes the connection to files that were replaced, so that SQLite
-// deletes none of those that are there now.
-func (c *conn) abandon() {
-	_, _ = c.driver.(sqlite.FileControl).FileControlPersistWAL("main", 1)
-	_ = c.closeStatements() // what it could not write is gone
-}
-
-func (c *conn) closeStatements() error {
+// close closes the connection. SQLite leaves the -wal at the path alone if that
+// of another file is there.
+func (c *conn) close() error {
 	for _, stmt := range c.stmts {
 		_ = stmt.Close() // it repeats the error of its last run
 	}

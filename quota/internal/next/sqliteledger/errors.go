@@ -39,47 +39,47 @@ func (l *Ledger) explain(ctx context.Context, err error, inDoubt bool) error {
 	if err == nil || slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) }) {
 		return err
 	}
-	kind, step := classify(err)
+	step, kind := classify(err)
 	if inDoubt {
 		kind, step = engine.ErrInDoubt, "check its disk; the log shows what was recorded"
 	}
 	return fmt.Errorf("sqlite ledger %s: %w: %w; %s", l.path, kind, err, step)
 }
 
-// classify returns the kind of an error, and what to do.
-func classify(err error) (kind error, step string) {
+// classify returns what to do about an error, and its kind.
+func classify(err error) (step string, kind error) {
 	switch sqliteCode(err) & 0xff {
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL:
-		return engine.ErrLedgerBusy, "wait for the program that keeps it locked, or end it"
+		return "wait for the program that keeps it locked, or end it", engine.ErrLedgerBusy
 	case lib.SQLITE_FULL:
-		return engine.ErrLedgerDown, "free some space on its disk"
+		return "free some space on its disk", engine.ErrLedgerDown
 	case lib.SQLITE_IOERR:
 		if sqliteCode(err) == lib.SQLITE_IOERR_SHMSIZE { // its -shm could not grow
-			return engine.ErrLedgerDown, "free some space on its disk"
+			return "free some space on its disk", engine.ErrLedgerDown
 		}
-		return engine.ErrLedgerDown, "check its disk"
+		return "check its disk", engine.ErrLedgerDown
 	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
-		return engine.ErrLedgerConfig, moveAway
+		return moveAway, engine.ErrLedgerConfig
 	case lib.SQLITE_READONLY:
-		return engine.ErrLedgerConfig, "make the file, its -wal and -shm, and its folder writable"
+		return "make the file, its -wal and -shm, and its folder writable", engine.ErrLedgerConfig
 	case lib.SQLITE_CANTOPEN, lib.SQLITE_PERM, lib.SQLITE_AUTH:
-		return engine.ErrLedgerConfig, "check that file and folder exist and are readable and writable"
+		return "check that file and folder exist and are readable and writable", engine.ErrLedgerConfig
 	case lib.SQLITE_ERROR, lib.SQLITE_SCHEMA, lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH:
-		return engine.ErrLedgerConfig, "it is not as this program left it; " + moveAway
+		return "it is not as this program left it; " + moveAway, engine.ErrLedgerConfig
 	}
 	lasting := []error{privatefile.ErrUnsafe, fs.ErrPermission, fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR,
 		syscall.ELOOP, syscall.EROFS, syscall.ENAMETOOLONG}
 	switch {
 	case errors.Is(err, errBroken):
-		return engine.ErrLedgerConfig, moveAway
+		return moveAway, engine.ErrLedgerConfig
 	case errors.Is(err, errBusy):
-		return engine.ErrLedgerBusy, "try again later, or run fewer processes at once"
+		return "try again later, or run fewer processes at once", engine.ErrLedgerBusy
 	case errors.Is(err, errClosed), errors.Is(err, fs.ErrClosed): // of its lock
-		return engine.ErrLedgerClosed, "open it again"
+		return "open it again", engine.ErrLedgerClosed
 	case slices.ContainsFunc(lasting, func(target error) bool { return errors.Is(err, target) }):
-		return engine.ErrLedgerConfig, "check the path and its permissions"
+		return "check the path and its permissions", engine.ErrLedgerConfig
 	}
-	return engine.ErrLedgerDown, "try again"
+	return "try again", engine.ErrLedgerDown
 }
 
 // sqliteCode returns SQLite's code of an error, or 0.

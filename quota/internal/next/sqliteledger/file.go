@@ -36,8 +36,18 @@ func identify(path string) (f files, err error) {
 	return f, nil
 }
 
+// same reports whether both are the same files.
+func (f *files) same(other *files) bool {
+	return isSame(f.db, other.db) && isSame(f.wal, other.wal) && isSame(f.shm, other.shm)
+}
+
 // isSame reports whether both are the same file, or both are missing.
-func isSame(a, b os.FileInfo) bool { return a == b || a != nil && b != nil && os.SameFile(a, b) }
+func isSame(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return os.SameFile(a, b)
+}
 
 func lockPath(path string) string { return path + ".lock" }
 
@@ -97,7 +107,7 @@ func (l *Ledger) openFiles() error {
 		return err
 	}
 	if err := l.checkFormat(c); err != nil {
-		c.abandon()
+		_ = c.close()
 		return err
 	}
 	l.writer = c
@@ -108,7 +118,8 @@ func (l *Ledger) openFiles() error {
 // those that SQLite cannot use safely.
 func (l *Ledger) check() error {
 	if privatefile.OnNetwork(filepath.Dir(l.path)) {
-		return l.misconfigured("it is on a network file system", "put it on a local disk, or share a Redis or Postgres ledger")
+		return l.misconfigured("it is on a network file system",
+			"put it on a local disk, or share a Redis or Postgres ledger")
 	}
 	info, err := os.Lstat(l.path)
 	if err == nil && info.IsDir() {
@@ -146,7 +157,7 @@ func (l *Ledger) leaveReplaced() error {
 		_, _ = c.value("PRAGMA wal_checkpoint(TRUNCATE)") // the connection still has what was in the -wal
 	}
 	l.writer = nil
-	c.abandon()
+	_ = c.close() // what it could not write is gone
 	if isReplaced && present.wal != nil && isSame(present.wal, c.seen.wal) {
 		return l.remove("-wal", "-shm")
 	}
@@ -200,7 +211,7 @@ func (l *Ledger) createTables(path string) error {
 	if err == nil && mode != "wal" {
 		err = l.misconfigured("its disk does not allow a write-ahead log", "put it on a local disk")
 	}
-	return errors.Join(err, c.closeStatements())
+	return errors.Join(err, c.close())
 }
 
 // checkFormat refuses a file that is not a ledger of this version.

@@ -157,7 +157,8 @@ func TestLedgerBehindALink(t *testing.T) {
 	}
 }
 
-// TestDiskFull: nothing is appended, the error says so, and reading still works.
+// TestDiskFull: nothing is appended, the error says so, and reading still
+// works.
 func TestDiskFull(t *testing.T) {
 	l := open(t, fresh(t), nil)
 	known := write(t, l, "project", 1)
@@ -180,9 +181,9 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestForeignWriter: the ledger waits for a program that locks the file and does
-// not take turns, such as a shell, and then returns ErrLedgerBusy. Reads do not
-// wait.
+// TestForeignWriter: the ledger waits for a program that locks the file and
+// does not take turns, such as a shell, and then returns ErrLedgerBusy. Reads
+// do not wait.
 func TestForeignWriter(t *testing.T) {
 	path := fresh(t)
 	l := open(t, path, nil)

@@ -46,7 +46,8 @@ const (
 )
 
 // trimEvery is how many batches are deleted at a time: each time writes to a
-// page that an append does not write to otherwise. Until then, they are skipped.
+// page that an append does not write to otherwise. Until then, they are
+// skipped.
 const trimEvery = 64
 
 // log is what a connection has read of a log.
@@ -57,7 +58,8 @@ type log struct {
 	hasTag bool
 }
 
-// append runs one transaction. If it fails in its commit, it may have committed.
+// append runs one transaction. If it fails in its commit, it may have
+// committed.
 func (c *conn) append(account string, a *engine.Append, clock func() time.Time) (*engine.Tail, bool, error) {
 	if err := c.exec("BEGIN IMMEDIATE"); err != nil {
 		return nil, false, err
@@ -99,7 +101,8 @@ func (c *conn) appendTo(g *log, account string, a *engine.Append, now int64) (*e
 	}
 	g.hasTag = copy(g.tag[:], a.Data) > 0
 	after := g.head.Tail(now)
-	after.Appended, after.At, after.Batches, after.More = true, at, tail.Batches, tail.More
+	after.Appended, after.At = true, at
+	after.Batches, after.More = tail.Batches, tail.More
 	return after, nil
 }
 
@@ -133,7 +136,8 @@ func (c *conn) log(account string) (g log, err error) {
 	head := &g.head
 	err = c.query(selectHead, func(row []driver.Value) bool {
 		g.id = integer(row[0])
-		head.Epoch, head.Position, head.Trimmed = uint64(integer(row[1])), uint64(integer(row[2])), uint64(integer(row[3]))
+		head.Epoch, head.Position = uint64(integer(row[1])), uint64(integer(row[2]))
+		head.Trimmed = uint64(integer(row[3]))
 		head.Newest, head.Gen = integer(row[4]), uint64(integer(row[5]))
 		totals := bytes(row[6])
 		for i := 0; i < len(head.Totals) && len(totals) >= 8; i++ {
@@ -156,7 +160,8 @@ func (c *conn) writeHead(g *log, account string) error {
 	for _, total := range h.Totals[:n] {
 		totals = binary.LittleEndian.AppendUint64(totals, uint64(total))
 	}
-	position, trimmed, gen := int64(h.Position), int64(h.Trimmed), int64(h.Gen)
+	position, trimmed := int64(h.Position), int64(h.Trimmed)
+	gen := int64(h.Gen)
 	if g.id != 0 {
 		return c.exec(updateHead, position, trimmed, h.Newest, gen, totals, g.id)
 	}

@@ -53,39 +53,43 @@ func TestLostWhileOpen(t *testing.T) {
 		{"write-ahead log deleted", func(t testing.TB, path string) { os.Remove(path + "-wal") }, [2]uint64{5, 0}, false},
 		{"shared memory deleted", func(t testing.TB, path string) { os.Remove(path + "-shm") }, [2]uint64{5, 0}, false},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "state", "ration.db")
-			a, b := open(t, path, nil), open(t, path, nil)
-			known := write(t, a, "project", 5)
-			if n := position(t, b, "project"); n != 5 {
-				t.Fatalf("position %d; want 5", n)
-			}
-			test.lose(t, path)
-			for _, l := range []*sqliteledger.Ledger{a, b} {
-				if got := [2]uint64{position(t, l, "project"), position(t, l, "older")}; got != test.positions {
-					t.Fatalf("positions %v; want %v", got, test.positions)
-				}
-			}
-			tail, err := a.Append(t.Context(), "project", batch(known, 6))
-			if err != nil || tail.Diverged != test.appendsDiverged || tail.Appended == test.appendsDiverged {
-				t.Fatalf("%+v, %v; want it diverged: %t", tail, err, test.appendsDiverged)
-			}
-			write(t, b, "new", 2)
-			write(t, a, "newer", 3)
-			c := open(t, path, nil)
-			for _, l := range []*sqliteledger.Ledger{a, b, c} {
-				if got := [2]uint64{position(t, l, "new"), position(t, l, "newer")}; got != [2]uint64{2, 3} {
-					t.Fatalf("positions %v; want 2 and 3", got)
-				}
-				if err := l.Close(); err != nil {
-					t.Error(err)
-				}
-			}
-			d := open(t, path, nil)
-			if got := [2]uint64{position(t, d, "new"), position(t, d, "newer")}; got != [2]uint64{2, 3} {
-				t.Errorf("reopened, positions %v; want 2 and 3", got)
-			}
-		})
+		t.Run(test.name, func(t *testing.T) { testLost(t, test.lose, test.positions, test.appendsDiverged) })
+	}
+}
+
+// testLost lets two ledgers lose a file. Both then find the logs "project" and
+// "older" at some positions, and agree on what is appended later.
+func testLost(t *testing.T, lose func(t testing.TB, path string), positions [2]uint64, diverges bool) {
+	path := filepath.Join(t.TempDir(), "state", "ration.db")
+	a, b := open(t, path, nil), open(t, path, nil)
+	known := write(t, a, "project", 5)
+	if n := position(t, b, "project"); n != 5 {
+		t.Fatalf("position %d; want 5", n)
+	}
+	lose(t, path)
+	for _, l := range []*sqliteledger.Ledger{a, b} {
+		if got := [2]uint64{position(t, l, "project"), position(t, l, "older")}; got != positions {
+			t.Fatalf("positions %v; want %v", got, positions)
+		}
+	}
+	tail, err := a.Append(t.Context(), "project", batch(known, 6))
+	if err != nil || tail.Diverged != diverges || tail.Appended == diverges {
+		t.Fatalf("%+v, %v; want it diverged: %t", tail, err, diverges)
+	}
+	write(t, b, "new", 2)
+	write(t, a, "newer", 3)
+	c := open(t, path, nil)
+	for _, l := range []*sqliteledger.Ledger{a, b, c} {
+		if got := [2]uint64{position(t, l, "new"), position(t, l, "newer")}; got != [2]uint64{2, 3} {
+			t.Fatalf("positions %v; want 2 and 3", got)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	d := open(t, path, nil)
+	if got := [2]uint64{position(t, d, "new"), position(t, d, "newer")}; got != [2]uint64{2, 3} {
+		t.Errorf("reopened, positions %v; want 2 and 3", got)
 	}
 }
 

@@ -77,8 +77,8 @@ func start(t testing.TB, path string) (*exec.Cmd, *bufio.Scanner) {
 	return cmd, bufio.NewScanner(out)
 }
 
-// TestKilledProcesses: of four processes that share a limit, two are killed. The
-// others use up the limit, and what any of them was told is in the log.
+// TestKilledProcesses: of four processes that share a limit, two are killed.
+// The others use up the limit, and what any of them was told is in the log.
 func TestKilledProcesses(t *testing.T) {
 	path := fresh(t)
 	var cmds [4]*exec.Cmd

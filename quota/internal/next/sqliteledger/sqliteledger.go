@@ -16,8 +16,8 @@
 // the four files.
 //
 // If the file is deleted while it is in use, the next append creates it again,
-// without the logs. If it is replaced, such as by an older copy, the next append
-// continues with the new one. An append to a file that is gone is never
+// without the logs. If it is replaced, such as by an older copy, the next
+// append continues with the new one. An append to a file that is gone is never
 // acknowledged.
 package sqliteledger
 
@@ -109,7 +109,10 @@ func Open(path string, o *Options) (*Ledger, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	l := &Ledger{path: path, sync: o.Sync, now: o.Now, turn: make(chan struct{}, 1), readers: make(chan *conn, maxReaders)}
+	l := &Ledger{
+		path: path, sync: o.Sync, now: o.Now,
+		turn: make(chan struct{}, 1), readers: make(chan *conn, maxReaders),
+	}
 	if l.now == nil {
 		l.now = time.Now
 	}
@@ -218,9 +221,9 @@ func (l *Ledger) ended(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// lockFile locks the lock file. The caller has the turn. If the file is deleted,
-// processes that have it open exclude no new ones, which is unfair and not
-// unsafe; openFiles notices it.
+// lockFile locks the lock file. The caller has the turn. If the file is
+// deleted, processes that have it open exclude no new ones, which is unfair and
+// not unsafe; openFiles notices it.
 func (l *Ledger) lockFile(ctx context.Context) error {
 	if l.lock == nil {
 		lock, err := openLock(l.path)
@@ -260,7 +263,7 @@ func (l *Ledger) reading(ctx context.Context, run func(*conn) error) error {
 	defer func() { l.readers <- c }()
 	for range maxReopens {
 		if c != nil && !c.isCurrent(l.path) {
-			c.abandon()
+			_ = c.close()
 			c = nil
 		}
 		var err error
@@ -315,7 +318,7 @@ func (l *Ledger) Close() error {
 	l.close()
 	for range maxReaders {
 		if c := <-l.readers; c != nil {
-			c.leave(l.path)
+			c.close()
 		}
 	}
 	l.turn <- struct{}{}
@@ -328,5 +331,5 @@ func (l *Ledger) Close() error {
 	}
 	c := l.writer
 	l.writer = nil
-	return l.explain(context.Background(), c.leave(l.path), false)
+	return l.explain(context.Background(), c.close(), false)
 }
