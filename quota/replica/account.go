@@ -228,11 +228,9 @@ func (a *account) load(yield func(uint64, *engine.Batch) error) (failed, stopped
 		_, err = a.scanner.scan(file, 0, func(e *element) error {
 			epoch := uint64(0)
 			switch {
-			case e.kind == kindAccount, a.chain.contains(e) && !w.next(e):
-				return nil
-			case a.chain.contains(e):
+			case w.next(e):
 				epoch = e.epoch
-			case e.batch.At < horizon:
+			case e.kind == kindAccount, e.batch.At < horizon, a.chain.contains(e):
 				return nil
 			}
 			stopped = yield(epoch, &e.batch)

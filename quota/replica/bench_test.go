@@ -3,6 +3,7 @@ package replica_test
 import (
 	"context"
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -41,11 +42,17 @@ func fillBenchmark(b *testing.B, folder string, perBatch int) {
 // BenchmarkLoad reads a million records: in a process that starts, without and
 // with folding them.
 func BenchmarkLoad(b *testing.B) {
+	cpu := func() float64 {
+		var u syscall.Rusage
+		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+		return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e6
+	}
 	for _, perBatch := range []int{1, 64} {
 		folder := b.TempDir()
 		fillBenchmark(b, folder, perBatch)
-		b.Run(fmt.Sprintf("batch=%d", perBatch), func(b *testing.B) {
-			b.ReportAllocs()
+		b.Run(fmt.Sprintf("batch=%d/read", perBatch), func(b *testing.B) {
+			before := cpu()
+			defer func() { b.ReportMetric((cpu()-before)/float64(b.N), "cpu-ms/op") }()
 			for b.Loop() {
 				r, _ := replica.Open(folder, nil)
 				count := 0
@@ -60,7 +67,8 @@ func BenchmarkLoad(b *testing.B) {
 			}
 		})
 		b.Run(fmt.Sprintf("batch=%d/fold", perBatch), func(b *testing.B) {
-			b.ReportAllocs()
+			before := cpu()
+			defer func() { b.ReportMetric((cpu()-before)/float64(b.N), "cpu-ms/op") }()
 			for b.Loop() {
 				r, _ := replica.Open(folder, nil)
 				e := engine.New(lostLedger{}, &engine.Options{Replica: r})

@@ -25,6 +25,8 @@ const maxTrimmed = 1 << 22
 func (c *chain) add(e *element, horizon int64) {
 	b := &e.batch
 	switch {
+	case c.follows(e): // as nearly all do
+		c.marks, c.at = append(c.marks, markOf(b.Tag())), b.At
 	case c.contains(e):
 	case e.kind == kindStart, c.epoch == 0 && b.At < horizon:
 		*c = chain{epoch: e.epoch, first: b.Position, marks: append(c.marks[:0], markOf(b.Tag())), at: b.At}
@@ -37,6 +39,13 @@ func (c *chain) add(e *element, horizon int64) {
 		}
 		c.marks, c.at = append(c.marks, markOf(b.Tag())), b.At
 	}
+}
+
+// follows reports whether e is the batch at the position after the newest one.
+func (c *chain) follows(e *element) bool {
+	n := len(c.marks)
+	return n > 0 && e.gap == 1 && e.kind == kindNext && e.epoch == c.epoch &&
+		e.batch.Position == c.first+uint64(n) && c.marks[n-1] == markOf(e.before)
 }
 
 // contains reports whether the batch of e is in the chain.

@@ -51,7 +51,9 @@ const (
 	maxData = 16 << 20
 )
 
-func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 // append appends the element to a buffer.
 func (e *element) append(out []byte) []byte {
@@ -119,7 +121,7 @@ type scanner struct {
 	damaged func(at, size int64)
 }
 
-const bufferSize = 1 << 20
+const bufferSize = 256 << 10
 
 // scan yields the elements of a file from an offset on, and returns the offset
 // after the last one. What follows that is not an element yet: another process
