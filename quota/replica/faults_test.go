@@ -141,9 +141,10 @@ func TestFaultsAdmitOnlyWhatNoHostCouldKnow(t *testing.T) {
 		},
 	} {
 		for _, fault := range faults {
-			for hosts := 1; hosts <= 3; hosts++ {
-				t.Run(fmt.Sprintf("%s/%s/%d", name, fault.name, hosts), func(t *testing.T) {
-					w := newWorld(t, t.TempDir(), hosts, func(now func() time.Time) engine.Ledger {
+			for n := range 6 {
+				hosts, isReal := 1+n/2, n%2 == 1
+				t.Run(fmt.Sprintf("%s/%s/hosts=%d,real=%t", name, fault.name, hosts, isReal), func(t *testing.T) {
+					w := newWorld(t, t.TempDir(), hosts, isReal, func(now func() time.Time) engine.Ledger {
 						ledger, err := open(t, now)
 						if err != nil {
 							t.Fatal(err)
@@ -170,13 +171,13 @@ func TestFaultsAdmitOnlyWhatNoHostCouldKnow(t *testing.T) {
 // order.
 func TestDrawnFaultsAdmitOnlyWhatNoHostCouldKnow(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld(rt, t.TempDir(), rapid.IntRange(1, 3).Draw(rt, "hosts"), func(now func() time.Time) engine.Ledger {
+		w := newWorld(rt, t.TempDir(), rapid.IntRange(1, 3).Draw(rt, "hosts"), rapid.Bool().Draw(rt, "real"), func(now func() time.Time) engine.Ledger {
 			return memledger.Open(&memledger.Options{Now: now})
 		})
 		defer w.close()
 		copies := []*snapshot{w.copy()}
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
-			h := rapid.SampledFrom(w.hosts).Draw(rt, "host")
+			h := w.hosts[rapid.IntRange(0, len(w.hosts)-1).Draw(rt, "host")]
 			switch rapid.SampledFrom(steps).Draw(rt, "step") {
 			case "spend":
 				h.spend(rapid.SampledFrom([]string{"list", "search"}).Draw(rt, "method"), rapid.Int64Range(1, 4).Draw(rt, "units"))
@@ -209,7 +210,7 @@ func TestDrawnFaultsAdmitOnlyWhatNoHostCouldKnow(t *testing.T) {
 			case "torn":
 				before := maps.Clone(h.onDisk)
 				n := len(w.events)
-				if h.spend("list", 1); len(w.events) == n+1 {
+				if h.spend("list", 1); len(w.events) == n+1 && !h.isFull {
 					h.tearReplica(rapid.Int64Range(1, 60).Draw(rt, "bytes"), before)
 				}
 			case "disk":
