@@ -59,6 +59,7 @@ func (a *Account) Settle(ctx context.Context, id ID, amounts Amounts) error {
 func (d *decision) settle(id ID, amounts Amounts) {
 	n, ok := d.fold.find(id)
 	if !ok {
+		d.refused = true // by what is known: another process may have been granted it
 		return
 	}
 	before := d.fold.amounts(n)

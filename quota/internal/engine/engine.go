@@ -91,6 +91,7 @@ type Account struct {
 	horizon   int64 // how far back the budgets and histories of this process look
 	horizonAt int64 // when that was announced last
 	isLoaded  bool  // the replica was read
+	wasDown   bool  // the ledger failed since it was read last
 }
 
 // task is one thing that was asked of an account. It is decided in a round,

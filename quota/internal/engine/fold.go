@@ -124,7 +124,7 @@ func (f *fold) receive(t *Tail) error {
 }
 
 // batch folds one batch. Those of a log arrive in order. One at position 0 is
-// not in the log yet.
+// in no log yet.
 func (f *fold) batch(b *Batch) error {
 	if b.Position != 0 && b.Position <= f.known.After {
 		return nil // received before
@@ -142,11 +142,7 @@ func (f *fold) batch(b *Batch) error {
 		if !ok {
 			break
 		}
-		if b.Position == 0 {
-			kept := r
-			kept.Labels, kept.Kept = f.labels[labels].Labels, true
-			f.lack[r.ID] = &kept
-		} else if len(f.lack) > 0 {
+		if len(f.lack) > 0 {
 			delete(f.lack, r.ID)
 		}
 		f.record(&r, labels, b.Position)

@@ -8,13 +8,18 @@ import (
 // Replica keeps a host's copy of the logs that its processes receive. It is
 // safe for concurrent use by all processes of the host.
 type Replica interface {
-	// Load yields the batches that the host has of an account, in the order in
-	// which they were received, with the epoch of each. A batch at position 0
-	// was granted while the ledger was down.
+	// Load yields the batches that the host has of an account, with the epoch of
+	// their log: those of the log as the host knew it last are in order, and
+	// none is missing between them that a window could see. Batches with epoch 0
+	// are in no order. They were granted while the ledger was down, at position
+	// 0, or are of a former log, or follow batches that are missing. A batch is
+	// valid until yield returns. Load returns the error of yield, if there is one.
 	Load(account string, yield func(epoch uint64, b *Batch) error) error
 
-	// Save adds batches. It may keep some twice.
-	Save(account string, epoch uint64, batches []Batch) error
+	// Save adds batches that follow, in the log of known.Epoch, what known says;
+	// known.After is 0 if they are the oldest that the log has. It may keep some
+	// twice. A call does not fail because it cannot be kept, so there is no error.
+	Save(account string, known Known, batches []Batch)
 }
 
 // Restoration says what a log lacked and got back.
@@ -27,55 +32,64 @@ type Restoration struct {
 	Newest  int64
 }
 
-// load folds the replica.
+// load folds the replica. Of what is not of the log as it is known, it keeps
+// what that lacks. If the log was read before, it only adds the latter.
 func (a *Account) load() error {
 	if a.engine.o.Replica == nil {
+		a.isLoaded = true
 		return nil
 	}
-	return a.engine.o.Replica.Load(a.name, func(epoch uint64, b *Batch) error {
-		if epoch != a.fold.known.Epoch && b.Position != 0 {
-			a.fold.known = Known{Epoch: epoch}
-			a.fold.marks = nil
+	isFirst, others := a.fold.isFresh, newFold()
+	err := a.engine.o.Replica.Load(a.name, func(epoch uint64, b *Batch) error {
+		switch {
+		case epoch == 0:
+			others.known = Known{}
+			return others.batch(b)
+		case isFirst:
+			a.fold.known.Epoch = epoch
+			return a.fold.batch(b)
 		}
-		return a.fold.batch(b)
+		return nil
 	})
+	if err != nil {
+		return err
+	}
+	a.fold.addLacking(others.missingIn(a.fold))
+	a.isLoaded = true
+	return nil
+}
+
+// addLacking folds records that the log is not known to have.
+func (f *fold) addLacking(missing []*Record) {
+	for _, r := range missing {
+		f.lack[r.ID] = r
+		folded := *r
+		f.record(&folded, f.labelsOf(r.Labels.append(nil)), 0)
+	}
 }
 
 // save keeps what was received.
-func (a *Account) save(epoch uint64, batches []Batch) error {
-	if a.engine.o.Replica == nil || len(batches) == 0 {
-		return nil
+func (a *Account) save(epoch uint64, batches []Batch) {
+	if a.engine.o.Replica != nil && len(batches) > 0 {
+		known := a.fold.known
+		known.Epoch = epoch
+		a.engine.o.Replica.Save(a.name, known, batches)
 	}
-	return a.engine.o.Replica.Save(a.name, epoch, batches)
 }
 
 // restore is called when the log is not the one that this process knows: it was
-// lost, or is an older copy, or a fork. It folds the log as it is now, and lets
-// the next append add what it lacks.
+// lost, or is an older copy, or a fork. It folds the log as it is now, and
+// appends what that lacks.
 func (a *Account) restore(ctx context.Context) error {
 	old := a.fold
 	a.fold = newFold()
+	a.fold.lookFor = old.lookFor
 	if err := a.read(ctx); err != nil {
 		a.fold = old
 		return err
 	}
-	for _, r := range old.missingIn(a.fold) {
-		a.fold.lack[r.ID] = r
-	}
-	for _, r := range sortedRecords(a.fold.lack) {
-		a.fold.record(r, a.fold.labelsOf(r.Labels.append(nil)), 0)
-	}
-	return a.appendAllLacking(ctx)
-}
-
-// appendAllLacking appends what the log lacks.
-func (a *Account) appendAllLacking(ctx context.Context) error {
-	for len(a.fold.lack) > 0 {
-		if err := a.appendLacking(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	a.fold.addLacking(old.missingIn(a.fold))
+	return a.appendLacking(ctx)
 }
 
 // missingIn returns the records by which f knows more than the fold of a log.
@@ -94,12 +108,27 @@ func (f *fold) missingIn(log *fold) (missing []*Record) {
 			add(Record{Kind: KindSettle, ID: f.long(e.settled), Ref: id, At: e.settledAt, Amounts: f.amounts(n)})
 		}
 	}
+	for _, settle := range f.settles { // of grants that the log has, or that neither has
+		if !log.hasSettle(settle) {
+			add(*settle)
+		}
+	}
 	for id, v := range f.voids {
 		if _, ok := log.voids[id]; !ok {
 			add(Record{Kind: KindVoid, ID: v.id, Ref: id, At: v.at})
 		}
 	}
 	return append(missing, f.control.missingIn(&log.control)...)
+}
+
+// hasSettle reports whether a settle changes nothing.
+func (f *fold) hasSettle(r *Record) bool {
+	if n, ok := f.find(r.Ref); ok {
+		e := f.at(n)
+		return e.settledAt != 0 && !r.supersedes(e.settledAt, f.long(e.settled))
+	}
+	before := f.settles[r.Ref]
+	return before != nil && !r.supersedes(before.At, before.ID)
 }
 
 // missingIn returns the records that hold by c, and not by the controls of a
@@ -130,43 +159,63 @@ func newerIn[N comparable](all, log map[N]control) (newer []*Record) {
 // maxLacking is how many records a batch restores.
 const maxLacking = 2000
 
-// addLacking adds records that the log lacks, oldest first.
-func (a *Account) addLacking(d *decision) {
+// appendLacking appends what the log lacks, oldest first, and says so.
+func (a *Account) appendLacking(ctx context.Context) (err error) {
 	if len(a.fold.lack) == 0 {
-		return
+		return nil
 	}
-	for i, r := range sortedRecords(a.fold.lack) {
-		if i == maxLacking {
+	lookFor, found := a.fold.lookFor, a.fold.found
+	restored := Restoration{Account: a.name}
+	for rest := sortedRecords(a.fold.lack); len(rest) > 0 && err == nil; {
+		rest = slices.DeleteFunc(rest, func(r *Record) bool { return a.fold.lack[r.ID] == nil })
+		part := rest[:min(len(rest), maxLacking)]
+		if len(part) == 0 {
 			break
 		}
-		d.add(r)
-		d.count(r.Labels.Method, &r.Amounts)
-	}
-}
-
-// appendLacking appends a batch of records that the log lacks, alone.
-func (a *Account) appendLacking(ctx context.Context) error {
-	before := sortedRecords(a.fold.lack)
-	if _, err := a.append(ctx, a.newDecision()); err != nil {
-		return err
-	}
-	restored := Restoration{Account: a.name, Epoch: a.fold.known.Epoch}
-	for _, r := range before {
-		if a.fold.lack[r.ID] != nil {
-			continue
+		d := a.newDecision()
+		for _, r := range part {
+			d.add(r)
+			d.countLacking(r)
 		}
-		if restored.Newest = r.At; restored.Records == 0 {
-			restored.Oldest = r.At
-		}
-		restored.Records++
-		if r.Kind == KindGrant || r.Kind == KindNote {
-			restored.Units += r.Amounts.Units
+		var appended bool
+		if appended, err = a.append(ctx, d); appended {
+			restored.add(part)
+			restored.Epoch = a.fold.known.Epoch
 		}
 	}
+	a.fold.lookFor, a.fold.found = lookFor, found
 	if restored.Records > 0 && a.engine.o.Restored != nil {
 		a.engine.o.Restored(restored)
 	}
-	return nil
+	return err
+}
+
+// countLacking adds what a restored record may count for to the totals.
+func (d *decision) countLacking(r *Record) {
+	method := r.Labels.Method
+	if r.Kind == KindSettle {
+		n, ok := d.fold.find(r.Ref)
+		if !ok {
+			return
+		}
+		method = d.fold.labels[d.fold.at(n).labels].Method
+	} else if !r.Kind.isEntry() {
+		return
+	}
+	d.count(method, &r.Amounts)
+}
+
+// add counts records that were appended, oldest first.
+func (restored *Restoration) add(records []*Record) {
+	for _, r := range records {
+		if restored.Newest = max(restored.Newest, r.At); restored.Records == 0 {
+			restored.Oldest = r.At
+		}
+		restored.Records++
+		if r.Kind.isEntry() {
+			restored.Units += r.Amounts.Units
+		}
+	}
 }
 
 func sortedRecords(records map[ID]*Record) []*Record {

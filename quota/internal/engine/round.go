@@ -70,19 +70,28 @@ func (a *Account) grant(tasks []*task, d *decision) {
 	}
 }
 
-// prepare makes the fold one of the whole log. It reports whether it has just
-// been read.
+// prepare makes the fold one of the whole log, and the log one that has all
+// that this host knows of it. It reports whether it has just been read.
 func (a *Account) prepare(ctx context.Context, tasks []*task) (isRead bool, err error) {
 	if !a.isLoaded {
 		if err := a.load(); err != nil {
 			return false, err
 		}
-		a.isLoaded = true
 	}
-	if needsRead := a.fold.isFresh || a.engine.o.Now != nil || hasLook(tasks); !needsRead {
+	isKnown := !a.fold.isFresh && !a.wasDown && len(a.fold.lack) == 0
+	if isKnown && a.engine.o.Now == nil && !hasLook(tasks) {
 		return false, nil
 	}
-	return true, a.read(ctx)
+	if err := a.read(ctx); err != nil {
+		return true, err
+	}
+	if a.wasDown { // what the host has granted meanwhile is in the replica
+		if err := a.load(); err != nil {
+			return true, err
+		}
+		a.wasDown = false
+	}
+	return true, a.appendLacking(ctx)
 }
 
 // hasLook reports whether a task must see what is new.
@@ -104,6 +113,7 @@ func (a *Account) read(ctx context.Context) error {
 	for {
 		t, err := a.engine.ledger.Read(ctx, a.name, &Read{Known: a.fold.known})
 		if err != nil {
+			a.wasDown = true
 			return err
 		}
 		if t.Diverged {
@@ -123,9 +133,7 @@ func (a *Account) read(ctx context.Context) error {
 
 // receive folds an answer of the ledger.
 func (a *Account) receive(t *Tail) error {
-	if err := a.save(t.Epoch, t.Batches); err != nil {
-		return err
-	}
+	a.save(t.Epoch, t.Batches)
 	a.clock.set(t.Now)
 	return a.fold.receive(t)
 }
@@ -169,6 +177,7 @@ func (a *Account) append(ctx context.Context, d *decision) (bool, error) {
 	case errors.Is(err, ErrInDoubt):
 		return a.resolve(ctx, d, err)
 	case err != nil:
+		a.wasDown = true
 		return false, err
 	case t.Appended:
 		a.doubtful = nil
@@ -230,8 +239,7 @@ func (a *Account) resolve(ctx context.Context, d *decision, lost error) (bool, e
 }
 
 // addOwn adds what a process appends beside what it is asked: voids of what was
-// in doubt, records that the log lacks, its limits, and what must outlive the
-// batches that are trimmed.
+// in doubt, its limits, and what must outlive the batches that are trimmed.
 func (a *Account) addOwn(d *decision) {
 	added := map[ID]bool{}
 	for _, r := range d.records {
@@ -242,7 +250,6 @@ func (a *Account) addOwn(d *decision) {
 			d.add(&Record{Kind: KindVoid, Ref: id})
 		}
 	}
-	a.addLacking(d)
 	a.announceHorizon(d)
 	if d.trim = a.trimmable(d); d.trim > 0 {
 		for _, r := range a.fold.control.live(d.trim, d.now) {
