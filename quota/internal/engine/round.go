@@ -247,10 +247,12 @@ const resolveTimeout = 5 * time.Second
 func (a *Account) resolve(ctx context.Context, d *decision, lost error) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
+	tag := a.fold.lookFor
 	if err := a.read(ctx); err != nil {
 		return false, lost
 	}
-	if a.fold.found {
+	// If the log was lost too, restoring it has appended another batch.
+	if isFound := a.fold.found && a.fold.lookFor == tag; isFound {
 		a.doubtful = nil
 		return true, nil
 	}
