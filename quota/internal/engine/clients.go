@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"maps"
 	"slices"
 )
 
@@ -87,14 +86,4 @@ func (f *fold) index(id ID, n uint32) {
 	} else {
 		c.entries = append(c.entries, n)
 	}
-}
-
-// forget drops what is before a number.
-func (c *clientRecords) forget(base uint32) {
-	n := 0
-	for n < len(c.entries) && c.entries[n] < base {
-		n++
-	}
-	c.entries, c.from = slices.Clone(c.entries[n:]), c.from+uint64(n)
-	maps.DeleteFunc(c.others, func(_ uint64, n uint32) bool { return n < base })
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"maps"
 	"slices"
 )
 
@@ -118,13 +117,29 @@ func (f *fold) receive(t *Tail) error {
 			return err
 		}
 	}
-	if !t.More {
+	if t.More {
+		f.reserve(t)
+	} else {
 		f.gen, f.totals, f.first, f.newest = t.Gen, t.Totals, t.First, t.Newest
 	}
 	f.known.Epoch = t.Epoch
 	f.isFresh = false
 	return nil
 }
+
+// reserve makes room for what is left to read of a log, by what was read of it:
+// to grow step by step takes four times the memory, and longer.
+func (f *fold) reserve(t *Tail) {
+	read, left := f.known.After+1-t.First, t.Position-f.known.After
+	if f.known.After < t.First || left < read/2 {
+		return
+	}
+	entries := uint64(len(f.entries)) * left / read
+	f.entries = slices.Grow(f.entries, int(min(entries+entries/32, maxReserve)))
+	f.marks = slices.Grow(f.marks, int(min(left+left/32, maxReserve)))
+}
+
+const maxReserve = 4 << 20
 
 // batch folds one batch. Those of a log arrive in order. One at position 0 is
 // not in the log yet.
@@ -356,33 +371,4 @@ func (f *fold) moveLater(n uint32, at int64) {
 		e.at = at
 		f.rebuild()
 	}
-}
-
-// trim forgets what is older than a time, once that is much.
-func (f *fold) trim(before int64) {
-	n := 0
-	for n < len(f.entries) && f.entries[n].at < before {
-		n++
-	}
-	if n == 0 || n < len(f.entries)/2 {
-		return
-	}
-	f.entries = slices.Clone(f.entries[n:])
-	f.base += uint32(n)
-	for i := range f.columns {
-		f.columns[i] = slices.Clone(f.columns[i][min(n, len(f.columns[i])):])
-	}
-	for _, s := range f.series {
-		s.drop(before)
-	}
-	for _, key := range f.byKey {
-		key.entries = slices.DeleteFunc(key.entries, func(n uint32) bool { return n < f.base })
-	}
-	for _, c := range f.clients { // of which a few words stay
-		c.forget(f.base)
-	}
-	maps.DeleteFunc(f.voids, func(_ ID, v voided) bool { return v.at < before })
-	maps.DeleteFunc(f.settles, func(_ ID, r *Record) bool { return r.At < before })
-	maps.DeleteFunc(f.leases, func(n uint32, until int64) bool { return n < f.base })
-	f.control.trim(before)
 }

@@ -128,9 +128,8 @@ func (f *fold) seriesFor(c Coverage, key string) *series {
 // fill computes the points of a series from the entries.
 func (f *fold) fill(s *series) {
 	s.points, s.total, s.unsorted = s.points[:0], 0, true
-	add := func(n uint32) {
-		e := f.at(n)
-		if e.isVoid || !s.covers(&f.labels[e.labels]) {
+	add := func(n uint32, isCovered bool) {
+		if !isCovered || f.at(n).isVoid {
 			return
 		}
 		if at, amount, ok := f.counts(s.coverage, n); ok {
@@ -141,12 +140,17 @@ func (f *fold) fill(s *series) {
 	if s.coverage.ByKey && s.key != "" {
 		for _, n := range f.byKey[s.key].entries {
 			if n >= f.base {
-				add(n)
+				add(n, s.covers(&f.labels[f.at(n).labels]))
 			}
 		}
 	} else {
+		covered := make([]bool, len(f.labels))
+		for i := range f.labels {
+			covered[i] = s.covers(&f.labels[i])
+		}
+		s.points = slices.Grow(s.points, f.countCovered(covered))
 		for i := range f.entries {
-			add(f.base + uint32(i))
+			add(f.base+uint32(i), covered[f.entries[i].labels])
 		}
 	}
 	s.sort()
@@ -154,6 +158,16 @@ func (f *fold) fill(s *series) {
 		s.tried, s.isMixed = f.tried, true
 		f.trying = append(f.trying, s)
 	}
+}
+
+// countCovered returns how many entries have labels that are covered.
+func (f *fold) countCovered(covered []bool) (count int) {
+	for i := range f.entries {
+		if covered[f.entries[i].labels] {
+			count++
+		}
+	}
+	return count
 }
 
 // covers reports whether the series counts records with these labels.

@@ -110,7 +110,9 @@ func (s *series) sort() {
 		return
 	}
 	s.unsorted, s.isMixed = false, s.isMixed || s.tried > 0
-	slices.SortFunc(s.points, comparePoints)
+	if !slices.IsSortedFunc(s.points, comparePoints) {
+		slices.SortFunc(s.points, comparePoints)
+	}
 	s.reset()
 }
 
