@@ -7,33 +7,11 @@ import "context"
 // the ledger's, or the context's. In that case nothing is charged, or it is
 // refunded in the background, unless the error is ErrInDoubt.
 func (a *Account) Spend(ctx context.Context, requests ...*Request) ([]*Answer, error) {
-	asked := make([]*Request, len(requests))
-	for i, r := range requests {
-		copied := *r
-		asked[i] = &copied
-	}
-	answers := make([]*Answer, len(requests))
-	t := newTask(false, func(d *decision) {
-		for i, r := range asked {
-			answers[i] = d.request(r)
-		}
-	})
-	t.requests = asked
-	t.granted = func(f *fold) {
-		for _, answer := range answers {
-			answer.recorded(f)
-		}
-	}
-	t.undo = func(a *Account) {
-		for _, answer := range answers {
-			for _, id := range answer.IDs {
-				if !answer.Repeated {
-					_ = a.Settle(context.Background(), id, Amounts{}) // best effort: it stays charged
-				}
-			}
-		}
-	}
-	if err := a.do(ctx, t); err != nil {
+	t := a.engine.tasks.get(requests)
+	err := a.do(ctx, t)
+	answers := t.answers
+	a.engine.tasks.put(t)
+	if err != nil {
 		return nil, err
 	}
 	return answers, nil
@@ -41,7 +19,7 @@ func (a *Account) Spend(ctx context.Context, requests ...*Request) ([]*Answer, e
 
 // recorded completes the answer of a grant that is in the log.
 func (answer *Answer) recorded(f *fold) {
-	if len(answer.IDs) == 0 || answer.Repeated {
+	if answer == nil || len(answer.IDs) == 0 || answer.Repeated {
 		return
 	}
 	if n, ok := f.find(answer.IDs[0]); ok {

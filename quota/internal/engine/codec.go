@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // A batch is packed as follows; numbers are unsigned varints.
@@ -85,22 +86,23 @@ func (p *packer) id(id ID) {
 
 // labels writes the different labels of records. Most batches have few.
 func (p *packer) labels(records []*Record) {
-	var different []*Labels
+	different := make([]*Labels, 0, 8)
 	p.index = make([]uint32, len(records))
-	var known map[Labels]uint32
+	var known map[Labels]uint32 // once there are many
 	for i, r := range records {
 		if i > 0 && r.Labels == records[i-1].Labels {
 			p.index[i] = p.index[i-1]
 			continue
 		}
-		if known == nil {
-			known = map[Labels]uint32{}
-		}
 		index, ok := known[r.Labels]
+		if len(known) == 0 {
+			n := slices.IndexFunc(different, func(l *Labels) bool { return *l == r.Labels })
+			index, ok = uint32(max(n, 0)), n >= 0
+		}
 		if !ok {
 			index = uint32(len(different))
-			known[r.Labels] = index
 			different = append(different, &r.Labels)
+			known = indexLabels(known, different)
 		}
 		p.index[i] = index
 	}
@@ -108,6 +110,22 @@ func (p *packer) labels(records []*Record) {
 	for _, l := range different {
 		p.out = l.append(p.out)
 	}
+}
+
+// indexLabels adds the last labels to an index, once there are enough for it to
+// be faster than a search.
+func indexLabels(index map[Labels]uint32, all []*Labels) map[Labels]uint32 {
+	if len(all) <= 8 {
+		return nil
+	}
+	if index == nil {
+		index = map[Labels]uint32{}
+		for i, l := range all {
+			index[*l] = uint32(i)
+		}
+	}
+	index[*all[len(all)-1]] = uint32(len(all) - 1)
+	return index
 }
 
 // append packs labels: equal labels have equal bytes.

@@ -15,6 +15,8 @@ type controls struct {
 	limits    map[limitID]control
 	tickets   map[ID]*ticket
 	moved     control
+	lastEnd   int64  // no cooldown ends later
+	version   uint64 // rises when limits change
 }
 
 type cooldownID struct {
@@ -61,10 +63,12 @@ func (c *controls) add(r *Record, position uint64) {
 	added := control{*r, position}
 	switch r.Kind {
 	case KindCooldown:
+		c.lastEnd = max(c.lastEnd, r.Until)
 		put(c.cooldowns, cooldownID{r.Name, r.Labels.Key}, added)
 	case KindClaim:
 		put(c.claims, r.Name, added)
 	case KindLimit:
+		c.version++
 		put(c.limits, limitID{r.Name, r.Owner}, added)
 	case KindMoved:
 		if c.moved.ID == (ID{}) || added.replaces(&c.moved) {
@@ -101,6 +105,9 @@ func (c *controls) serve(id ID) {
 // cooldown returns the cooldown that is in force for a budget, or for the
 // account if budget is empty, and a key: the one that ends last.
 func (c *controls) cooldown(budget, key string, now int64) (found control) {
+	if now >= c.lastEnd {
+		return found
+	}
 	for _, id := range [...]cooldownID{{budget, ""}, {budget, key}} {
 		if held, ok := c.cooldowns[id]; ok && held.Until > now && held.Until > found.Until {
 			found = held
@@ -115,22 +122,39 @@ func (c *controls) claim(name string, now int64) (held control, ok bool) {
 	return held, ok && held.Until > now
 }
 
+// limitInForce is the lowest limit that is in force for a budget. The zero value
+// is one that must be found.
+type limitInForce struct {
+	units int64
+	until int64 // 0 if it is the budget's own
+
+	version  uint64 // of the controls by which it was found, and 1 more
+	from, to int64  // the time while it is right
+}
+
 // limit returns the lowest limit that is in force for a budget, if it is lower
 // than the budget's own, and until when: that of another configuration, or of
 // the same one if it was changed since.
-func (c *controls) limit(b *Budget, now int64) (limit, until int64) {
-	limit = b.Limit
+func (c *controls) limit(g *gauge, now int64) (limit, until int64) {
+	b, l := g.budget, &g.limit
 	if b.Identity == "" {
-		return limit, 0
+		return b.Limit, 0
 	}
+	if l.version == c.version+1 && l.from <= now && now < l.to {
+		return l.units, l.until
+	}
+	*l = limitInForce{units: b.Limit, version: c.version + 1, from: now, to: Never}
 	for id, held := range c.limits {
 		isOther := id.config != b.Config || held.Value > b.Changed
-		isLower := held.Until > now && held.Amounts.Units < limit
-		if id.budget == b.Identity && isOther && isLower {
-			limit, until = held.Amounts.Units, held.Until
+		if id.budget != b.Identity || !isOther || held.Until <= now {
+			continue
+		}
+		l.to = min(l.to, held.Until)
+		if held.Amounts.Units < l.units {
+			l.units, l.until = held.Amounts.Units, held.Until
 		}
 	}
-	return limit, until
+	return l.units, l.until
 }
 
 // retention returns how far back configurations need the log.
@@ -212,6 +236,7 @@ func (c *controls) live(position uint64, now int64) (live []*Record) {
 func (c *controls) trim(before int64) {
 	maps.DeleteFunc(c.cooldowns, func(_ cooldownID, c control) bool { return max(c.Until, c.At) < before })
 	maps.DeleteFunc(c.claims, func(_ string, c control) bool { return max(c.Until, c.At) < before })
+	c.version++
 	maps.DeleteFunc(c.limits, func(_ limitID, c control) bool { return max(c.Until, c.At) < before })
 	maps.DeleteFunc(c.tickets, func(_ ID, t *ticket) bool { return max(t.until, t.first.At) < before })
 }

@@ -61,6 +61,7 @@ func (f *fold) correct(r *Record, position uint64) {
 
 // correct applies a clock record to all that holds.
 func (c *controls) correct(clock *clockRecord) {
+	c.version++
 	correctAll(c.cooldowns, clock)
 	correctAll(c.claims, clock)
 	correctAll(c.limits, clock)

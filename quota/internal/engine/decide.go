@@ -61,24 +61,45 @@ type Refusal struct {
 }
 
 // decision is one attempt to decide what is asked together, at one time. What
-// it grants is tried in the fold, and taken back before records are folded.
+// it grants is tried in the fold, until the records are folded. Its memory is
+// used again by the next one, so nothing may keep a part of it.
 type decision struct {
 	fold    *fold
 	now     int64
 	host    string
+	nextID  func() ID
 	records []*Record
-	tried   int // entries that were added to the fold for a try
-	adds    [MaxTotals]int64
-	loads   map[meterID]int64 // of each budget, right after the last call that was charged to it
+	adds    []Total  // what the totals rise by
+	charged []*gauge // which hold less for later calls
 	bump    bool
 	strict  bool // the generation must be what the fold has
 	refused bool // something was refused, with what is known so far
-	nextID  func() ID
-	adders  map[*task]bool // the tasks that have added records
-	reset   bool           // the newest timestamp is of a wrong clock
+	reset   bool // the newest timestamp is of a wrong clock
 	trim    uint64
-	asked   []*Budget // of all requests
-	history int64     // the longest of them
+	asked   []*gauge // of all requests, each once
+	history int64    // the longest of them
+
+	grants    []*Record // memory for those of records that are grants
+	granted   int       // how many of them are in use
+	gauges    []*gauge  // of the budgets of the request that is being decided
+	budgets   []*Budget // that they are of
+	key       string
+	forgotten int // of the fold, when they were found
+
+	conditionsBuffer []Condition
+	stepsBuffer      []Step
+}
+
+// clear begins a new decision.
+func (d *decision) clear(f *fold, now int64) {
+	for _, g := range d.asked {
+		g.isAsked, g.isCharged = false, false
+	}
+	clear(d.asked)
+	clear(d.records)
+	*d = decision{fold: f, now: now, host: d.host, nextID: d.nextID, records: d.records[:0], adds: d.adds[:0],
+		charged: d.charged[:0], asked: d.asked[:0], grants: d.grants, gauges: d.gauges[:0],
+		conditionsBuffer: d.conditionsBuffer[:0], stepsBuffer: d.stepsBuffer[:0]}
 }
 
 // add adds a record to those that are to be appended.
@@ -102,16 +123,49 @@ func (d *decision) count(method string, a *Amounts) {
 func (d *decision) countOf(measure, method string, n int64) {
 	if n > 0 {
 		all, narrow := totalOf(measure, method)
-		d.adds[all] += n
-		d.adds[narrow] += n
+		d.raise(all, n)
+		d.raise(narrow, n)
+	}
+}
+
+// raise lets a total rise. A batch raises few of them.
+func (d *decision) raise(total uint8, n int64) {
+	for i := range d.adds {
+		if d.adds[i].Index == total {
+			d.adds[i].Amount += n
+			return
+		}
+	}
+	d.adds = append(d.adds, Total{total, n})
+}
+
+// ask finds the gauges of a request, which are often those of the one before.
+func (d *decision) ask(r *Request) {
+	d.history = max(d.history, r.History)
+	key := r.Labels.Key
+	if d.forgotten == d.fold.forgotten && d.key == key && slices.Equal(d.budgets, r.Budgets) {
+		return
+	}
+	d.budgets, d.key = r.Budgets, key
+	for isDone := false; !isDone; isDone = d.forgotten == d.fold.forgotten {
+		d.forgotten = d.fold.forgotten
+		d.gauges = d.gauges[:0]
+		for _, b := range r.Budgets {
+			d.gauges = append(d.gauges, d.fold.meter(b, key))
+		}
+	}
+	for _, g := range d.gauges {
+		if !g.isAsked {
+			g.isAsked = true
+			d.asked = append(d.asked, g)
+		}
 	}
 }
 
 // request decides a request.
 func (d *decision) request(r *Request) *Answer {
 	count := max(r.Count, 1)
-	d.asked = append(d.asked, r.Budgets...)
-	d.history = max(d.history, r.History)
+	d.ask(r)
 	if repeated := d.repeated(r, count); repeated != nil {
 		return repeated
 	}
@@ -126,20 +180,43 @@ func (d *decision) request(r *Request) *Answer {
 		}
 		return answer
 	}
-	answer := &Answer{At: d.now}
+	granted := &struct { // in one allocation
+		Answer
+		id [1]ID
+	}{}
+	answer := &granted.Answer
+	answer.At, answer.IDs = d.now, granted.id[:0]
 	for i := range count {
 		answer.IDs = append(answer.IDs, d.grant(r, i))
 	}
+	answer.Held = d.held()
 	if !r.Force {
 		d.strict = true
-		for _, b := range r.Budgets {
-			d.loads[idOf(b, r.Labels.Key)] = d.fold.meter(b, r.Labels.Key).load(d.now)
+		for i, g := range d.gauges {
+			d.charge(g, answer.Held[i].Used+answer.Held[i].Reserved)
 		}
 	}
-	for _, b := range r.Budgets {
-		answer.Held = append(answer.Held, d.fold.held(b, r.Labels.Key, d.now))
-	}
 	return answer
+}
+
+// charge notes what a gauge holds after a grant.
+func (d *decision) charge(g *gauge, load int64) {
+	if g.load = load; !g.isCharged {
+		g.isCharged = true
+		d.charged = append(d.charged, g)
+	}
+}
+
+// held returns what the windows of the request's budgets hold.
+func (d *decision) held() []Held {
+	if len(d.gauges) == 0 {
+		return nil
+	}
+	all := make([]Held, len(d.gauges))
+	for i, g := range d.gauges {
+		all[i] = d.fold.heldBy(g, d.now)
+	}
+	return all
 }
 
 // passes reports whether a call that waits may be granted without a cooldown's
@@ -172,7 +249,7 @@ func (d *decision) repeated(r *Request, count int) *Answer {
 		return nil
 	}
 	n, ok := d.fold.find(r.ID)
-	if !ok && r.Once && d.fold.clients[r.ID.Client].any() {
+	if !ok && r.Once && d.fold.lookUp(r.ID.Client).any() {
 		return &Answer{At: d.now, Reused: true}
 	}
 	if !ok {
@@ -182,15 +259,15 @@ func (d *decision) repeated(r *Request, count int) *Answer {
 	for i := range count {
 		answer.IDs = append(answer.IDs, ID{r.ID.Client, r.ID.Seq + uint64(i)})
 	}
-	for _, b := range r.Budgets {
-		answer.Held = append(answer.Held, d.fold.held(b, r.Labels.Key, d.now))
-	}
+	answer.Held = d.held()
 	return answer
 }
 
 // grant records one call, and tries it in the fold.
 func (d *decision) grant(r *Request, i int) ID {
-	record := &Record{Kind: cmp.Or(r.Kind, KindGrant), Labels: r.Labels, Amounts: r.Amounts, Ref: r.Ticket, Name: r.Name, Text: r.Text}
+	record := d.newGrant()
+	record.Kind, record.Labels, record.Amounts = cmp.Or(r.Kind, KindGrant), r.Labels, r.Amounts
+	record.Ref, record.Name, record.Text = r.Ticket, r.Name, r.Text
 	if r.ID != (ID{}) {
 		record.ID = ID{r.ID.Client, r.ID.Seq + uint64(i)}
 	}
@@ -199,145 +276,31 @@ func (d *decision) grant(r *Request, i int) ID {
 	}
 	d.add(record)
 	d.count(r.Labels.Method, &r.Amounts)
-	try := *record
-	try.At, try.Ref = max(d.now, d.fold.newest+1)+int64(d.tried), ID{}
-	d.fold.entry(&try, d.fold.labelsOf(r.Labels.append(nil)), 0)
-	d.tried++
+	record.At, record.Ref = max(d.now, d.fold.newest+1)+int64(d.fold.tried), ID{}
+	d.fold.try(record, d.fold.numberOf(&r.Labels))
+	record.At, record.Ref = 0, r.Ticket
 	return record.ID
 }
 
-// takeBack removes what was tried.
-func (d *decision) takeBack() {
-	d.fold.pop(d.tried)
-	d.tried = 0
-}
-
-// refusal returns why a request is refused, or nil.
-func (d *decision) refusal(r *Request, count int64) *Refusal {
-	if r.Force {
-		return nil
+// newGrant returns a zero record, perhaps one of an earlier decision.
+func (d *decision) newGrant() *Record {
+	if d.granted == len(d.grants) {
+		d.grants = append(d.grants, new(Record))
 	}
-	c := &d.fold.control
-	if c.moved.Text != "" {
-		moved := c.moved.Record
-		return &Refusal{Moved: &moved}
-	}
-	var worst *Refusal
-	consider := func(no *Refusal) {
-		if no != nil && (worst == nil || no.after(worst)) {
-			worst = no
-		}
-	}
-	tickets := c.before(r.Ticket, r.Priority, d.now)
-	for _, b := range r.Budgets {
-		consider(d.spent(b, r, count*r.Amounts.Of(b.Coverage.Measure), tickets))
-	}
-	for _, b := range r.Budgets {
-		consider(d.cooled(b, r))
-	}
-	consider(d.cooled(nil, r))
-	if worst != nil && !worst.Never {
-		worst.RetryAt = d.settled(r, count, worst.RetryAt)
-	}
-	return worst
-}
-
-// settled returns the first time from a time on at which a call fits all of its
-// budgets: floors that end for a while may hold again once another budget
-// admits it.
-func (d *decision) settled(r *Request, count, at int64) int64 {
-	for range 8 {
-		before := at
-		for _, b := range r.Budgets {
-			limit, _ := d.fold.control.limit(b, d.now)
-			if most := limit - count*r.Amounts.Of(b.Coverage.Measure); most >= 0 {
-				if then := d.fold.meter(b, r.Labels.Key).retry(at, most); then != Never {
-					at = max(at, then)
-				}
-			}
-		}
-		if at == before {
-			break
-		}
-	}
-	return at
-}
-
-// after reports whether no says more than other: that a call never fits, or
-// that it fits later.
-func (no *Refusal) after(other *Refusal) bool {
-	if no.Never != other.Never {
-		return no.Never
-	}
-	return no.RetryAt > other.RetryAt
-}
-
-// cooled refuses a call while a cooldown of the budget, or of the account if b
-// is nil, is in force.
-func (d *decision) cooled(b *Budget, r *Request) *Refusal {
-	name := ""
-	if b != nil {
-		name = b.Name
-	}
-	held := d.fold.control.cooldown(name, r.Labels.Key, d.now)
-	if held.Until == 0 {
-		return nil
-	}
-	no := &Refusal{Budget: b, Cooldown: &held.Record, Needed: r.Amounts.Units, RetryAt: held.Until, Ahead: d.fold.ahead(d.now)}
-	if b != nil {
-		no.Held = d.fold.held(b, r.Labels.Key, d.now)
-		no.Needed = r.Amounts.Of(b.Coverage.Measure)
-	}
-	return no
-}
-
-// spent refuses a call that does not fit a budget beside the tickets of others.
-func (d *decision) spent(b *Budget, r *Request, needed int64, tickets []*ticket) *Refusal {
-	m := d.fold.meter(b, r.Labels.Key)
-	limit, _ := d.fold.control.limit(b, d.now)
-	waiting, ends := waitingFor(b, r.Labels.Key, tickets)
-	if m.load(d.now)+waiting+needed <= limit {
-		return nil
-	}
-	no := &Refusal{Budget: b, Needed: needed, Held: d.fold.held(b, r.Labels.Key, d.now), Ahead: d.fold.ahead(d.now)}
-	no.Held.Reserved += waiting
-	if no.Never = needed > limit-b.reserved(); no.Never {
-		return no
-	}
-	if most := limit - waiting - needed; most >= 0 {
-		no.RetryAt = m.retry(d.now, most)
-	}
-	if no.RetryAt == 0 || no.RetryAt == Never {
-		no.RetryAt = max(ends, m.retry(d.now, limit-needed))
-	}
-	return no
-}
-
-// waitingFor returns what tickets wait for in a budget, and when the first of
-// them ends unless it is renewed.
-func waitingFor(b *Budget, key string, tickets []*ticket) (units, ends int64) {
-	for _, t := range tickets {
-		l := &t.first.Labels
-		if !b.Coverage.covers(l) || b.Coverage.ByKey && l.Key != key {
-			continue
-		}
-		if amount := t.first.Amounts.Of(b.Coverage.Measure); amount > 0 {
-			units += amount
-			if ends == 0 || t.until < ends {
-				ends = t.until
-			}
-		}
-	}
-	return units, ends
+	r := d.grants[d.granted]
+	d.granted++
+	*r = Record{}
+	return r
 }
 
 // held returns what a budget's window holds at a time.
-func (f *fold) held(b *Budget, key string, now int64) (h Held) {
-	m := f.meter(b, key)
-	h.Used = m.used(now)
-	h.Reserved = m.load(now) - h.Used
-	h.Limit, h.Until = f.control.limit(b, now)
-	h.NextAt, h.Next = m.returns(now)
+func (f *fold) held(b *Budget, key string, now int64) Held { return f.heldBy(f.meter(b, key), now) }
+
+func (f *fold) heldBy(g *gauge, now int64) (h Held) {
+	h.Used = g.used(now)
+	h.Reserved = g.meter.load(now) - h.Used
+	h.Limit, h.Until = f.control.limit(g, now)
+	h.NextAt, h.Next = g.returns(now)
 	return h
 }
 
@@ -352,79 +315,4 @@ func (f *fold) ahead(now int64) int64 {
 		return ahead
 	}
 	return 0
-}
-
-func idOf(b *Budget, key string) meterID {
-	if !b.Coverage.ByKey {
-		key = ""
-	}
-	return meterID{b, key}
-}
-
-// conditions takes back what was tried, and returns what must hold when the
-// records are appended, so that what was decided is still right: that at most so
-// much was added since, in the totals that rise with a budget's use. What is
-// appended counts from then on, so it never makes room for itself.
-func (d *decision) conditions() (conditions []Condition, notAfter int64) {
-	d.takeBack()
-	for id, load := range d.loads {
-		b := id.budget
-		m := d.fold.meter(b, id.key)
-		limit, _ := d.fold.control.limit(b, d.now)
-		if end := m.until(d.now); end != 0 && (notAfter == 0 || end < notAfter) {
-			notAfter = end
-		}
-		if b.totals == nil {
-			b.totals = b.Coverage.totals()
-		}
-		c := Condition{Totals: b.totals}
-		var sum int64
-		for _, i := range c.Totals {
-			sum += d.fold.totals[i]
-		}
-		room := limit - load
-		c.Steps = append(c.Steps, Step{0, sum + room})
-		if room < limit/4 {
-			c.Steps = appendSteps(c.Steps, m.steps(d.now, MaxSteps-1), sum+room+m.load(d.now))
-		}
-		conditions = append(conditions, c)
-	}
-	return mergeConditions(conditions), notAfter
-}
-
-// appendSteps adds a step for each time at which the load falls.
-func appendSteps(steps []Step, falls []loadStep, most int64) []Step {
-	for _, fall := range falls {
-		last := &steps[len(steps)-1]
-		if bound := most - fall.load; bound > last.Most {
-			steps = append(steps, Step{fall.at, bound})
-		}
-	}
-	return steps
-}
-
-// mergeConditions leaves out conditions of one step that others imply.
-func mergeConditions(all []Condition) []Condition {
-	var merged []Condition
-	for _, c := range all {
-		i := slices.IndexFunc(merged, func(m Condition) bool {
-			return len(m.Steps) == 1 && len(c.Steps) == 1 && slices.Equal(m.Totals, c.Totals)
-		})
-		if i < 0 {
-			merged = append(merged, c)
-		} else if c.Steps[0].Most < merged[i].Steps[0].Most {
-			merged[i] = c
-		}
-	}
-	return merged
-}
-
-// totals returns what the records add to the totals.
-func (d *decision) totals() (adds []Total) {
-	for i, amount := range d.adds {
-		if amount > 0 {
-			adds = append(adds, Total{uint8(i), amount})
-		}
-	}
-	return adds
 }

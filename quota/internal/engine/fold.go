@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"maps"
 	"slices"
 )
 
@@ -19,12 +18,16 @@ type fold struct {
 	marks    []batchMark
 	maxStamp int64
 
-	clients   map[uint64]*clientRecords
-	clientIDs []uint64
-	labelIDs  map[string]uint32
-	labels    []foldLabels
-	names     []string // of notes; the first is empty
-	measures  []string // named ones, in the order of columns
+	clients    map[uint64]*clientRecords
+	clientIDs  []uint64
+	lastClient *clientRecords // that was looked up last
+	labelIDs   map[string]uint32
+	lastLabels uint32 // that were looked up last
+	packed     []byte // memory for packed labels
+
+	labels   []foldLabels
+	names    []string // of notes; the first is empty
+	measures []string // named ones, in the order of columns
 
 	entries []entry
 	base    uint32    // the number of entries[0]
@@ -32,9 +35,14 @@ type fold struct {
 	byKey   map[string]*keyRecords
 	leases  map[uint32]int64 // ends of leases that were not settled, by entry
 
-	series  map[string]*series // of all keys, and by key
-	covered uint32             // rises with each new series of all keys
-	meters  map[meterID]meter
+	series    map[string]*series
+	shared    []*series // those of all keys, and of records without a key
+	covered   uint32    // rises with each new one of these
+	meters    map[meterID]*gauge
+	forgotten int // how often all meters were
+
+	tried  int       // the newest entries, which are not in the log yet
+	trying []*series // those that count them
 
 	voids   map[ID]voided  // by the id that never was
 	settles map[ID]*Record // of grants that have not arrived
@@ -44,6 +52,7 @@ type fold struct {
 	lookFor Tag            // of a batch whose append is in doubt
 	found   bool           // it was received
 	unpack  unpacker
+	record1 Record // memory for the one that is folded
 }
 
 // keyRecords are the entries of one key and the series that count them alone.
@@ -80,16 +89,9 @@ type shortID struct{ client, seq uint32 }
 type foldLabels struct {
 	Labels
 	key     *keyRecords // nil without a Key
-	series  []*series   // of all keys
-	covered uint32      // as in fold, when series was computed
-}
-
-// clientRecords finds the entries of a client. Most have consecutive numbers.
-type clientRecords struct {
-	number  uint32 // in fold.clientIDs
-	from    uint64
-	entries []uint32 // of sequence numbers from `from` on; 0 is none
-	others  map[uint64]uint32
+	series  []*series
+	covered uint32 // as in fold, when series was computed
+	ofKey   int    // how many series the key had then
 }
 
 // batchMark is the first stamp of a batch.
@@ -102,7 +104,7 @@ func newFold() *fold {
 	return &fold{
 		isFresh: true, base: 1, first: 1, names: []string{""},
 		clients: map[uint64]*clientRecords{}, labelIDs: map[string]uint32{}, byKey: map[string]*keyRecords{},
-		leases: map[uint32]int64{}, series: map[string]*series{}, meters: map[meterID]meter{},
+		leases: map[uint32]int64{}, series: map[string]*series{}, meters: map[meterID]*gauge{},
 		voids: map[ID]voided{}, settles: map[ID]*Record{}, control: newControls(),
 		lack: map[ID]*Record{},
 	}
@@ -115,13 +117,29 @@ func (f *fold) receive(t *Tail) error {
 			return err
 		}
 	}
-	if !t.More {
+	if t.More {
+		f.reserve(t)
+	} else {
 		f.gen, f.totals, f.first, f.newest = t.Gen, t.Totals, t.First, t.Newest
 	}
 	f.known.Epoch = t.Epoch
 	f.isFresh = false
 	return nil
 }
+
+// reserve makes room for what is left to read of a log, by what was read of it:
+// to grow step by step takes four times the memory, and longer.
+func (f *fold) reserve(t *Tail) {
+	read, left := f.known.After+1-t.First, t.Position-f.known.After
+	if f.known.After < t.First || left < read/2 {
+		return
+	}
+	entries := uint64(len(f.entries)) * left / read
+	f.entries = slices.Grow(f.entries, int(min(entries+entries/32, maxReserve)))
+	f.marks = slices.Grow(f.marks, int(min(left+left/32, maxReserve)))
+}
+
+const maxReserve = 4 << 20
 
 // batch folds one batch. Those of a log arrive in order. One at position 0 is
 // in no log yet.
@@ -134,8 +152,8 @@ func (f *fold) batch(b *Batch) error {
 		return err
 	}
 	for {
-		var r Record
-		labels, ok, err := u.record(&r)
+		r := &f.record1
+		labels, ok, err := u.record(r)
 		if err != nil {
 			return err
 		}
@@ -145,14 +163,28 @@ func (f *fold) batch(b *Batch) error {
 		if len(f.lack) > 0 {
 			delete(f.lack, r.ID)
 		}
-		f.record(&r, labels, b.Position)
+		f.record(r, labels, b.Position)
 	}
 	if b.Position != 0 {
-		f.known.After, f.known.Tag = b.Position, b.Tag()
-		f.marks = append(f.marks, batchMark{b.Position, b.At})
-		f.found = f.found || f.known.Tag == f.lookFor
+		f.mark(b)
 	}
 	return nil
+}
+
+// mark notes that a batch was received.
+func (f *fold) mark(b *Batch) {
+	f.known.After, f.known.Tag = b.Position, b.Tag()
+	f.marks = append(f.marks, batchMark{b.Position, b.At})
+	f.found = f.found || f.known.Tag == f.lookFor
+}
+
+// numberOf returns the number of labels.
+func (f *fold) numberOf(l *Labels) uint32 {
+	if int(f.lastLabels) >= len(f.labels) || f.labels[f.lastLabels].Labels != *l {
+		f.packed = l.append(f.packed[:0])
+		f.lastLabels = f.labelsOf(f.packed)
+	}
+	return f.lastLabels
 }
 
 // labelsOf returns the number of packed labels.
@@ -220,7 +252,12 @@ func (f *fold) entry(r *Record, labels uint32, position uint64) {
 		f.control.serve(r.Ref)
 	}
 	if !isVoid {
-		f.eachSeries(labels, func(s *series) { f.addTo(s, n) })
+		for _, s := range f.seriesOf(labels) {
+			f.addTo(s, n)
+		}
+	}
+	if len(f.settles) == 0 {
+		return
 	}
 	if settled := f.settles[r.ID]; settled != nil {
 		delete(f.settles, r.ID)
@@ -241,9 +278,16 @@ func (f *fold) nameOf(name string) uint8 {
 // addTo adds an entry to a series that covers it.
 func (f *fold) addTo(s *series, n uint32) {
 	at, amount, ok := f.counts(s.coverage, n)
-	if ok {
-		s.add(point{at, amount, n})
+	if !ok {
+		return
 	}
+	if f.tried > 0 {
+		if s.tried == 0 {
+			f.trying = append(f.trying, s)
+		}
+		s.tried++
+	}
+	s.add(point{at, amount, n})
 }
 
 // counts returns when and what an entry counts in a series that covers it. In a
@@ -263,126 +307,6 @@ func (f *fold) counts(c *Coverage, n uint32) (at, amount int64, ok bool) {
 
 // at returns an entry by its number.
 func (f *fold) at(n uint32) *entry { return &f.entries[n-f.base] }
-
-// amount returns what an entry counts in a measure.
-func (f *fold) amount(n uint32, measure string) int64 {
-	e := f.at(n)
-	switch measure {
-	case "", MeasureUnits:
-		return e.units
-	case MeasureCalls:
-		return int64(e.calls)
-	}
-	column := slices.Index(f.measures, measure)
-	if column < 0 || int(n-f.base) >= len(f.columns[column]) {
-		return 0
-	}
-	return f.columns[column][n-f.base]
-}
-
-// setMore records the amounts of named measures.
-func (f *fold) setMore(n uint32, amounts []Amount) {
-	for i := range f.columns {
-		if int(n-f.base) < len(f.columns[i]) {
-			f.columns[i][n-f.base] = 0
-		}
-	}
-	for _, a := range amounts {
-		column := slices.Index(f.measures, a.Measure)
-		if column < 0 {
-			if len(f.measures) == MaxMeasures-2 {
-				continue
-			}
-			column = len(f.measures)
-			f.measures = append(f.measures, a.Measure)
-			f.columns = append(f.columns, nil)
-		}
-		for len(f.columns[column]) <= int(n-f.base) {
-			f.columns[column] = append(f.columns[column], 0)
-		}
-		f.columns[column][n-f.base] = a.N
-	}
-}
-
-// find returns the number of the entry with an id.
-func (f *fold) find(id ID) (n uint32, ok bool) {
-	c := f.clients[id.Client]
-	if c == nil {
-		return 0, false
-	}
-	if i := id.Seq - c.from; id.Seq >= c.from && i < uint64(len(c.entries)) {
-		n = c.entries[i]
-	} else {
-		n = c.others[id.Seq]
-	}
-	return n, n >= f.base && n < f.base+uint32(len(f.entries))
-}
-
-// client returns the records of a client.
-func (f *fold) client(id uint64) *clientRecords {
-	c := f.clients[id]
-	if c == nil {
-		c = &clientRecords{number: uint32(len(f.clientIDs))}
-		f.clients[id] = c
-		f.clientIDs = append(f.clientIDs, id)
-	}
-	return c
-}
-
-func (f *fold) short(id ID) shortID { return shortID{f.client(id.Client).number, uint32(id.Seq)} }
-
-func (f *fold) long(id shortID) ID { return ID{f.clientIDs[id.client], uint64(id.seq)} }
-
-// any reports whether the client has an entry.
-func (c *clientRecords) any() bool {
-	if c == nil {
-		return false
-	}
-	return len(c.others) > 0 || slices.ContainsFunc(c.entries, func(n uint32) bool { return n != 0 })
-}
-
-// index makes an entry known to find.
-func (f *fold) index(id ID, n uint32) {
-	c := f.client(id.Client)
-	if c.entries == nil && c.others == nil {
-		c.from = id.Seq
-	}
-	const gap = 1024
-	next := c.from + uint64(len(c.entries))
-	if id.Seq < c.from || id.Seq >= next+gap {
-		if c.others == nil {
-			c.others = map[uint64]uint32{}
-		}
-		c.others[id.Seq] = n
-		return
-	}
-	for ; next < id.Seq; next++ {
-		c.entries = append(c.entries, c.others[next])
-	}
-	if i := id.Seq - c.from; i < uint64(len(c.entries)) {
-		c.entries[i] = n
-	} else {
-		c.entries = append(c.entries, n)
-	}
-}
-
-// pop removes the newest entries, which were added last and for a try.
-func (f *fold) pop(count int) {
-	for range count {
-		n := f.base + uint32(len(f.entries)) - 1
-		e := f.at(n)
-		f.eachSeries(e.labels, func(s *series) { s.pop(n) })
-		if key := f.labels[e.labels].key; key != nil {
-			key.entries = key.entries[:len(key.entries)-1]
-		}
-		delete(f.leases, n)
-		f.index(f.long(e.id), 0)
-		for i := range f.columns {
-			f.columns[i] = f.columns[i][:min(len(f.columns[i]), int(n-f.base))]
-		}
-		f.entries = f.entries[:len(f.entries)-1]
-	}
-}
 
 // settle folds what a grant really cost.
 func (f *fold) settle(r *Record) {
@@ -412,22 +336,10 @@ func (r *Record) supersedes(at int64, id ID) bool {
 	return id.before(r.ID)
 }
 
-// amounts returns what an entry counts in all measures.
-func (f *fold) amounts(n uint32) Amounts {
-	e := f.at(n)
-	a := Amounts{Units: e.units, Calls: int64(e.calls)}
-	for _, m := range f.measures {
-		if amount := f.amount(n, m); amount != 0 {
-			a.More = append(a.More, Amount{m, amount})
-		}
-	}
-	return a
-}
-
 // changed brings the amount of an entry into the series that cover it.
 func (f *fold) changed(n uint32) {
 	e := f.at(n)
-	f.eachSeries(e.labels, func(s *series) {
+	for _, s := range f.seriesOf(e.labels) {
 		at, amount, ok := f.counts(s.coverage, n)
 		if e.isVoid {
 			amount = 0
@@ -435,7 +347,7 @@ func (f *fold) changed(n uint32) {
 		if ok {
 			s.change(at, n, amount)
 		}
-	})
+	}
 }
 
 // void folds that a record was never appended.
@@ -455,43 +367,4 @@ func (f *fold) moveLater(n uint32, at int64) {
 		e.at = at
 		f.rebuild()
 	}
-}
-
-// trim forgets what is older than a time, once that is much.
-func (f *fold) trim(before int64) {
-	n := 0
-	for n < len(f.entries) && f.entries[n].at < before {
-		n++
-	}
-	if n == 0 || n < len(f.entries)/2 {
-		return
-	}
-	f.entries = slices.Clone(f.entries[n:])
-	f.base += uint32(n)
-	for i := range f.columns {
-		f.columns[i] = slices.Clone(f.columns[i][min(n, len(f.columns[i])):])
-	}
-	for _, s := range f.series {
-		s.drop(before)
-	}
-	for _, key := range f.byKey {
-		key.entries = slices.DeleteFunc(key.entries, func(n uint32) bool { return n < f.base })
-	}
-	for _, c := range f.clients { // of which a few words stay
-		c.forget(f.base)
-	}
-	maps.DeleteFunc(f.voids, func(_ ID, v voided) bool { return v.at < before })
-	maps.DeleteFunc(f.settles, func(_ ID, r *Record) bool { return r.At < before })
-	maps.DeleteFunc(f.leases, func(n uint32, until int64) bool { return n < f.base })
-	f.control.trim(before)
-}
-
-// forget drops what is before a number.
-func (c *clientRecords) forget(base uint32) {
-	n := 0
-	for n < len(c.entries) && c.entries[n] < base {
-		n++
-	}
-	c.entries, c.from = slices.Clone(c.entries[n:]), c.from+uint64(n)
-	maps.DeleteFunc(c.others, func(_ uint64, n uint32) bool { return n < base })
 }

@@ -49,14 +49,27 @@ type meterID struct {
 // maxMeters is how many meters a fold keeps. Those of idle keys go first.
 const maxMeters = 8192
 
+// gauge is the meter of a budget, or of one key of it, with what decisions need
+// of the budget.
+type gauge struct {
+	meter
+	meterID
+	limit limitInForce
+
+	// The fields below are those of the decision that is being made.
+	isAsked   bool
+	isCharged bool
+	load      int64 // right after the last call that was charged
+}
+
 // meter returns the meter of a budget for the calls of a key.
-func (f *fold) meter(b *Budget, key string) meter {
+func (f *fold) meter(b *Budget, key string) *gauge {
 	id := meterID{budget: b}
 	if b.Coverage.ByKey {
 		id.key = key
 	}
-	if m := f.meters[id]; m != nil {
-		return m
+	if g := f.meters[id]; g != nil {
+		return g
 	}
 	if len(f.meters) >= maxMeters {
 		f.forgetMeters()
@@ -69,19 +82,21 @@ func (f *fold) meter(b *Budget, key string) meter {
 		floor.ByKey = coverage.ByKey
 		floors[i] = f.seriesFor(floor, key)
 	}
-	m := newMeter(b, f.seriesFor(coverage, key), floors, f.first > 1)
-	f.meters[id] = m
-	return m
+	g := &gauge{meter: newMeter(b, f.seriesFor(coverage, key), floors, f.first > 1), meterID: id}
+	f.meters[id] = g
+	return g
 }
 
 // forgetMeters drops all meters and series; those in use are computed again.
 func (f *fold) forgetMeters() {
 	clear(f.meters)
 	clear(f.series)
+	f.shared = nil
 	for _, key := range f.byKey {
 		key.series = nil
 	}
 	f.covered++
+	f.forgotten++
 }
 
 // seriesFor returns the series of a coverage, of one key if it is by key.
@@ -103,6 +118,7 @@ func (f *fold) seriesFor(c Coverage, key string) *series {
 		}
 		records.series = append(records.series, s)
 	} else {
+		f.shared = append(f.shared, s)
 		f.covered++
 	}
 	f.fill(s)
@@ -112,9 +128,8 @@ func (f *fold) seriesFor(c Coverage, key string) *series {
 // fill computes the points of a series from the entries.
 func (f *fold) fill(s *series) {
 	s.points, s.total, s.unsorted = s.points[:0], 0, true
-	add := func(n uint32) {
-		e := f.at(n)
-		if e.isVoid || !s.covers(&f.labels[e.labels]) {
+	add := func(n uint32, isCovered bool) {
+		if !isCovered || f.at(n).isVoid {
 			return
 		}
 		if at, amount, ok := f.counts(s.coverage, n); ok {
@@ -125,15 +140,34 @@ func (f *fold) fill(s *series) {
 	if s.coverage.ByKey && s.key != "" {
 		for _, n := range f.byKey[s.key].entries {
 			if n >= f.base {
-				add(n)
+				add(n, s.covers(&f.labels[f.at(n).labels]))
 			}
 		}
 	} else {
+		covered := make([]bool, len(f.labels))
+		for i := range f.labels {
+			covered[i] = s.covers(&f.labels[i])
+		}
+		s.points = slices.Grow(s.points, f.countCovered(covered))
 		for i := range f.entries {
-			add(f.base + uint32(i))
+			add(f.base+uint32(i), covered[f.entries[i].labels])
 		}
 	}
 	s.sort()
+	if f.tried > 0 {
+		s.tried, s.isMixed = f.tried, true
+		f.trying = append(f.trying, s)
+	}
+}
+
+// countCovered returns how many entries have labels that are covered.
+func (f *fold) countCovered(covered []bool) (count int) {
+	for i := range f.entries {
+		if covered[f.entries[i].labels] {
+			count++
+		}
+	}
+	return count
 }
 
 // covers reports whether the series counts records with these labels.
@@ -141,28 +175,25 @@ func (s *series) covers(l *foldLabels) bool {
 	return (!s.coverage.ByKey || s.key == l.Key) && s.coverage.covers(&l.Labels)
 }
 
-// eachSeries calls do with each series that counts records with these labels.
-func (f *fold) eachSeries(labels uint32, do func(*series)) {
+// seriesOf returns the series that count records with these labels.
+func (f *fold) seriesOf(labels uint32) []*series {
 	l := &f.labels[labels]
-	if l.covered != f.covered {
-		l.series, l.covered = l.series[:0], f.covered
-		for _, s := range f.series {
-			if (!s.coverage.ByKey || s.key == "") && s.covers(l) {
+	var ofKey []*series
+	if l.key != nil {
+		ofKey = l.key.series
+	}
+	if l.covered == f.covered && l.ofKey == len(ofKey) {
+		return l.series
+	}
+	l.series, l.covered, l.ofKey = nil, f.covered, len(ofKey)
+	for _, all := range [...][]*series{f.shared, ofKey} {
+		for _, s := range all {
+			if s.covers(l) {
 				l.series = append(l.series, s)
 			}
 		}
 	}
-	for _, s := range l.series {
-		do(s)
-	}
-	if l.key == nil {
-		return
-	}
-	for _, s := range l.key.series {
-		if s.coverage.covers(&l.Labels) {
-			do(s)
-		}
-	}
+	return l.series
 }
 
 // rebuild computes all series anew.
@@ -172,7 +203,7 @@ func (f *fold) rebuild() {
 	}
 }
 
-// sums returns what a coverage counts in all, for tests and totals.
+// keys returns the keys that have entries, sorted.
 func (f *fold) keys() []string {
 	var keys []string
 	for key, records := range f.byKey {

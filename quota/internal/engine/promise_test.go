@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -183,26 +182,4 @@ func TestARefusalIsTruthful(t *testing.T) {
 			checkSliding(t, logOf(t, ledger), b)
 		}
 	})
-}
-
-// BenchmarkSpend is the cost of a decision in memory, of one caller and of 64.
-func BenchmarkSpend(b *testing.B) {
-	for _, callers := range []int{1, 64} {
-		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-			e := engine.New(memledger.Open(nil), nil)
-			budgets := []*engine.Budget{sliding("day", 1<<40, 24*time.Hour), sliding("hour", 1<<40, time.Hour),
-				{Name: "search", Limit: 1 << 40, Window: engine.Window{Kind: engine.Sliding, Length: 60_000_000}, Coverage: engine.Coverage{Methods: []string{"search"}}}}
-			b.SetParallelism(callers / 2)
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					answers, err := e.Account(account).Spend(context.Background(), &engine.Request{
-						Labels: engine.Labels{Method: "list", Lane: "cron"}, Amounts: engine.Amounts{Units: 1, Calls: 1}, Budgets: budgets})
-					if err != nil || answers[0].Refusal != nil {
-						b.Fatal(err, answers[0])
-					}
-				}
-			})
-		})
-	}
 }

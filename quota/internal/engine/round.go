@@ -19,12 +19,12 @@ func (a *Account) round(ctx context.Context, tasks []*task) {
 		}
 		d := a.decide(tasks)
 		if !isRead && d.refused {
-			d.takeBack()
+			a.fold.takeBack()
 			isRead, err = true, a.read(ctx)
 			continue
 		}
 		if a.isWrongClock() {
-			d.takeBack()
+			a.fold.takeBack()
 			err = a.correctClock(ctx)
 			continue
 		}
@@ -36,10 +36,10 @@ func (a *Account) round(ctx context.Context, tasks []*task) {
 		switch {
 		case failed != nil:
 			a.look(tasks)
-			endAdders(tasks, d, failed)
+			endAdders(tasks, failed)
 			return
 		case appended:
-			a.grant(tasks, d)
+			a.grant(tasks)
 			a.look(tasks)
 			return
 		}
@@ -53,19 +53,22 @@ func (a *Account) round(ctx context.Context, tasks []*task) {
 
 // endAdders ends the tasks whose records could not be appended. What was
 // refused stays refused.
-func endAdders(tasks []*task, d *decision, err error) {
+func endAdders(tasks []*task, err error) {
 	for _, t := range tasks {
-		if d.adders[t] {
+		if t.hasAdded {
 			t.err = err
 		}
 	}
 }
 
-// grant tells the tasks whose records are in the log.
-func (a *Account) grant(tasks []*task, d *decision) {
+// grant completes the answers to tasks whose records are in the log.
+func (a *Account) grant(tasks []*task) {
 	for _, t := range tasks {
-		if t.granted != nil && d.adders[t] {
-			t.granted(a.fold)
+		if !t.hasAdded {
+			continue
+		}
+		for _, answer := range t.answers {
+			answer.recorded(a.fold)
 		}
 	}
 }
@@ -140,21 +143,25 @@ func (a *Account) receive(t *Tail) error {
 
 // decide decides all tasks at one time.
 func (a *Account) decide(tasks []*task) *decision {
-	d := a.newDecision()
+	d := &a.decision
+	d.host, d.nextID = a.engine.o.Host, a.engine.next
+	d.clear(a.fold, a.clock.now(&a.engine.o))
 	for _, t := range tasks {
-		if t.look != nil {
-			continue
-		}
 		before := len(d.records)
-		t.decide(d)
-		d.adders[t] = len(d.records) > before
+		for i, r := range t.requests {
+			t.answers[i] = d.request(r)
+		}
+		if t.decide != nil {
+			t.decide(d)
+		}
+		t.hasAdded = len(d.records) > before
 	}
 	return d
 }
 
+// newDecision returns one that is not of the round's tasks.
 func (a *Account) newDecision() *decision {
-	return &decision{fold: a.fold, now: a.clock.now(&a.engine.o), host: a.engine.o.Host,
-		loads: map[meterID]int64{}, adders: map[*task]bool{}, nextID: a.engine.nextID}
+	return &decision{fold: a.fold, now: a.clock.now(&a.engine.o), host: a.engine.o.Host, nextID: a.engine.next}
 }
 
 func (e *Engine) nextID() ID { return ID{e.client, e.seq.Add(1)} }
@@ -165,14 +172,18 @@ func (e *Engine) nextID() ID { return ID{e.client, e.seq.Add(1)} }
 func (a *Account) append(ctx context.Context, d *decision) (bool, error) {
 	conditions, notAfter := d.conditions()
 	a.addOwn(d)
-	request := &Append{Known: a.fold.known, NewEpoch: NewEpoch(), Any: !d.strict, Gen: a.fold.gen,
-		Conditions: conditions, NotAfter: notAfter, Adds: d.totals(), Bump: d.bump, Reset: d.reset, Trim: d.trim}
+	request := &Append{Known: a.fold.known, NewEpoch: a.newEpoch(), Any: !d.strict, Gen: a.fold.gen,
+		Conditions: conditions, NotAfter: notAfter, Adds: d.adds, Bump: d.bump, Reset: d.reset, Trim: d.trim}
 	if d.strict {
 		request.NotBefore = d.now
 	}
 	request.Data, request.Count = Pack(a.firstID(d.records), d.records), stampsOf(d.records)
 	a.fold.lookFor, a.fold.found = (&Batch{Data: request.Data}).Tag(), false
 	t, err := a.engine.ledger.Append(ctx, a.name, request)
+	if err == nil && a.fold.canConfirm(d.records, t) {
+		return true, a.confirm(d, t, request.Data)
+	}
+	a.fold.takeBack()
 	switch {
 	case errors.Is(err, ErrInDoubt):
 		return a.resolve(ctx, d, err)
@@ -183,6 +194,25 @@ func (a *Account) append(ctx context.Context, d *decision) (bool, error) {
 		a.doubtful = nil
 	}
 	return t.Appended, a.receiveOwn(ctx, t, request.Data)
+}
+
+// newEpoch returns the epoch for a log that an append creates. Few do.
+func (a *Account) newEpoch() uint64 {
+	if a.fold.known.Epoch != 0 {
+		return a.fold.known.Epoch
+	}
+	return NewEpoch()
+}
+
+// confirm keeps what a decision tried, which was appended alone.
+func (a *Account) confirm(d *decision, t *Tail, data []byte) error {
+	own := Batch{Position: t.Position, At: t.At, Data: data}
+	if a.engine.o.Replica != nil {
+		a.save(t.Epoch, []Batch{own})
+	}
+	a.doubtful = nil
+	a.fold.confirm(d.records, &own)
+	return a.receive(t)
 }
 
 // firstID returns the id by which a batch is tagged: that of its first record
@@ -223,10 +253,12 @@ const resolveTimeout = 5 * time.Second
 func (a *Account) resolve(ctx context.Context, d *decision, lost error) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
+	tag := a.fold.lookFor
 	if err := a.read(ctx); err != nil {
 		return false, lost
 	}
-	if a.fold.found {
+	// If the log was lost too, restoring it has appended another batch.
+	if isFound := a.fold.found && a.fold.lookFor == tag; isFound {
 		a.doubtful = nil
 		return true, nil
 	}
@@ -241,12 +273,8 @@ func (a *Account) resolve(ctx context.Context, d *decision, lost error) (bool, e
 // addOwn adds what a process appends beside what it is asked: voids of what was
 // in doubt, its limits, and what must outlive the batches that are trimmed.
 func (a *Account) addOwn(d *decision) {
-	added := map[ID]bool{}
-	for _, r := range d.records {
-		added[r.ID] = true
-	}
 	for _, id := range a.doubtful {
-		if !added[id] {
+		if !slices.ContainsFunc(d.records, func(r *Record) bool { return r.ID == id }) {
 			d.add(&Record{Kind: KindVoid, Ref: id})
 		}
 	}
@@ -268,16 +296,19 @@ const (
 // announce adds the limits of the configurations whose budgets are asked,
 // unless the log has had them lately.
 func (a *Account) announce(d *decision) {
-	var last *Budget
-	for _, b := range d.asked {
-		if b.Config == "" || b == last {
+	var announced []*Budget // of which those by key have several gauges
+	for _, g := range d.asked {
+		b := g.budget
+		if b.Config == "" {
 			continue
 		}
-		last = b
 		held := a.fold.control.limits[limitID{b.Identity, b.Config}]
-		if isOlder := held.Until > d.now && held.Value > b.Changed; !isOlder {
-			a.announceRecord(d, &Record{Name: b.Identity, Owner: b.Config, Amounts: Amounts{Units: b.Limit}, Value: b.Changed})
+		isOlder := held.Until > d.now && held.Value > b.Changed
+		if isOlder || slices.Contains(announced, b) {
+			continue
 		}
+		announced = append(announced, b)
+		a.announceRecord(d, &Record{Name: b.Identity, Owner: b.Config, Amounts: Amounts{Units: b.Limit}, Value: b.Changed})
 	}
 }
 
@@ -285,8 +316,8 @@ func (a *Account) announce(d *decision) {
 // need the log.
 func (a *Account) announceHorizon(d *decision) {
 	longest := d.history
-	for _, b := range d.asked {
-		longest = max(longest, b.horizon())
+	for _, g := range d.asked {
+		longest = max(longest, g.budget.horizon())
 	}
 	isDue := longest > a.horizon || d.now-a.horizonAt > limitRenewed
 	if a.horizon = max(a.horizon, longest); !isDue || a.horizon == 0 {
@@ -313,18 +344,20 @@ func (a *Account) announceRecord(d *decision, r *Record) {
 // once that is much: an eighth of the log, or 0.
 func (a *Account) trimmable(d *decision) uint64 {
 	f := a.fold
-	longest := max(f.control.retention(d.now), a.horizon)
-	if longest == 0 {
+	const least = 16 // batches
+	if len(f.marks) < least || a.horizon == 0 || f.marks[least-1].at >= d.now-a.horizon {
 		return 0
 	}
+	longest := max(f.control.retention(d.now), a.horizon)
 	oldest := d.now - longest - max(longest/8, maxLead)
 	n := 0
 	for n < len(f.marks) && f.marks[n].at < oldest {
 		n++
 	}
-	if n < 16 || n < len(f.marks)/8 {
+	if n < least || n < len(f.marks)/8 {
 		return 0
 	}
+	f.takeBack()
 	position := f.marks[n-1].position
 	f.marks = slices.Clone(f.marks[n:])
 	f.trim(oldest)

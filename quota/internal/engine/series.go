@@ -19,6 +19,8 @@ type series struct {
 	total    int64
 	cursors  []*cursor
 	watchers []watcher
+	tried    int  // the newest points, which were added for a try
+	isMixed  bool // they are among others
 }
 
 // watcher is told from which point on what it has computed no longer holds.
@@ -55,25 +57,6 @@ func (s *series) add(p point) {
 	}
 }
 
-// pop removes the point of an entry, which is usually the newest.
-func (s *series) pop(entry uint32) {
-	s.sort()
-	i := len(s.points) - 1
-	for i >= 0 && s.points[i].entry != entry {
-		i--
-	}
-	if i < 0 {
-		return
-	}
-	s.changed(i, -s.points[i].amount)
-	s.points = slices.Delete(s.points, i, i+1)
-	for _, c := range s.cursors {
-		if c.from > i {
-			c.from--
-		}
-	}
-}
-
 // changed is called before the amount of a point rises, by less than 0 if it
 // falls.
 func (s *series) changed(i int, rise int64) {
@@ -83,8 +66,13 @@ func (s *series) changed(i int, rise int64) {
 			c.sum += rise
 		}
 	}
+	s.invalidate(i)
+}
+
+// invalidate tells the watchers from which point on points have changed.
+func (s *series) invalidate(from int) {
 	for _, w := range s.watchers {
-		w.invalidate(i)
+		w.invalidate(from)
 	}
 }
 
@@ -121,8 +109,10 @@ func (s *series) sort() {
 	if !s.unsorted {
 		return
 	}
-	s.unsorted = false
-	slices.SortFunc(s.points, comparePoints)
+	s.unsorted, s.isMixed = false, s.isMixed || s.tried > 0
+	if !slices.IsSortedFunc(s.points, comparePoints) {
+		slices.SortFunc(s.points, comparePoints)
+	}
 	s.reset()
 }
 
@@ -131,9 +121,7 @@ func (s *series) reset() {
 	for _, c := range s.cursors {
 		c.reset()
 	}
-	for _, w := range s.watchers {
-		w.invalidate(0)
-	}
+	s.invalidate(0)
 }
 
 // reset computes the cursor anew.

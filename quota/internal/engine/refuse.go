@@ -1,0 +1,124 @@
+package engine
+
+// refusal returns why a request is refused, or nil.
+func (d *decision) refusal(r *Request, count int64) *Refusal {
+	if r.Force {
+		return nil
+	}
+	c := &d.fold.control
+	if c.moved.Text != "" {
+		moved := c.moved.Record
+		return &Refusal{Moved: &moved}
+	}
+	var worst *Refusal
+	tickets := c.before(r.Ticket, r.Priority, d.now)
+	for _, g := range d.gauges {
+		worst = worst.or(d.spent(g, r, count*r.Amounts.Of(g.budget.Coverage.Measure), tickets))
+	}
+	for _, g := range d.gauges {
+		worst = worst.or(d.cooled(g, r))
+	}
+	worst = worst.or(d.cooled(nil, r))
+	if worst != nil && !worst.Never {
+		worst.RetryAt = d.settled(r, count, worst.RetryAt)
+	}
+	return worst
+}
+
+// settled returns the first time from a time on at which a call fits all of its
+// budgets: floors that end for a while may hold again once another budget
+// admits it. What fits other budgets now fits them later too.
+func (d *decision) settled(r *Request, count, at int64) int64 {
+	for range 8 {
+		before := at
+		for _, g := range d.gauges {
+			if g.budget.FloorUntil == 0 {
+				continue
+			}
+			limit, _ := d.fold.control.limit(g, d.now)
+			if most := limit - count*r.Amounts.Of(g.budget.Coverage.Measure); most >= 0 {
+				if then := g.retry(at, most); then != Never {
+					at = max(at, then)
+				}
+			}
+		}
+		if at == before {
+			break
+		}
+	}
+	return at
+}
+
+// or returns the one of two refusals that says more: that a call never fits, or
+// that it fits later. Either may be nil.
+func (no *Refusal) or(other *Refusal) *Refusal {
+	switch {
+	case other == nil:
+		return no
+	case no == nil:
+		return other
+	case no.Never != other.Never && other.Never, no.Never == other.Never && other.RetryAt > no.RetryAt:
+		return other
+	}
+	return no
+}
+
+// cooled refuses a call while a cooldown of the budget, or of the account if g
+// is nil, is in force.
+func (d *decision) cooled(g *gauge, r *Request) *Refusal {
+	name := ""
+	if g != nil {
+		name = g.budget.Name
+	}
+	held := d.fold.control.cooldown(name, r.Labels.Key, d.now)
+	if held.Until == 0 {
+		return nil
+	}
+	kept := held.Record
+	no := &Refusal{Cooldown: &kept, Needed: r.Amounts.Units, RetryAt: held.Until, Ahead: d.fold.ahead(d.now)}
+	if g != nil {
+		no.Budget, no.Held = g.budget, d.fold.heldBy(g, d.now)
+		no.Needed = r.Amounts.Of(g.budget.Coverage.Measure)
+	}
+	return no
+}
+
+// spent refuses a call that does not fit a budget beside the tickets of others.
+func (d *decision) spent(g *gauge, r *Request, needed int64, tickets []*ticket) *Refusal {
+	b := g.budget
+	limit, _ := d.fold.control.limit(g, d.now)
+	waiting, ends := waitingFor(b, r.Labels.Key, tickets)
+	if g.meter.load(d.now)+waiting+needed <= limit {
+		return nil
+	}
+	no := &Refusal{Budget: b, Needed: needed, Held: d.fold.heldBy(g, d.now), Ahead: d.fold.ahead(d.now)}
+	no.Held.Reserved += waiting
+	if no.Never = needed > limit-b.reserved(); no.Never {
+		return no
+	}
+	if most := limit - waiting - needed; most >= 0 {
+		no.RetryAt = g.retry(d.now, most)
+	}
+	if no.RetryAt == 0 || no.RetryAt == Never {
+		no.RetryAt = max(ends, g.retry(d.now, limit-needed))
+	}
+	return no
+}
+
+// waitingFor returns what tickets wait for in a budget, and when the first of
+// them ends unless it is renewed.
+func waitingFor(b *Budget, key string, tickets []*ticket) (units, ends int64) {
+	for _, t := range tickets {
+		l := &t.first.Labels
+		if !b.Coverage.covers(l) || b.Coverage.ByKey && l.Key != key {
+			continue
+		}
+		if amount := t.first.Amounts.Of(b.Coverage.Measure); amount > 0 {
+			units += amount
+			if ends == 0 || t.until < ends {
+				ends = t.until
+			}
+		}
+	}
+	return units, ends
+}
