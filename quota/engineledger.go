@@ -27,7 +27,7 @@ var _ Ledger = (*engineLedger)(nil)
 // NewEngineLedger returns a Ledger that keeps its records in store. A clock is
 // for tests; nil is real time.
 func NewEngineLedger(store engine.Ledger, o *engine.Options) Ledger {
-	return &engineLedger{store: store, engine: engine.New(store, o), real: o == nil || o.Now == nil}
+	return &engineLedger{store: store, engine: engine.New(store, o), real: o == nil || !o.TestClock}
 }
 
 // RealTime reports whether the ledger is on real time.

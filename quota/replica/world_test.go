@@ -123,9 +123,9 @@ func (h *host) start() {
 		h.w.Fatalf("%v", err)
 	}
 	h.replica, h.isNew = r, true
-	o := &engine.Options{Now: h.w.clock, Host: h.name, Replica: fullDisk{r, h}}
+	o := &engine.Options{TestClock: true, Host: h.name, Replica: fullDisk{r, h}}
 	if h.w.isReal {
-		o.Now = nil
+		o.TestClock = false
 	}
 	h.engine = engine.New(h.w.ledger, o)
 }

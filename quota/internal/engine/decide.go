@@ -65,7 +65,8 @@ type Refusal struct {
 // used again by the next one, so nothing may keep a part of it.
 type decision struct {
 	fold    *fold
-	now     int64
+	now     int64 // by which calls are decided
+	wall    int64 // by which lengths of time begin; a little later
 	host    string
 	nextID  func() ID
 	records []*Record
@@ -91,13 +92,13 @@ type decision struct {
 }
 
 // clear begins a new decision.
-func (d *decision) clear(f *fold, now int64) {
+func (d *decision) clear(f *fold, now, wall int64) {
 	for _, g := range d.asked {
 		g.isAsked, g.isCharged = false, false
 	}
 	clear(d.asked)
 	clear(d.records)
-	*d = decision{fold: f, now: now, host: d.host, nextID: d.nextID, records: d.records[:0], adds: d.adds[:0],
+	*d = decision{fold: f, now: now, wall: wall, host: d.host, nextID: d.nextID, records: d.records[:0], adds: d.adds[:0],
 		charged: d.charged[:0], asked: d.asked[:0], grants: d.grants, gauges: d.gauges[:0],
 		conditionsBuffer: d.conditionsBuffer[:0], stepsBuffer: d.stepsBuffer[:0]}
 }
@@ -236,7 +237,7 @@ func (d *decision) ticket(r *Request, count int64) ID {
 		return r.Ticket
 	}
 	amounts := r.Amounts.times(count)
-	record := &Record{Kind: KindTicket, Labels: r.Labels, Amounts: amounts, Until: d.now + ticketHolds,
+	record := &Record{Kind: KindTicket, Labels: r.Labels, Amounts: amounts, Until: d.wall + ticketHolds,
 		Value: r.Priority, Ref: r.Ticket}
 	d.add(record)
 	d.count(r.Labels.Method, &amounts)
@@ -272,7 +273,7 @@ func (d *decision) grant(r *Request, i int) ID {
 		record.ID = ID{r.ID.Client, r.ID.Seq + uint64(i)}
 	}
 	if r.Lease > 0 {
-		record.Until = d.now + r.Lease
+		record.Until = d.wall + r.Lease
 	}
 	d.add(record)
 	d.count(r.Labels.Method, &r.Amounts)

@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // Options are the options of New. The zero value is the default.
@@ -21,11 +20,10 @@ type Options struct {
 	// Host is the name of this host, which its records carry.
 	Host string
 
-	// Now is a clock for tests, which stands still while a decision is made.
-	// With nil, time passes between two answers of the ledger as it does here,
-	// and a ledger's clock that is more than maxHostLead ahead of this host's is
-	// not believed.
-	Now func() time.Time
+	// TestClock says that the ledger's clock is a test's. Otherwise time passes
+	// between two answers of the ledger as it does here, and a ledger's clock
+	// that is more than maxHostLead ahead of this host's is not believed.
+	TestClock bool
 
 	// Replica keeps what is received, and gives it back; nil keeps nothing.
 	Replica Replica

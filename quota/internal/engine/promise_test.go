@@ -143,7 +143,7 @@ func TestARefusalIsTruthful(t *testing.T) {
 		clock := newTestClock()
 		ledger := memledger.Open(&memledger.Options{Now: clock.Now})
 		budgets := []*engine.Budget{sliding("day", 60, time.Hour), sliding("short", 25, time.Minute)}
-		engines := []*engine.Engine{engine.New(ledger, &engine.Options{Now: clock.Now}), engine.New(ledger, &engine.Options{Now: clock.Now})}
+		engines := []*engine.Engine{engine.New(ledger, &engine.Options{TestClock: true}), engine.New(ledger, &engine.Options{TestClock: true})}
 		spend := func(e *engine.Engine, units int64) *engine.Answer {
 			answers, err := e.Account(account).Spend(context.Background(), &engine.Request{
 				Labels: engine.Labels{Method: "list"}, Amounts: engine.Amounts{Units: units, Calls: 1}, Budgets: budgets})

@@ -49,6 +49,12 @@ func (a *Account) round(ctx context.Context, tasks []*task) {
 		}
 	}
 	fail(tasks, err)
+	for _, t := range tasks {
+		if t.isStale {
+			a.look([]*task{t})
+			t.err = nil
+		}
+	}
 }
 
 // endAdders ends the tasks whose records could not be appended. What was
@@ -81,8 +87,11 @@ func (a *Account) prepare(ctx context.Context, tasks []*task) (isRead bool, err 
 			return false, err
 		}
 	}
+	if !slices.ContainsFunc(tasks, func(t *task) bool { return !t.isStale }) {
+		return true, nil
+	}
 	isKnown := !a.fold.isFresh && !a.wasDown && len(a.fold.lack) == 0
-	if isKnown && a.engine.o.Now == nil && !hasLook(tasks) {
+	if isKnown && !a.engine.o.TestClock && !hasLook(tasks) {
 		return false, nil
 	}
 	if err := a.read(ctx); err != nil {
@@ -106,7 +115,11 @@ func hasLook(tasks []*task) bool {
 func (a *Account) look(tasks []*task) {
 	for _, t := range tasks {
 		if t.look != nil {
-			t.look(&View{fold: a.fold, now: a.clock.now(&a.engine.o)})
+			now := a.clock.now(&a.engine.o)
+			if t.isStale && !a.engine.o.TestClock {
+				now = time.Now().UnixMicro()
+			}
+			t.look(&View{fold: a.fold, now: now})
 		}
 	}
 }
@@ -145,7 +158,7 @@ func (a *Account) receive(t *Tail) error {
 func (a *Account) decide(tasks []*task) *decision {
 	d := &a.decision
 	d.host, d.nextID = a.engine.o.Host, a.engine.next
-	d.clear(a.fold, a.clock.now(&a.engine.o))
+	d.clear(a.fold, a.clock.now(&a.engine.o), a.clock.wall(&a.engine.o))
 	for _, t := range tasks {
 		before := len(d.records)
 		for i, r := range t.requests {

@@ -12,6 +12,7 @@ type task struct {
 	decide   func(*decision) // of a task without requests: may add records; sets what the caller gets
 	look     func(*View)     // of a task that only looks: called once, at the end of a round
 	isFresh  bool            // it must be decided after a read
+	isStale  bool            // it looks at what is known, whether the ledger answers or not
 	requests []*Request      // of a spend
 	answers  []*Answer       // to these
 	hasAdded bool            // it has added records to the decision that was made last
