@@ -64,6 +64,7 @@ func (c *controls) correct(clock *clockRecord) {
 	correctAll(c.cooldowns, clock)
 	correctAll(c.claims, clock)
 	correctAll(c.limits, clock)
+	clock.apply(&c.moved.Record, c.moved.position)
 	for _, t := range c.tickets {
 		if t.first.At > clock.above {
 			t.served = true // its caller writes another one, if it still waits
