@@ -58,7 +58,7 @@ type Report struct {
 	Newest    *time.Time       `json:"newest"`
 	Keys      int              `json:"keys"` // that have entries
 	Cooldowns []CooldownReport `json:"cooldowns"`
-	Late      int              `json:"late"` // grants, settles, voids and notes that were copied after the new ledger was opened
+	Late      int              `json:"late"` // entries that were settled or added after the new ledger was opened
 }
 
 // CooldownReport is a cooldown that moves with its account.

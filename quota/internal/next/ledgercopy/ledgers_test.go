@@ -62,7 +62,8 @@ func makers(t *testing.T) map[string]func(*testing.T) store {
 }
 
 func budget(limit int64) *engine.Budget {
-	return &engine.Budget{Name: "day", Limit: limit, Window: engine.Window{Kind: engine.Sliding, Length: (24 * time.Hour).Microseconds()}}
+	day := engine.Window{Kind: engine.Sliding, Length: (24 * time.Hour).Microseconds()}
+	return &engine.Budget{Name: "day", Limit: limit, Window: day}
 }
 
 func copyOf(from, to store) *Copy {

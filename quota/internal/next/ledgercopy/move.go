@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
@@ -157,16 +158,9 @@ func (a *account) checkUnused(ctx context.Context) error {
 		return a.to.failed(err)
 	case units > 0 || calls > 0:
 		return a.failed("%s holds %s and %s of it already; name an empty ledger", a.ToName,
-			count(units, "unit"), count(calls, "call"))
+			textfmt.Count(units, "unit"), textfmt.Count(calls, "call"))
 	}
 	return nil
-}
-
-func count(n int64, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // maxRaces is how often a step is tried while other processes change the log.

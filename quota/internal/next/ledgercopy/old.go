@@ -37,9 +37,8 @@ type oldFormat interface {
 	accounts(ctx context.Context) ([]string, error)
 	entries(ctx context.Context, account string, yield func(*oldEntry)) error
 	cooldowns(ctx context.Context, account string) ([]oldCooldown, error)
-	// close replaces the cooldown of a whole account by one of a move, and
-	// keeps it under the name displaced.
-	close(ctx context.Context, account string, move, displaced *oldCooldown) error
+	// close replaces the cooldown of a whole account, whatever it is.
+	close(ctx context.Context, account string, move *oldCooldown) error
 	release() error
 }
 
@@ -53,12 +52,9 @@ func newOld(format oldFormat) *Old {
 // Close releases the ledger.
 func (o *Old) Close() error { return errors.Join(o.Ledger.Close(), o.format.release()) }
 
-// reserved begins the names of accounts and keys that earlier releases have kept
-// for themselves, and displaced names the cooldown of an account that has moved.
-const (
-	reserved  = "ration: "
-	displaced = reserved + "account"
-)
+// reserved begins the names of accounts, keys and cooldowns that earlier releases
+// have kept for themselves.
+const reserved = "ration: "
 
 // Accounts implements engine.Ledger.
 func (o *Old) Accounts(ctx context.Context) iter.Seq2[string, error] {
@@ -98,7 +94,8 @@ func (o *Old) Append(ctx context.Context, account string, a *engine.Append) (*en
 	defer o.mu.Unlock()
 	for i := range records {
 		if r := &records[i]; r.Kind == engine.KindMoved {
-			if err := o.close(ctx, account, r.Text); err != nil {
+			move := &oldCooldown{until: moveUntil, reason: movedTo + r.Text + moveID + "to a later release)"}
+			if err := o.format.close(ctx, account, move); err != nil {
 				return nil, err
 			}
 			if err := o.load(ctx, account); err != nil {
@@ -149,24 +146,6 @@ func (o *Old) load(ctx context.Context, account string) error {
 	}
 	o.loaded[account] = l
 	return nil
-}
-
-// close closes an account for earlier releases. A cooldown of the whole account
-// is set aside.
-func (o *Old) close(ctx context.Context, account, to string) error {
-	move := &oldCooldown{until: moveUntil, reason: movedTo + to + " (ration ledger copy to a later release)"}
-	cooldowns, err := o.format.cooldowns(ctx, account)
-	if err != nil {
-		return err
-	}
-	var aside *oldCooldown
-	for _, c := range cooldowns {
-		if c.budget == "" && c.until < moveUntil {
-			c.budget = displaced
-			aside = &c
-		}
-	}
-	return o.format.close(ctx, account, move, aside)
 }
 
 // oldEntry is an entry of a log of an earlier release.
@@ -244,23 +223,20 @@ const (
 // record returns the cooldown as a record, or nil if it is over. That of a move
 // becomes a moved record.
 func (c *oldCooldown) record(now int64) *engine.Record {
-	r := &engine.Record{Kind: engine.KindCooldown, ID: hashedID(fmt.Sprintf("cooldown %q %d %q", c.budget, c.until, c.reason)),
-		At: now, Kept: true, Name: c.budget, Until: c.until, Text: c.reason}
-	text, left := strings.CutPrefix(c.reason, movedTo)
-	text, arrives := strings.CutPrefix(text, movedFrom)
-	switch {
-	case c.until <= now:
+	if c.until <= now || strings.HasPrefix(c.budget, reserved) {
 		return nil
-	case c.budget == displaced:
-		r.Name = ""
-	case c.budget == "" && c.until >= moveUntil && (left || arrives):
-		r.Kind, r.Until, r.Text = engine.KindMoved, 0, text
-		if at := strings.LastIndex(text, moveID); at >= 0 {
-			r.Text = text[:at]
-		}
-		if arrives {
-			r.Name = engine.Arriving
-		}
 	}
+	r := &engine.Record{Kind: engine.KindCooldown, At: now, Kept: true, Name: c.budget, Until: c.until, Text: c.reason,
+		ID: hashedID(fmt.Sprintf("cooldown %q %d %q", c.budget, c.until, c.reason))}
+	to, hasLeft := strings.CutPrefix(c.reason, movedTo)
+	from, arrives := strings.CutPrefix(c.reason, movedFrom)
+	if isMove := c.budget == "" && c.until >= moveUntil && (hasLeft || arrives); !isMove {
+		return r
+	}
+	r.Kind, r.Until, r.Text = engine.KindMoved, 0, to
+	if arrives {
+		r.Name, r.Text = engine.Arriving, from
+	}
+	r.Text, _, _ = strings.Cut(r.Text, moveID)
 	return r
 }

@@ -133,7 +133,8 @@ func (f *oldRedis) entries(ctx context.Context, account string, yield func(*oldE
 }
 
 // entriesOf reads one log.
-func (f *oldRedis) entriesOf(ctx context.Context, key, list string, meta map[string]string, yield func(*oldEntry)) error {
+func (f *oldRedis) entriesOf(ctx context.Context, key, list string, meta map[string]string,
+	yield func(*oldEntry)) error {
 	const page = 1000
 	from, _ := strconv.ParseInt(meta["from"], 10, 64)
 	for first := int64(0); ; first += page {
@@ -176,9 +177,9 @@ func parseRecord(packed string) (e *oldEntry, label uint16, ok bool) {
 	amount := binary.BigEndian.Uint32(b[13:])
 	e = &oldEntry{
 		stamp: int64(binary.BigEndian.Uint64(b) >> 8),
-		id:    engine.ID{Client: binary.BigEndian.Uint64(b[17:]) & (1<<48 - 1), Seq: uint64(binary.BigEndian.Uint32(b[25:]))},
 		units: int64(amount & (1<<31 - 1)),
 	}
+	e.id = engine.ID{Client: binary.BigEndian.Uint64(b[17:]) & (1<<48 - 1), Seq: uint64(binary.BigEndian.Uint32(b[25:]))}
 	switch {
 	case amount < 1<<31:
 		e.calls = 1
@@ -230,12 +231,9 @@ func (f *oldRedis) cooldowns(ctx context.Context, account string) (all []oldCool
 // closedFor is how long an account stays closed that no earlier release uses.
 const closedFor = 90 * 24 * time.Hour
 
-func (f *oldRedis) close(ctx context.Context, account string, move, aside *oldCooldown) error {
+func (f *oldRedis) close(ctx context.Context, account string, move *oldCooldown) error {
 	meta, cool := f.base(account)+"meta", f.base(account)+"cool"
-	fields := []any{move.budget, move.pack()}
-	if aside != nil {
-		fields = append(fields, aside.budget, aside.pack())
-	}
+	until := binary.BigEndian.AppendUint64(nil, uint64(move.until))[8-untilBytes:]
 	// With another head, processes look for cooldowns and decide again.
 	closing := func(tx *redis.Tx) error {
 		known, err := tx.HMGet(ctx, meta, "head", "version").Result()
@@ -246,7 +244,7 @@ func (f *oldRedis) close(ctx context.Context, account string, move, aside *oldCo
 		text, _ := known[1].(string)
 		version, _ := strconv.ParseUint(text, 10, 64)
 		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			p.HSet(ctx, cool, fields...)
+			p.HSet(ctx, cool, "", string(until)+move.reason)
 			p.HDel(ctx, cool, "\x00")
 			p.PExpire(ctx, cool, closedFor)
 			if len(head) >= 12 {
@@ -263,11 +261,6 @@ func (f *oldRedis) close(ctx context.Context, account string, move, aside *oldCo
 		}
 	}
 	return f.failed(redis.TxFailedErr)
-}
-
-// pack returns the cooldown as Redis has it.
-func (c *oldCooldown) pack() string {
-	return string(binary.BigEndian.AppendUint64(nil, uint64(c.until))[1:]) + c.reason
 }
 
 func (f *oldRedis) release() error { return nil }

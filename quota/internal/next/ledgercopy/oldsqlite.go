@@ -25,7 +25,7 @@ func OpenOldSQLite(path string) (*Old, error) {
 		return nil, err
 	}
 	name := url.URL{Scheme: "file", Path: filepath.ToSlash(path),
-		RawQuery: "mode=rw&_pragma=busy_timeout(5000)&_txlock=immediate"}
+		RawQuery: "mode=rw&_pragma=busy_timeout(5000)"}
 	db, err := sql.Open("sqlite", name.String())
 	if err != nil {
 		return nil, err
@@ -50,10 +50,9 @@ type oldSQLite struct {
 func (f *oldSQLite) identify() error {
 	const ration, newest = 0x7261746e, 6
 	var application, version int
-	if err := f.db.QueryRow("PRAGMA application_id").Scan(&application); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotOld, err)
-	}
-	if err := f.db.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
+	err := f.db.QueryRow("SELECT application_id, user_version FROM pragma_application_id, pragma_user_version").
+		Scan(&application, &version)
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotOld, err)
 	}
 	if application != ration || version < 1 || version > newest {
@@ -61,7 +60,8 @@ func (f *oldSQLite) identify() error {
 	}
 	f.logs, f.kind = "account_logs", "e.kind"
 	if version == 1 {
-		f.logs, f.kind = "logs", fmt.Sprintf("IIF(e.calls > 0, %d, IIF(e.units = 0, %d, %d))", oldCall, oldRefunded, oldAddition)
+		f.logs = "logs"
+		f.kind = fmt.Sprintf("IIF(e.calls > 0, %d, IIF(e.units = 0, %d, %d))", oldCall, oldRefunded, oldAddition)
 	}
 	return nil
 }
@@ -120,23 +120,11 @@ func (f *oldSQLite) cooldowns(ctx context.Context, account string) (all []oldCoo
 	return all, err
 }
 
-func (f *oldSQLite) close(ctx context.Context, account string, move, aside *oldCooldown) error {
-	tx, err := f.db.BeginTx(ctx, nil)
-	if err != nil {
-		return f.failed(err)
-	}
-	defer tx.Rollback()
-	for _, c := range []*oldCooldown{aside, move} {
-		if c == nil {
-			continue
-		}
-		_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO cooldowns (account, budget, until, reason) VALUES (?, ?, ?, ?)",
-			account, c.budget, c.until, c.reason)
-		if err != nil {
-			return f.failed(err)
-		}
-	}
-	return f.failed(tx.Commit())
+func (f *oldSQLite) close(ctx context.Context, account string, move *oldCooldown) error {
+	_, err := f.db.ExecContext(ctx,
+		"INSERT OR REPLACE INTO cooldowns (account, budget, until, reason) VALUES (?, '', ?, ?)",
+		account, move.until, move.reason)
+	return f.failed(err)
 }
 
 func (f *oldSQLite) release() error { return f.db.Close() }
