@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -209,8 +210,16 @@ func TestAnInterruptedMoveGoesOn(t *testing.T) {
 func testInterruption(t *testing.T, appends int64, isSent bool) (isDone bool) {
 	from, to := memory("memory:from"), memory("memory:to")
 	spends := engine.New(from.connect(), nil)
-	for range 2 * maxBatch {
-		granted(t, spends, budget(1e6))
+	source := newLog(from.connect(), "", project)
+	for n := range uint64(3) {
+		var batch []*engine.Record
+		for i := range uint64(maxBatch) {
+			batch = append(batch, &engine.Record{Kind: engine.KindGrant, ID: engine.ID{Client: 1, Seq: n*maxBatch + i},
+				Kept: true, At: time.Now().UnixMicro(), Amounts: engine.Amounts{Units: 1, Calls: 1}})
+		}
+		if err := source.add(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c, left := copyOf(from, to), new(atomic.Int64)
 	left.Store(appends)

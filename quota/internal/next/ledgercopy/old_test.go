@@ -264,13 +264,13 @@ func TestTheFirstReleaseIsImported(t *testing.T) {
 
 // TestALedgerInRedisIsImportedBesideItself: the new log has other keys.
 func TestALedgerInRedisIsImportedBesideItself(t *testing.T) {
-	f, server := oldRedisFixture(t, "second-release")
+	_, server := oldRedisFixture(t, "second-release")
 	to, err := redisledger.Open(server.URL(), &redisledger.Options{Import: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer to.Close()
-	move(t, f.open(), to, "old")
+	move(t, NewOldRedis(to.Client(), ""), to, "old")
 	l, err := redisledger.Open(server.URL(), nil)
 	if err != nil {
 		t.Fatal(err)
