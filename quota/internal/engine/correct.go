@@ -72,6 +72,7 @@ func (c *controls) correct(clock *clockRecord) {
 		slices.SortStableFunc(records, func(a, b control) int { return sign(b.replaces(&a)) })
 	}
 	correctAll(c.limits, clock)
+	clock.apply(&c.moved.Record, c.moved.position)
 	for _, t := range c.tickets {
 		if t.first.At > clock.above {
 			t.served = true // its caller writes another one, if it still waits

@@ -16,8 +16,12 @@ const (
 	KindClaim                    // Name belongs to Owner until Until
 	KindLimit                    // the configuration Owner has the budget Name limited to Amounts.Units until Until
 	KindClock                    // what is before it, and stamped later than Value, counts at Until
-	KindMoved                    // the account lives in the ledger Text now; back here if that is empty
+	KindMoved                    // the account lives in the ledger Text now; here if that is empty; see Arriving
 )
+
+// Arriving is the Name of a moved record which says that the account comes from
+// the ledger Text, and that this log does not have all of its records yet.
+const Arriving = "arriving"
 
 // Record is one immutable record of a log. Which fields it has depends on its
 // kind; the others are zero. A record must not be modified once it is shared.

@@ -122,6 +122,10 @@ func New(client redis.UniversalClient, o *Options) *Ledger {
 	return l
 }
 
+// Client returns the client of the servers, by which ration ledger copy reads
+// the keys of an earlier release.
+func (l *Ledger) Client() redis.UniversalClient { return l.client }
+
 // Append implements engine.Ledger.
 func (l *Ledger) Append(ctx context.Context, account string, a *engine.Append) (*engine.Tail, error) {
 	if err := a.Check(account); err != nil {
