@@ -16,15 +16,20 @@ func (d *decision) conditions() (conditions []Condition, notAfter int64) {
 			notAfter = end
 		}
 		if b.totals == nil {
-			b.totals = b.Coverage.totals()
+			b.totals = b.Coverage.totals(b.Coverage.Measure)
+			b.waiting = b.Coverage.totals(b.Coverage.Measure, measureTickets)
+		}
+		totals := b.waiting
+		if g.isQueued {
+			totals = b.totals
 		}
 		var sum int64
-		for _, i := range b.totals {
+		for _, i := range totals {
 			sum += d.fold.totals[i]
 		}
 		room := limit - g.load
 		steps = append(steps, Step{0, sum + room})
-		c := Condition{Totals: b.totals, Steps: steps[len(steps)-1 : len(steps) : len(steps)]}
+		c := Condition{Totals: totals, Steps: steps[len(steps)-1 : len(steps) : len(steps)]}
 		if room < limit/4 {
 			d.fold.takeBack()
 			m := d.fold.meter(b, g.key)

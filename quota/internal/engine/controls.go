@@ -6,6 +6,10 @@ import (
 	"slices"
 )
 
+// maxTickets is how many tickets are kept before those are dropped that ended
+// longer ago than a ticket holds.
+const maxTickets = 256
+
 // controls are the records that hold until a time, and change decisions
 // otherwise than by amounts. The latest record of a name holds, by its time and
 // then by its id.
@@ -80,6 +84,9 @@ func (c *controls) add(r *Record, position uint64) {
 }
 
 func (c *controls) addTicket(r *Record) {
+	if len(c.tickets) >= maxTickets {
+		maps.DeleteFunc(c.tickets, func(_ ID, t *ticket) bool { return t.until+ticketHolds < r.At })
+	}
 	id := cmp.Or(r.Ref, r.ID)
 	t := c.tickets[id]
 	if t == nil {
@@ -165,6 +172,20 @@ func (c *controls) retention(now int64) (longest int64) {
 func (c *controls) holds(id ID, now int64) bool {
 	t := c.tickets[id]
 	return t != nil && !t.served && t.until > now
+}
+
+// waitingBeside returns how many other processes have had tickets since a time.
+func (c *controls) waitingBeside(client uint64, since int64) int64 {
+	if len(c.tickets) == 0 {
+		return 0
+	}
+	others := map[uint64]bool{}
+	for id, t := range c.tickets {
+		if id.Client != client && t.until-ticketHolds > since {
+			others[id.Client] = true
+		}
+	}
+	return int64(len(others))
 }
 
 // before returns the tickets in force that come before a call: all of them, or

@@ -58,16 +58,18 @@ func (c *Coverage) text() string {
 	return text.String()
 }
 
-// totals returns the totals that rise with everything that the coverage counts.
-func (c *Coverage) totals() []uint8 {
-	if len(c.Methods) == 0 {
-		all, _ := totalOf(c.Measure, "")
-		return []uint8{all}
-	}
-	var totals []uint8
-	for _, method := range c.Methods {
-		_, narrow := totalOf(c.Measure, method)
-		totals = append(totals, narrow)
+// totals returns the totals that rise with everything that the coverage counts
+// in some measures.
+func (c *Coverage) totals(measures ...string) (totals []uint8) {
+	for _, measure := range measures {
+		if len(c.Methods) == 0 {
+			all, _ := totalOf(measure, "")
+			totals = append(totals, all)
+		}
+		for _, method := range c.Methods {
+			_, narrow := totalOf(measure, method)
+			totals = append(totals, narrow)
+		}
 	}
 	slices.Sort(totals)
 	return slices.Compact(totals)

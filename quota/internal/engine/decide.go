@@ -68,6 +68,7 @@ type decision struct {
 	now     int64 // by which calls are decided
 	wall    int64 // by which lengths of time begin; a little later
 	host    string
+	client  uint64
 	nextID  func() ID
 	records []*Record
 	adds    []Total  // what the totals rise by
@@ -98,7 +99,7 @@ func (d *decision) clear(f *fold, now, wall int64) {
 	}
 	clear(d.asked)
 	clear(d.records)
-	*d = decision{fold: f, now: now, wall: wall, host: d.host, nextID: d.nextID, records: d.records[:0], adds: d.adds[:0],
+	*d = decision{fold: f, now: now, wall: wall, host: d.host, client: d.client, nextID: d.nextID, records: d.records[:0], adds: d.adds[:0],
 		charged: d.charged[:0], asked: d.asked[:0], grants: d.grants, gauges: d.gauges[:0],
 		conditionsBuffer: d.conditionsBuffer[:0], stepsBuffer: d.stepsBuffer[:0]}
 }
@@ -194,14 +195,16 @@ func (d *decision) request(r *Request) *Answer {
 	if !r.Force {
 		d.strict = true
 		for i, g := range d.gauges {
-			d.charge(g, answer.Held[i].Used+answer.Held[i].Reserved)
+			d.charge(g, answer.Held[i].Used+answer.Held[i].Reserved, r.Ticket != ID{})
 		}
 	}
 	return answer
 }
 
 // charge notes what a gauge holds after a grant.
-func (d *decision) charge(g *gauge, load int64) {
+func (d *decision) charge(g *gauge, load int64, isQueued bool) {
+	g.waitedAt = d.now
+	g.isQueued = isQueued && (g.isQueued || !g.isCharged)
 	if g.load = load; !g.isCharged {
 		g.isCharged = true
 		d.charged = append(d.charged, g)
@@ -240,7 +243,8 @@ func (d *decision) ticket(r *Request, count int64) ID {
 	record := &Record{Kind: KindTicket, Labels: r.Labels, Amounts: amounts, Until: d.wall + ticketHolds,
 		Value: r.Priority, Ref: r.Ticket}
 	d.add(record)
-	d.count(r.Labels.Method, &amounts)
+	d.bump = d.bump || r.Priority > 0 // callers of lower lanes must see it before they are granted
+	d.countOf(measureTickets, r.Labels.Method, amounts.Units+amounts.Calls)
 	return cmp.Or(r.Ticket, record.ID)
 }
 

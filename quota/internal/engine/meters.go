@@ -24,7 +24,8 @@ type Budget struct {
 	Config   string
 	Changed  int64 // when that was changed last, in microseconds since the Unix epoch
 
-	totals []uint8 // computed when it is used first
+	totals  []uint8 // of its measure, computed when it is used first
+	waiting []uint8 // with those of tickets
 }
 
 // horizon returns how old a record can be and still count.
@@ -54,11 +55,13 @@ const maxMeters = 8192
 type gauge struct {
 	meter
 	meterID
-	limit limitInForce
+	limit    limitInForce
+	waitedAt int64 // when a call of this process that may wait was granted last
 
 	// The fields below are those of the decision that is being made.
 	isAsked   bool
 	isCharged bool
+	isQueued  bool  // all calls that are charged have tickets
 	load      int64 // right after the last call that was charged
 }
 

@@ -79,6 +79,10 @@ const (
 	MeasureCalls = "calls"
 )
 
+// measureTickets has totals of its own for what callers wait for, so that a
+// caller that waits is not overtaken because another one queues behind it.
+const measureTickets = "tickets waiting"
+
 // MaxMeasures is how many measures an account can have, with units and calls.
 const MaxMeasures = 8
 
@@ -153,8 +157,10 @@ func totalOf(measure, method string) (all, narrow uint8) {
 	case MeasureUnits, "":
 	case MeasureCalls:
 		m = 1
+	case measureTickets:
+		m = MaxMeasures - 1
 	default:
-		m = 2 + hash(measure)%(MaxMeasures-2)
+		m = 2 + hash(measure)%(MaxMeasures-3)
 	}
 	all = uint8(m * (methodSlots + 1))
 	return all, all + 1 + uint8(hash(method)%methodSlots)

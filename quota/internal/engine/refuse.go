@@ -89,7 +89,7 @@ func (d *decision) spent(g *gauge, r *Request, needed int64, tickets []*ticket) 
 	limit, _ := d.fold.control.limit(g, d.now)
 	waiting, ends := waitingFor(b, r.Labels.Key, tickets)
 	if g.meter.load(d.now)+waiting+needed <= limit {
-		return nil
+		return d.paced(g, r, needed)
 	}
 	no := &Refusal{Budget: b, Needed: needed, Held: d.fold.heldBy(g, d.now), Ahead: d.fold.ahead(d.now)}
 	no.Held.Reserved += waiting
@@ -121,4 +121,25 @@ func waitingFor(b *Budget, key string, tickets []*ticket) (units, ends int64) {
 		}
 	}
 	return units, ends
+}
+
+// longestPace is the most time that a process lets pass between its own calls.
+const longestPace = 50_000
+
+// paced lets a process that waits, while others wait too, take its units at a
+// tenth more than an equal share of the rate at which all return, and at least a
+// call in longestPace. Otherwise the nearest process takes all that returns at
+// one time, and does so again when that returns.
+func (d *decision) paced(g *gauge, r *Request, needed int64) *Refusal {
+	b := g.budget
+	if !r.Wait || b.Window.Kind != Sliding {
+		return nil
+	}
+	others := d.fold.control.waitingBeside(d.client, d.now-b.Window.Length)
+	pace := (others + 1) * needed * b.Window.Length / b.Limit * 9 / 10
+	next := g.waitedAt + min(longestPace, pace)
+	if others == 0 || d.now >= next {
+		return nil
+	}
+	return &Refusal{Budget: b, Needed: needed, Held: d.fold.heldBy(g, d.now), RetryAt: next}
 }

@@ -11,6 +11,9 @@ import (
 // round decides tasks until all of them have ended.
 func (a *Account) round(ctx context.Context, tasks []*task) {
 	isRead, err := a.prepare(ctx, tasks)
+	if err == nil && a.isContended(tasks) {
+		isRead, err = true, a.takeTickets(ctx, tasks) // which reads what is new, too
+	}
 	losses := 0 // appends that others have overtaken
 	for tries := 0; err == nil; tries++ {
 		if tries > a.engine.o.Tries {
@@ -157,7 +160,7 @@ func (a *Account) receive(t *Tail) error {
 // decide decides all tasks at one time.
 func (a *Account) decide(tasks []*task) *decision {
 	d := &a.decision
-	d.host, d.nextID = a.engine.o.Host, a.engine.next
+	d.host, d.client, d.nextID = a.engine.o.Host, a.engine.client, a.engine.next
 	d.clear(a.fold, a.clock.now(&a.engine.o), a.clock.wall(&a.engine.o))
 	for _, t := range tasks {
 		before := len(d.records)
@@ -174,7 +177,8 @@ func (a *Account) decide(tasks []*task) *decision {
 
 // newDecision returns one that is not of the round's tasks.
 func (a *Account) newDecision() *decision {
-	return &decision{fold: a.fold, now: a.clock.now(&a.engine.o), host: a.engine.o.Host, nextID: a.engine.next}
+	return &decision{fold: a.fold, now: a.clock.now(&a.engine.o), wall: a.clock.wall(&a.engine.o),
+		host: a.engine.o.Host, client: a.engine.client, nextID: a.engine.next}
 }
 
 func (e *Engine) nextID() ID { return ID{e.client, e.seq.Add(1)} }
@@ -393,6 +397,19 @@ func (a *Account) correctClock(ctx context.Context) error {
 	return err
 }
 
+// isContended reports whether a caller that waits, without a ticket, should
+// queue at once: others have waited lately, so what is known here of the room
+// there is will not do.
+func (a *Account) isContended(tasks []*task) bool {
+	if len(a.fold.control.tickets) == 0 {
+		return false
+	}
+	others := a.fold.control.waitingBeside(a.engine.client, a.clock.now(&a.engine.o)-ticketHolds)
+	return others > 0 && slices.ContainsFunc(tasks, func(t *task) bool {
+		return slices.ContainsFunc(t.requests, func(r *Request) bool { return r.Wait && r.Ticket == ID{} })
+	})
+}
+
 // takeTickets writes tickets for the spends of a round that others have
 // overtaken twice.
 func (a *Account) takeTickets(ctx context.Context, tasks []*task) error {
@@ -400,7 +417,7 @@ func (a *Account) takeTickets(ctx context.Context, tasks []*task) error {
 	tickets := map[*Request]ID{}
 	for _, t := range tasks {
 		for _, r := range t.requests {
-			if !r.Force && r.Ticket == (ID{}) {
+			if !r.Force && r.ID == (ID{}) && r.Ticket == (ID{}) {
 				tickets[r] = d.ticket(r, int64(max(r.Count, 1)))
 			}
 		}
