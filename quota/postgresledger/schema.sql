@@ -101,7 +101,7 @@ END $body$;
 CREATE OR REPLACE FUNCTION {schema}.append_1(
   p_account bytea, p_epoch bigint, p_after bigint, p_tag bytea, p_bytes bigint, p_now bigint,
   p_new_epoch bigint, p_any boolean, p_gen bigint, p_conditions bigint[], p_not_before bigint, p_not_after bigint,
-  p_data bytea, p_count bigint, p_indexes bigint[], p_amounts bigint[], p_top bigint, p_bump boolean, p_trim bigint,
+  p_data bytea, p_count bigint, p_indexes bigint[], p_amounts bigint[], p_top bigint, p_bump boolean, p_trim bigint, p_reset boolean,
   OUT answer bigint[], OUT positions bigint[], OUT ats bigint[], OUT datas bytea[]
 ) LANGUAGE plpgsql VOLATILE AS $body$
 DECLARE
@@ -168,7 +168,7 @@ BEGIN
     answer := ARRAY[0, 0, diverged::int, h.epoch, h.position, h.trimmed, h.newest, h.gen, clock, more::int] || v_totals;
     RETURN;
   END IF;
-  stamp := greatest(clock, h.newest + 1);
+  stamp := CASE WHEN p_reset THEN clock ELSE greatest(clock, h.newest + 1) END;
   IF cardinality(v_totals) < p_top THEN
     v_totals := v_totals || array_fill(0::bigint, ARRAY[p_top::int - cardinality(v_totals)]);
   END IF;

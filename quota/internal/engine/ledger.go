@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 )
 
 // Ledger keeps the logs of accounts and does nothing but append to them, on
@@ -65,7 +66,7 @@ type Append struct {
 	NotBefore  int64       // the ledger's clock must be at this time or later; 0 is any time
 	NotAfter   int64       // the ledger's clock must be at this time or earlier; 0 is any time
 
-	Data  []byte  // the batch; it begins with its Tag
+	Data  []byte  // the batch; it begins with its Tag. The ledger copies what it keeps.
 	Count int     // how many timestamps it takes; 0 if none of its records needs one of its own
 	Adds  []Total // what the totals rise by
 	Bump  bool    // whether the generation rises by 1
@@ -90,7 +91,8 @@ type Read struct {
 // DefaultPage is the size of a page of batches, in bytes.
 const DefaultPage = 1 << 20
 
-// MaxTotals is how many totals a head has, numbered from 0. A total only rises.
+// MaxTotals is how many totals a head has, numbered from 0. A total only rises,
+// and stays below 1<<53.
 const MaxTotals = 128
 
 // Total is an amount of one total.
@@ -186,6 +188,9 @@ func (a *Append) Check(account string) error {
 		}
 	}
 	for _, c := range a.Conditions {
+		if slices.ContainsFunc(c.Totals, func(i uint8) bool { return i >= MaxTotals }) {
+			return fmt.Errorf("append: a condition about a total beyond %d", MaxTotals-1)
+		}
 		if len(c.Steps) == 0 || len(c.Steps) > MaxSteps || c.Steps[0].From != 0 {
 			return fmt.Errorf("append: a condition of %d steps; the first has From 0, and there are at most %d",
 				len(c.Steps), MaxSteps)

@@ -219,7 +219,10 @@ func testMalformed(s *suite) {
 	before := g.head()
 	valid := engine.Append{Known: g.known, NewEpoch: 1, Data: g.seq.data(0), Count: 1}
 	for i, spoil := range []func(a *engine.Append){
-		func(a *engine.Append) { a.Count = 0 },
+		func(a *engine.Append) { a.Count = -1 },
+		func(a *engine.Append) {
+			a.Conditions = []engine.Condition{{Totals: []uint8{engine.MaxTotals}, Steps: []engine.Step{{}}}}
+		},
 		func(a *engine.Append) { a.Data = a.Data[:engine.TagSize-1] },
 		func(a *engine.Append) { a.NewEpoch = 0 },
 		func(a *engine.Append) { a.Adds = add(engine.MaxTotals, 1) },
@@ -238,6 +241,24 @@ func testMalformed(s *suite) {
 	g.sameHead(before)
 }
 
+// testReset: a reset begins the timestamps at the ledger's clock again.
+func testReset(s *suite) {
+	g := s.log("project")
+	s.clock.step(24 * hour)
+	ahead := g.must(engine.Append{Count: 2})
+	s.clock.step(-24 * hour)
+	now := s.clock.now().UnixMicro()
+	if tail := g.must(engine.Append{Count: 1}); tail.At != ahead.Newest+1 {
+		g.Fatalf("%s; want it after the newest one, at %d", describe(tail), ahead.Newest+1)
+	}
+	if tail := g.must(engine.Append{Count: 1, Reset: true, Any: true, Bump: true}); tail.At != now || tail.Newest != now {
+		g.Fatalf("%s; want it at the clock's %d", describe(tail), now)
+	}
+	if tail := g.must(engine.Append{Count: 1, Any: true}); tail.At != now+1 {
+		g.Fatalf("%s; want it after the reset, at %d", describe(tail), now+1)
+	}
+}
+
 // testTimestamps: timestamps increase strictly, whatever the clock does.
 func testTimestamps(s *suite) {
 	g := s.log("project")
@@ -246,7 +267,7 @@ func testTimestamps(s *suite) {
 	for i, step := range steps {
 		s.clock.step(step)
 		now := s.clock.now().UnixMicro()
-		count := 1 + i%4
+		count := i % 4 // a batch of control records takes no timestamp of its own
 		tail := g.must(engine.Append{Count: count})
 		want := max(now, newest+1)
 		newest = want + int64(count) - 1

@@ -38,6 +38,7 @@ func Run(t *testing.T, store Store) {
 		{"UnknownLog", testUnknownLog},
 		{"Malformed", testMalformed},
 		{"Timestamps", testTimestamps},
+		{"Reset", testReset},
 		{"ReturnedBatches", testReturnedBatches},
 		{"Pages", testPages},
 		{"DefaultPage", testDefaultPage},
@@ -152,7 +153,6 @@ func (g *log) append(a engine.Append) *engine.Tail {
 func (g *log) appendKnowing(known engine.Known, a engine.Append) *engine.Tail {
 	g.Helper()
 	a.Known, a.NewEpoch = known, g.epoch
-	a.Count = max(a.Count, 1)
 	if a.Data == nil {
 		a.Data = g.seq.data(0)
 	}

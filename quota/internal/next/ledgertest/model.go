@@ -88,7 +88,7 @@ func (m *model) drawAppend() *engine.Append {
 	a := &engine.Append{
 		Known: m.drawKnown(), NewEpoch: m.epoch, Any: rare.Draw(m.draw, "any"), Gen: m.gen,
 		Data:  m.seq.data(rapid.IntRange(0, 200).Draw(m.draw, "size")),
-		Count: rapid.IntRange(1, 5).Draw(m.draw, "count"), Bump: rare.Draw(m.draw, "bump"),
+		Count: rapid.IntRange(0, 4).Draw(m.draw, "count"), Bump: rare.Draw(m.draw, "bump"),
 		Bytes: rapid.SampledFrom([]int{0, 1, 100, 500}).Draw(m.draw, "bytes"),
 	}
 	if rare.Draw(m.draw, "other generation") {

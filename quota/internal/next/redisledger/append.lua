@@ -9,8 +9,8 @@
 -- The numbers: the clock in microseconds, or -1 for the server's; the epoch and
 -- the position that the caller knows; the bytes of a page; the epoch of a new
 -- log; the generation, or -1 for any; not before; not after; how many
--- timestamps; by how much the generation rises; trim; how many conditions. Of
--- each condition: how many totals, the totals, how many steps, from and most of
+-- timestamps; by how much the generation rises; 1 to reset the timestamps; trim;
+-- how many conditions. Of each condition: how many totals, the totals, how many steps, from and most of
 -- each. Then index and amount of what the totals rise by.
 --
 -- Returns numbers of 8 bytes, in the order of parseTail, then the totals, 8 bytes
@@ -28,7 +28,7 @@ local function write(numbers) return struct.pack('>' .. string.rep('i8', #number
 local function text(number) return string.format('%.0f', number) end
 
 local numbers = read(ARGV[1])
-local now, known, after, page, new, wanted, early, late, count, bump, trim, conditions = unpack(numbers, 1, 12)
+local now, known, after, page, new, wanted, early, late, count, bump, reset, trim, conditions = unpack(numbers, 1, 13)
 if now < 0 then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
@@ -70,7 +70,7 @@ while not diverged and given < position and more == 0 do
   given, step = last, math.max(1, math.ceil((page - size) / size * (replied - 2)))
 end
 
-local place, total = 13, read(totals)
+local place, total = 14, read(totals)
 local function holds()
   if wanted >= 0 and wanted ~= gen or now < early or now > late then return false end
   for _ = 1, conditions do
@@ -87,7 +87,8 @@ end
 
 local appended, at = 0, 0
 if ARGV[3] and not diverged and known == epoch and holds() then
-  appended, at = 1, math.max(now, newest + 1)
+  appended, at = 1, now
+  if reset == 0 then at = math.max(now, newest + 1) end
   newest = at + count - 1
   local isFull = newest >= EXACT
   for i = place, #numbers, 2 do

@@ -73,13 +73,16 @@ func (l *Ledger) conditions(a *engine.Append) numbers {
 	if notAfter == 0 {
 		notAfter = math.MaxInt64
 	}
-	bump := int64(0)
+	bump, reset := int64(0), int64(0)
 	if a.Bump {
 		bump = 1
 	}
+	if a.Reset {
+		reset = 1
+	}
 	trim := int64(min(a.Trim, math.MaxInt64))
 	n := l.known(&a.Known, a.Bytes)
-	n.add(int64(a.NewEpoch), gen, a.NotBefore, notAfter, int64(a.Count), bump, trim, int64(len(conditions)))
+	n.add(int64(a.NewEpoch), gen, a.NotBefore, notAfter, int64(a.Count), bump, reset, trim, int64(len(conditions)))
 	for i := range conditions {
 		c := &conditions[i]
 		n.add(int64(len(c.Totals)))
