@@ -253,6 +253,10 @@ func (t *Transport) send(req *http.Request, call Call, grant *Grant, trial *tria
 	}
 	verdict := t.Feedback(call, resp)
 	_ = t.apply(req.Context(), call, trace.last(), &verdict, trial, began) // reported
+	if verdict.Later != nil {
+		settled := context.WithoutCancel(req.Context())
+		verdict.Later.then(func(v Verdict) { _ = t.apply(settled, call, trace.last(), &v, nil, began) })
+	}
 	return resp, verdict, nil
 }
 

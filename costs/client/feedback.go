@@ -18,7 +18,7 @@ func newFeedback(table *costs.Table, now func() time.Time) (func(quota.Call, *ht
 	for i, u := range upstreams {
 		var err error
 		readers[i], err = feedback.New(u.Feedback, feedback.Options{
-			Zone: u.Resets, Resets: u.ResetWindow, Budgets: budgets, Now: now,
+			Rules: u.Answers, Zone: u.Resets, Resets: u.ResetWindow, Budgets: budgets, Now: now,
 			NotModified: func(call quota.Call) quota.Units { return u.NotModified(call.Method) },
 		})
 		if err != nil {

@@ -1,0 +1,392 @@
+package feedback
+
+import (
+	"cmp"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// limit is what an answer says about one of the upstream's limits.
+type limit struct {
+	bucket    string // its name, or empty
+	budget    string // the budget that a rule names for it
+	span      time.Duration
+	count     string        // calls or units, if that is known
+	max, left quota.Units   // -1 if unknown
+	reset     time.Duration // until all of it is available again, or unknownReset
+	bare      bool          // reset was a whole number, whose unit may be another
+	leaky     bool          // max is the size of a leaky bucket, which refills steadily
+	from      string        // where it was read, for people
+}
+
+// unknownReset is the reset of a limit whose answer does not state one.
+const unknownReset time.Duration = -1
+
+func newLimit() limit { return limit{max: -1, left: -1, reset: unknownReset} }
+
+// headerRole is what a header of the common families says.
+type headerRole uint8
+
+const (
+	noRole headerRole = iota
+	maxRole
+	leftRole
+	usedRole
+	resetRole
+	windowRole
+	retryRole
+	costRole
+)
+
+// headerName is what the name of a header says.
+type headerName struct {
+	role   headerRole
+	unit   time.Duration // of a number; 0 if the name does not say
+	span   time.Duration
+	bucket string
+	family string // the limit that it belongs to
+}
+
+// nameCache holds what names of headers say: the names of one upstream are few.
+type nameCache struct {
+	names sync.Map
+	mu    sync.Mutex
+	count int
+}
+
+const maxNames = 500
+
+func (c *nameCache) parse(name string) headerName {
+	if known, ok := c.names.Load(name); ok {
+		return known.(headerName)
+	}
+	parsed := parseHeaderName(name)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.count++; c.count <= maxNames {
+		c.names.Store(name, parsed)
+	}
+	return parsed
+}
+
+var joinedWords = strings.NewReplacer("rate-limit", "ratelimit", "retry-after", "retryafter", "retry-in", "retryafter", "24-hour", "24hour", "used-currentrequest", "requestcost", "request-charge", "requestcost")
+
+// parseHeaderName reads the name of a header by its words.
+func parseHeaderName(name string) (h headerName) {
+	text := joinedWords.Replace(strings.ToLower(strings.ReplaceAll(name, "_", "-")))
+	aboutLimit := strings.Contains(text, "limit") || strings.Contains(text, "quota") || strings.Contains(text, "throttl")
+	h.role = noRole
+	var rest []string
+	for _, word := range strings.Split(strings.TrimPrefix(text, "x-"), "-") {
+		role, unit, span := headerWord(word)
+		h.role = max(h.role, role)
+		switch {
+		case role == costRole && !aboutLimit && !strings.Contains(text, "request"):
+			return headerName{}
+		case unit > 0 && (h.role == retryRole || h.role == resetRole):
+			h.unit = unit
+		case span > 0:
+			h.span = span
+		case role == noRole && unit == 0 && !fillers[word]:
+			rest = append(rest, word)
+		}
+	}
+	if h.role == noRole && len(rest) == 0 && strings.HasPrefix(text, "x-") && aboutLimit {
+		h.role = maxRole // X-Rate-Limit: 700
+	}
+	if h.role != retryRole && h.role != costRole && !aboutLimit && h.span == 0 || strings.HasSuffix(text, "-policy") {
+		return headerName{}
+	}
+	h.bucket = strings.Join(rest, "-")
+	h.family = h.bucket + " " + h.span.String()
+	return h
+}
+
+var fillers = map[string]bool{"ratelimit": true, "rate": true, "per": true, "this": true, "api": true, "app": true, "user": true, "the": true, "calls": true, "call": true, "after": true,
+	"in": true, "at": true, "http": true, "time": true, "timestamp": true, "epoch": true, "until": true, "utc": true, "next": true, "": true, "project": true, "shop": true, "delta": true, "count": true}
+
+// headerWord returns what one word of a name says.
+func headerWord(word string) (role headerRole, unit, span time.Duration) {
+	switch word {
+	case "limit", "max", "maximum", "total", "allowed", "quota", "capacity", "allotted":
+		return maxRole, 0, 0
+	case "remaining", "left", "available", "remain":
+		return leftRole, 0, 0
+	case "used", "usage", "consumed", "current":
+		return usedRole, 0, 0
+	case "reset", "resets", "resetafter", "resettime", "resetat", "expires":
+		return resetRole, 0, 0
+	case "window", "interval":
+		return windowRole, 0, 0
+	case "retryafter":
+		return retryRole, 0, 0
+	case "cost", "requestcost":
+		return costRole, 0, 0
+	case "ms", "milliseconds", "millis":
+		return noRole, time.Millisecond, 0
+	case "seconds":
+		return noRole, time.Second, 0
+	}
+	return noRole, 0, headerSpan(strings.TrimSuffix(word, "limit"))
+}
+
+// headerSpan returns the window that a word names: daily, 24hour, 15m.
+func headerSpan(word string) time.Duration {
+	switch word {
+	case "daily", "today", "24hour", "24h":
+		return day
+	case "hourly":
+		return time.Hour
+	case "minutely":
+		return time.Minute
+	case "secondly":
+		return time.Second
+	case "monthly":
+		return month
+	case "", "m", "s", "h", "d", "ms":
+		return 0
+	}
+	digits := len(word) - len(strings.TrimLeft(word, "0123456789"))
+	n := 1
+	if digits > 0 {
+		n, _ = strconv.Atoi(word[:min(digits, 6)])
+	}
+	unit, ok := unitNamed(word[digits:])
+	if !ok || n == 0 {
+		return 0
+	}
+	return time.Duration(n) * unit
+}
+
+// family is the headers of one limit.
+type family struct {
+	headerName
+	values [windowRole + 1]string
+	names  [windowRole + 1]string
+	unit   time.Duration // of the reset
+}
+
+// readFamilies reads the headers of the common families: those with the words of
+// a limit in their names, except those that rules read. It also returns the wait
+// of a Retry-After in any spelling, and the cost in the headers.
+func (r *reader) readFamilies(a *answer, out *outcome) {
+	var families []family
+	for name, values := range a.header {
+		if len(values) == 0 || r.readByRules[name] {
+			continue
+		}
+		h := r.names.parse(name)
+		if strings.Contains(values[0], "remaining=") {
+			out.addParameters(a, name)
+			continue
+		}
+		if h.role == noRole || len(values) > 2 || len(values[0]) > 200 {
+			continue
+		}
+		value := strings.Trim(values[0], " \t")
+		if len(values) == 2 {
+			value += "," + values[1]
+		}
+		switch h.role {
+		case retryRole:
+			out.addRetry(a, name, value, h.unit)
+		case costRole:
+			if n, ok := parseAmount(value); ok {
+				out.addCost(roundUp(n), true, name)
+			}
+		default:
+			families = addFamily(families, h, name, value)
+		}
+	}
+	slices.SortFunc(families, func(a, b family) int { return strings.Compare(a.family, b.family) })
+	for i := range families {
+		families[i].limits(a, out)
+	}
+}
+
+// addParameters reads a limit in the parameters of one header, such as
+// total=100; remaining=99; resets=41. RateLimit itself is read by ietf.
+func (o *outcome) addParameters(a *answer, name string) {
+	if name == "Ratelimit" {
+		return
+	}
+	for _, m := range members(a.header, name) {
+		l := newLimit()
+		l.bucket, l.from = bucketName(name), name
+		l.max, l.left = m.number("total", "limit", "q"), m.number("remaining", "r")
+		if wait, ok := ParseWait(m.text("resets", "reset", "t"), a.now, 0); ok {
+			l.reset = wait
+		}
+		if l.left >= 0 {
+			o.limits = append(o.limits, l)
+		}
+	}
+}
+
+func addFamily(families []family, h headerName, name, value string) []family {
+	for i := range families {
+		if families[i].family == h.family {
+			families[i].set(h, name, value)
+			return families
+		}
+	}
+	f := family{headerName: h}
+	f.set(h, name, value)
+	return append(families, f)
+}
+
+func isWait(name string) bool {
+	return strings.HasSuffix(name, "After") || strings.HasSuffix(name, "In")
+}
+
+func (f *family) set(h headerName, name, value string) {
+	// A wait is more exact than a time. Otherwise the order of a map must not matter.
+	if known := f.names[h.role]; known != "" && !isWait(name) && (isWait(known) || known < name) {
+		return
+	}
+	f.values[h.role], f.names[h.role] = value, name
+	if h.role == resetRole {
+		f.unit = h.unit
+	}
+}
+
+// limits reads the limits of a family. Its values may be lists with a value for
+// each of several limits.
+func (f *family) limits(a *answer, out *outcome) {
+	if f.values[leftRole] == "" && f.values[usedRole] == "" && !strings.Contains(f.values[maxRole], "/") && f.values[resetRole] == "" {
+		return
+	}
+	count := 1
+	for _, role := range []headerRole{leftRole, usedRole} {
+		count = max(count, min(strings.Count(f.values[role], ",")+1, maxMembers))
+	}
+	for i := range count {
+		l := newLimit()
+		l.bucket, l.span = f.bucket, f.span
+		l.max, l.left = amountAt(f.values[maxRole], i), amountAt(f.values[leftRole], i)
+		used := amountAt(f.values[usedRole], i)
+		for _, role := range []headerRole{maxRole, usedRole} {
+			if most, spent, ok := pairOf(f.values[role]); ok {
+				l.max, used = most, spent
+			}
+		}
+		l.setUsed(used)
+		if w := itemAt(f.values[windowRole], i); l.span == 0 && w != "" {
+			l.span, _ = ParseWait(w, a.now, 0)
+		}
+		if text := f.values[resetRole]; text != "" {
+			m, ok := parseMoment(text, a.now, f.unit)
+			if !ok {
+				m, ok = parseMoment(itemAt(text, i), a.now, f.unit)
+			}
+			if ok {
+				l.reset, l.bare = m.wait, m.bare && f.unit == 0
+			}
+		}
+		l.setWindow(a, count, i)
+		l.from = cmp.Or(f.names[leftRole], f.names[usedRole], f.names[maxRole], f.names[resetRole])
+		out.limits = append(out.limits, l)
+	}
+}
+
+// setWindow reads the window of a limit in a list from the policy beside it,
+// such as 1;w=1, 2000;w=2592000.
+func (l *limit) setWindow(a *answer, count, i int) {
+	if count == 1 || l.span > 0 {
+		return
+	}
+	for _, name := range []string{"X-Ratelimit-Policy", "Ratelimit-Policy", "X-Ratelimit-Limit", "Ratelimit-Limit"} {
+		if list := members(a.header, name); i < len(list) && list[i].text("w") != "" {
+			l.span, _ = ParseWait(list[i].text("w"), a.now, 0)
+			return
+		}
+	}
+}
+
+// setUsed sets what is left, or the limit, from what is used; used is -1 if that
+// is unknown.
+func (l *limit) setUsed(used quota.Units) {
+	switch {
+	case used < 0:
+	case l.left < 0 && l.max >= 0:
+		l.left = max(0, l.max-used)
+	case l.left >= 0 && l.max < 0:
+		l.max = l.left + used
+	}
+}
+
+// itemAt returns an item of a list with commas. A single value stands for all.
+func itemAt(text string, i int) string {
+	if !strings.Contains(text, ",") {
+		return text
+	}
+	items := strings.Split(text, ",")
+	if i >= len(items) {
+		return ""
+	}
+	return items[i]
+}
+
+func amountAt(text string, i int) quota.Units {
+	if n, ok := parseAmount(itemAt(text, i)); ok {
+		return quota.Units(n)
+	}
+	return -1
+}
+
+// parseAmount reads a number that is not negative, up to a semicolon.
+func parseAmount(text string) (float64, bool) {
+	text, _, _ = strings.Cut(text, ";")
+	n, ok := decimal(strings.Trim(text, " \""))
+	if !ok || n > float64(quota.MaxLimit) {
+		return 0, false
+	}
+	return n, true
+}
+
+// roundUp returns n in units, rounded up, at most quota.MaxLimit.
+func roundUp(n float64) quota.Units { return quota.Units(math.Ceil(min(n, float64(quota.MaxLimit)))) }
+
+// pairOf parses the first "used/max" of a text. A name may precede it, before
+// an equals sign; what follows a semicolon describes another limit.
+func pairOf(text string) (most, used quota.Units, ok bool) {
+	text, _, _ = strings.Cut(text, ";")
+	if _, value, found := strings.Cut(text, "="); found {
+		text = value
+	}
+	before, after, found := strings.Cut(strings.TrimSpace(text), "/")
+	if !found {
+		return 0, 0, false
+	}
+	used, most = amountAt(before, 0), amountAt(after, 0)
+	return most, used, used >= 0 && most > 0
+}
+
+// ParseRetryAfter returns the wait that the Retry-After header of an answer
+// asks for, from 0 to MaxRetryAfter. It may be in any form that ParseWait reads;
+// a fraction of a second is rounded up. A time is compared with the answer's own
+// Date, so that the host's clock does not matter. ok is false if the header is
+// missing, repeated, malformed or longer than a year.
+func ParseRetryAfter(header http.Header) (after time.Duration, ok bool) {
+	date, _ := dateOf(header)
+	if after, ok = ParseWait(single(header, "Retry-After"), date, 0); !ok {
+		after, ok = ParseWait(single(header, "Retry-After-Ms"), date, time.Millisecond)
+	}
+	return min(ceilSecond(after), MaxRetryAfter), ok
+}
+
+// ceilSecond rounds up to a second, waits that are as exact as milliseconds
+// aside.
+func ceilSecond(d time.Duration) time.Duration {
+	if whole := d.Truncate(time.Second); whole < d {
+		return whole + time.Second
+	}
+	return d
+}
