@@ -66,6 +66,12 @@ func TestSchemaHasTheParsersKeys(t *testing.T) {
 		"a window":                 {windowFields(&windowSpec{}), budget.Properties["window"].OneOf[1]},
 		"a batch":                  {batchFields(&BatchMethod{}), batch},
 		"an allowance":             {allowFields(&units), root.Definitions["then"].OneOf[1]},
+		"an answer":                {ruleFields(&feedback.Rule{}), root.Definitions["answer"]},
+		"what an answer is":        {whenFields(&feedback.When{}), root.Definitions["answer"].Properties["when"]},
+		"a stop":                   {stopFields(&feedback.Stop{}), root.Definitions["answer"].Properties["stop"].OneOf[1]},
+		"a value":                  {valueFields(&feedback.Value{}), root.Definitions["value"]},
+		"an end":                   {untilFields(&feedback.Until{}), root.Definitions["until"]},
+		"a limit":                  {limitFields(&feedback.Limit{}), root.Definitions["limitOf"]},
 		"a rule":                   {without.downFields(&DownRule{}, &name), *down},
 	} {
 		var keys, required, properties []string

@@ -73,7 +73,7 @@ budgets: [{name: all, limit: 10, window: 24h}]
 			Request: &http.Request{URL: &url.URL{Scheme: "http", Host: host}}}
 	}
 	for _, host := range []string{"youtube.googleapis.com", "YouTube.googleapis.com:80", "127.0.0.1:7801"} {
-		if got, want := said(call, answer(host, 304)), (quota.Verdict{Settled: true}); got != want {
+		if got, want := said(call, answer(host, 304)), (quota.Verdict{Free: true, For: 90 * time.Second, Budget: "", Reason: "304, nothing left"}); got != want {
 			t.Errorf("%s, not modified: %+v; want %+v", host, got, want)
 		}
 	}
@@ -112,7 +112,7 @@ func TestPresetsCoolTheirBudgets(t *testing.T) {
 	}{
 		{youtube, "videos.list", 403, nil, spent, "youtube-day", ""},
 		{youtube, "search.list", 429, nil, searches, "youtube-search", ""},
-		{"preset: youtube/legacy", "search.list", 403, nil, spent, "", ""},
+		{"preset: youtube/legacy", "search.list", 403, nil, spent, "youtube-day", ""},
 		{"preset: github-rest", "read", 200, left("X-Ratelimit-Remaining", "0"), "", "github-hour", ""},
 		{"preset: github-rest", "read", 200, left("X-Ratelimit-Remaining", "70"), "", "", "github-hour"},
 		{"preset: github-rest", "search", 200, searched("search", "30"), "", "github-search", ""},

@@ -20,6 +20,9 @@ type answer struct {
 	doc    any       // the body; nil if it was not read or is not JSON
 	plain  string    // a body that is text and not JSON
 	texts  []string  // the strings of the body, without markup
+
+	focus     any // the item of a list that the conditions of the rule in hand are about
+	focusPath string
 }
 
 func (r *reader) newAnswer(call quota.Call, resp *http.Response) *answer {
@@ -113,15 +116,19 @@ func (r *rule) mayMatch(a *answer) bool {
 	return true
 }
 
-// matchesBody reports whether a rule's conditions on the body hold.
+// matchesBody reports whether a rule's conditions on the body hold. If that is
+// so for one item of a list, the rule's values are read from this item.
 func (r *rule) matchesBody(a *answer) bool {
+	a.focus, a.focusPath = nil, ""
 	for path, words := range r.When.Body {
-		if !slices.ContainsFunc(a.lookup(path), func(v any) bool {
+		is := func(v any) bool {
 			text, ok := scalar(v)
 			return ok && matchesAny(words, plainText(text)) || !ok && v != nil && slices.Contains(words, "*")
-		}) {
+		}
+		if !slices.ContainsFunc(a.lookup(path), is) {
 			return false
 		}
+		a.setFocus(path, is)
 	}
 	if len(r.When.Text) == 0 {
 		return true
@@ -135,10 +142,29 @@ func (r *rule) matchesBody(a *answer) bool {
 // lookup returns the values at a path. A path that does not say so begins in
 // the first item of a document that is a list.
 func (a *answer) lookup(path string) []any {
+	if rest, ok := strings.CutPrefix(path, a.focusPath); ok && a.focus != nil {
+		if found := lookup(a.focus, rest); len(found) > 0 {
+			return found
+		}
+	}
 	if list, ok := a.doc.([]any); ok && len(list) > 0 && !strings.HasPrefix(path, "*") {
 		return lookup(list[0], path)
 	}
 	return lookup(a.doc, path)
+}
+
+// setFocus finds the first item for which a condition on a path with * holds.
+func (a *answer) setFocus(path string, is func(any) bool) {
+	at := strings.LastIndex(path, "*.")
+	if at < 0 || a.focus != nil {
+		return
+	}
+	for _, item := range a.lookup(path[:at+1]) {
+		if slices.ContainsFunc(lookup(item, path[at+2:]), is) {
+			a.focus, a.focusPath = item, path[:at+2]
+			return
+		}
+	}
 }
 
 // read returns the texts at the first place of a value that is there.

@@ -50,7 +50,8 @@ func (r *reader) covering(call quota.Call) []*coveredBudget {
 //   - if the dialect's limits belong to methods, the one that names the call's
 //     method or, for the default limit, the one for all methods but some;
 //   - the only one of the limit's window, of what it counts, of a similar
-//     limit, as far as the answer says each of these.
+//     limit, with a window as long as its reset, as far as the answer says
+//     each of these.
 func (r *reader) match(call quota.Call, l *limit) *coveredBudget {
 	found := r.covering(call)
 	first := func(is func(*coveredBudget) bool) *coveredBudget {
@@ -77,6 +78,7 @@ func (r *reader) match(call quota.Call, l *limit) *coveredBudget {
 		func(b *coveredBudget) bool { return l.span > 0 && sameSpan(b.span, l.span) },
 		func(b *coveredBudget) bool { return l.counts(b.Measure) },
 		func(b *coveredBudget) bool { return similar(&b.Budget, l) },
+		func(b *coveredBudget) bool { return l.reset > 0 && !l.bare && b.Window.Horizon() >= l.reset },
 	}
 	for _, is := range isOfLimit {
 		if narrower := filter(found, is); len(narrower) > 0 {

@@ -71,12 +71,7 @@ func Classify(dialect string, status int, header http.Header, body []byte) Class
 		a.setBody(body)
 	}
 	out := &outcome{}
-	for _, rule := range r.rules {
-		if rule.mayMatch(a) && rule.matchesBody(a) {
-			out.add(r, rule, a)
-		}
-	}
-	r.readFamilies(a, out)
+	r.apply(a, out)
 	h := r.judge(a, out)
 	c := Classification{Class: Permanent, RetryAfter: min(out.retry.wait, MaxRetryAfter)}
 	switch {

@@ -141,13 +141,7 @@ func (r *reader) read(call quota.Call, resp *http.Response) (v quota.Verdict, ou
 	}
 	a := r.newAnswer(call, resp)
 	late := r.readBody(a, resp)
-	for _, c := range r.rules {
-		if c.mayMatch(a) && c.matchesBody(a) {
-			out.add(r, c, a)
-		}
-	}
-	r.readFamilies(a, out)
-	ietf(a, out)
+	r.apply(a, out)
 	h = r.judge(a, out)
 	r.settle(&v, a, out)
 	if late && !v.Settled {
@@ -162,11 +156,26 @@ func (r *reader) read(call quota.Call, resp *http.Response) (v quota.Verdict, ou
 	default:
 		r.stop(&v, a, out, h)
 	}
-	isRefusal := h != nil && a.status != http.StatusForbidden && a.status < http.StatusInternalServerError
-	if !isRefusal && a.status != http.StatusUnauthorized { // its limits belong to another key
+	isFailure := a.status >= http.StatusInternalServerError
+	if (h == nil || isFailure) && a.status != http.StatusUnauthorized { // its limits belong to another key
 		r.applyLimits(&v, a, out)
 	}
 	return v, out, h
+}
+
+// apply reads what most answers have in common, and applies the rules. What
+// rules say counts more.
+func (r *reader) apply(a *answer, out *outcome) {
+	r.readFamilies(a, out)
+	ietf(a, out)
+	common := out.limits
+	out.limits = nil
+	for _, c := range r.rules {
+		if c.mayMatch(a) && c.matchesBody(a) {
+			out.add(r, c, a)
+		}
+	}
+	out.limits = append(out.limits, common...)
 }
 
 // readBody reads the body if a rule or the common ones need it. It reports

@@ -45,6 +45,7 @@ type halt struct {
 	word    string
 	rule    string
 
+	aside  bool          // the answer is about something else, and asks for a pause
 	wait   time.Duration // until the stop ends, if known
 	known  bool
 	told   bool // the answer itself says how long
@@ -83,9 +84,10 @@ func (o *outcome) add(r *reader, c *rule, a *answer) {
 	if c.Counts != nil && o.counts == nil {
 		o.counts = c.Counts
 	}
-	if len(c.Cost) > 0 && !o.hasCost {
+	if len(c.Cost) > 0 && (!o.hasCost || o.undocumented) {
 		if units, ok := c.Cost.sum(a); ok {
 			o.cost, o.hasCost = units, true
+			o.undocumented = false
 			o.saw(c.At, c.Cost[0].where(), "the call cost %d", units)
 		}
 	}
@@ -95,7 +97,7 @@ func (o *outcome) add(r *reader, c *rule, a *answer) {
 		}
 	}
 	if c.Stop != nil && o.stop == nil {
-		o.stop = c.stop(r, a)
+		o.stop = c.stop(r, a, o)
 	}
 }
 
@@ -164,7 +166,7 @@ func (d *Limit) read(a *answer) (limit, bool) {
 }
 
 // stop reads the stop of a rule.
-func (c *rule) stop(r *reader, a *answer) *halt {
+func (c *rule) stop(r *reader, a *answer, out *outcome) *halt {
 	s := c.Stop
 	h := &halt{kind: s.Kind, account: s.Scope == "account", method: s.Scope == "method", rule: c.At, about: newLimit()}
 	if h.kind == "" {
@@ -180,7 +182,7 @@ func (c *rule) stop(r *reader, a *answer) *halt {
 		}
 	}
 	for i := range s.Until {
-		if s.Until[i].end(r, a, h) {
+		if s.Until[i].end(a, out, h) {
 			break
 		}
 	}
@@ -188,7 +190,7 @@ func (c *rule) stop(r *reader, a *answer) *halt {
 }
 
 // end sets when the stop ends, and returns false if that cannot be read.
-func (u *Until) end(r *reader, a *answer, h *halt) bool {
+func (u *Until) end(a *answer, out *outcome, h *halt) bool {
 	switch {
 	case u.Day != "", u.Month != "":
 		zone, _ := time.LoadLocation(u.Day + u.Month)
@@ -208,6 +210,9 @@ func (u *Until) end(r *reader, a *answer, h *halt) bool {
 		h.double = u.Double
 	default:
 		m, ok := u.wait(a)
+		if slices.Contains(u.Header, "Retry-After") {
+			m, ok = out.retry, out.hasRetry
+		}
 		if !ok {
 			return false
 		}

@@ -35,7 +35,10 @@ func (r *reader) judge(a *answer, out *outcome) *halt {
 		if !asksToStop(a, out) {
 			return nil
 		}
-		h = &halt{kind: Spent, about: newLimit()}
+		h = &halt{kind: Spent, about: newLimit(), aside: isNone}
+		if isNone {
+			h.word = out.stop.word
+		}
 		_, isSpent := spentLimit(out.limits, 0)
 		if !isSpent && saysAtOnce(a.texts) || a.status >= http.StatusInternalServerError {
 			h.kind = Busy
@@ -241,7 +244,7 @@ func (r *reader) stop(v *quota.Verdict, a *answer, out *outcome, h *halt) {
 		most = max(most, MaxDate)
 	}
 	waitsLong := h.about.span >= day || !out.hasRetry && h.wait > longWait
-	isOther := a.status >= http.StatusBadRequest && a.status < http.StatusInternalServerError &&
+	isOther := h.aside || a.status >= http.StatusBadRequest && a.status < http.StatusInternalServerError &&
 		!slices.Contains([]int{http.StatusForbidden, http.StatusTooManyRequests, 420, 430}, a.status)
 	if h.kind == Busy || !waitsLong && !isOther {
 		v.Transient, v.After = true, retryAfterCooldown
