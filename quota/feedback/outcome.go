@@ -218,6 +218,7 @@ func (u *Until) end(a *answer, out *outcome, h *halt) bool {
 		}
 		h.wait, h.date = m.wait, m.date
 		h.told = true
+		out.saw(h.rule, u.where(), "wait %s", m.wait)
 	}
 	h.known = true
 	return true
