@@ -170,6 +170,10 @@ func (r *reader) shortest(call quota.Call, budget *coveredBudget, def time.Durat
 // nearReset is how close to a reset an answer may describe the window before.
 const nearReset = 2 * quota.DefaultMargin
 
+// shortestNoted is the shortest window of which it is noted what is left: a
+// shorter one has passed before the note counts.
+const shortestNoted = 30 * time.Second
+
 // sameQuota reports whether a budget can be compared with what is left of a
 // limit: both appear to count the same thing. A limit without the budget's
 // name or window must be similarly high; others are per minute instead of per
@@ -178,7 +182,7 @@ const nearReset = 2 * quota.DefaultMargin
 func sameQuota(b *coveredBudget, l *limit) bool {
 	resets := l.reset != unknownReset && l.reset <= min(nearReset, b.span/4)
 	isHigher := l.left >= b.Limit || l.max >= 0 && differs(&b.Budget, l)
-	if b.Window.Estimate() || resets || isHigher {
+	if b.Window.Estimate() || b.span < shortestNoted || resets || isHigher {
 		return false
 	}
 	isOfWindow := l.span > 0 && sameSpan(b.span, l.span) && !l.leaky

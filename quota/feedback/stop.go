@@ -16,6 +16,7 @@ const (
 	longWait    = 10 * time.Minute // a limit that resets later is not one per minute
 	unspentWait = time.Minute      // the longest wait for the reset of a limit that may not be the one that is spent
 	busyWait    = time.Minute      // what the pause of a busy upstream doubles up to
+	shortUpTo   = 15 * time.Minute // what a pause for a short window doubles up to, or that window
 	unknownDay  = time.Hour        // the pause for a day or month whose end is not known
 
 	// retryAfterCooldown is the Verdict.After of a retry that has nothing to
@@ -221,7 +222,7 @@ func (r *reader) untilWindowEnds(a *answer, h *halt, budget *coveredBudget) bool
 		h.wait = budget.Window.Day(a.now).Opens.Sub(a.now)
 	case span >= day:
 		h.wait, h.double = unknownDay, true
-	case knowsDay && day%span == 0:
+	case knowsDay && span < time.Hour && day%span == 0:
 		h.wait = a.now.Truncate(span).Add(span).Sub(a.now)
 	case span > time.Minute:
 		h.wait = span / 2
@@ -254,8 +255,11 @@ func (r *reader) stop(v *quota.Verdict, a *answer, out *outcome, h *halt) {
 		return
 	}
 	v.UpTo = min(longest, MaxDate)
-	if h.kind == Busy {
+	switch span := h.about.span; {
+	case h.kind == Busy:
 		v.UpTo = busyWait
+	case span > 0 && span < day:
+		v.UpTo = min(v.UpTo, max(span, shortUpTo))
 	}
 	v.UpTo = max(v.UpTo, v.For)
 	v.Unexplained = h.rule == "" && h.kind == Spent && h.about.span == 0
