@@ -86,6 +86,8 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 		problem.write(w)
 		return
 	}
+	grant := ""
+	ctx = quota.WithGranted(ctx, func(granted *quota.Grant) { grant = granted.Token() })
 	s, r := g.newStream(w, r, ctx)
 	defer s.end()
 	defer s.flushCut()
@@ -108,6 +110,9 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 				return fmt.Errorf("the upstream answered with the invalid status %03d", resp.StatusCode)
 			}
 			t.clean(resp.Header, table)
+			if grant != "" {
+				resp.Header.Set(headerGrant, grant)
+			}
 			deleteOwn(resp.Trailer)
 			w.Header()["Content-Type"] = nil // net/http guesses none
 			s.answer(r, resp)
