@@ -1,7 +1,6 @@
 package feedback
 
 import (
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,6 +20,10 @@ type answer struct {
 	plain  string    // a body that is text and not JSON
 	texts  []string  // the strings of the body, without markup
 
+	candidates []*rule // those whose conditions on anything but the body hold
+	covered    []*coveredBudget
+	buffer     [8]*coveredBudget
+
 	focus     any // the item of a list that the conditions of the rule in hand are about
 	focusPath string
 }
@@ -30,6 +33,12 @@ func (r *reader) newAnswer(call quota.Call, resp *http.Response) *answer {
 	if req := resp.Request; req != nil && req.URL != nil {
 		a.path = strings.ToLower(req.URL.Path)
 	}
+	for _, c := range r.rulesFor(a.status) {
+		if c.mayMatch(a) {
+			a.candidates = append(a.candidates, c)
+		}
+	}
+	a.covered = r.covering(call)
 	if date, ok := dateOf(a.header); ok {
 		a.now = date
 		if age, ok := ParseWait(single(a.header, "Age"), date, 0); ok { // how long a cache has held it
@@ -70,11 +79,8 @@ func (a *answer) mediaType() string {
 	if text == "" {
 		return ""
 	}
-	kind, _, err := mime.ParseMediaType(text)
-	if err != nil {
-		return ""
-	}
-	return kind
+	kind, _, _ := strings.Cut(text, ";")
+	return strings.ToLower(strings.TrimSpace(kind))
 }
 
 // isJSON and isStream report the kind of a body.
@@ -186,10 +192,14 @@ func (v *Value) read(a *answer) []string {
 	default:
 		found = v.readTexts(a)
 	}
-	for i := range found {
-		found[i] = v.part(found[i])
+	if v.Item == 0 && v.LastOf == "" && v.Names == nil {
+		return found
 	}
-	return found
+	parts := make([]string, len(found))
+	for i := range found {
+		parts[i] = v.part(found[i])
+	}
+	return parts
 }
 
 func (v *Value) readHeader(a *answer) (found []string) {
@@ -198,8 +208,11 @@ func (v *Value) readHeader(a *answer) (found []string) {
 		if len(values) == 0 {
 			continue
 		}
+		if v.Path == "" && len(values) == 1 {
+			return values[:1:1]
+		}
 		if v.Path == "" {
-			return []string{strings.Join(values[:min(len(values), 2)], ",")}
+			return []string{values[0] + "," + values[1]}
 		}
 		for _, value := range values {
 			for _, one := range lookup(parseJSON([]byte(value[:min(len(value), maxBody)])), v.Path) {

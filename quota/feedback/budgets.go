@@ -14,10 +14,11 @@ type coveredBudget struct {
 	quota.Budget
 	coverage *quota.Coverage
 	span     time.Duration
+	plain    string // the name as it is compared
 }
 
 func newCoveredBudget(b quota.Budget) coveredBudget {
-	c := coveredBudget{b, b.Coverage(), b.Window.Length()}
+	c := coveredBudget{b, b.Coverage(), b.Window.Length(), plainName(strings.ToLower(b.Name))}
 	if b.Window.Kind() == quota.KindDaily {
 		c.span = day
 		if isMonthly(b.Window) {
@@ -52,8 +53,8 @@ func (r *reader) covering(call quota.Call) []*coveredBudget {
 //   - the only one of the limit's window, of what it counts, of a similar
 //     limit, with a window as long as its reset, as far as the answer says
 //     each of these.
-func (r *reader) match(call quota.Call, l *limit) *coveredBudget {
-	found := r.covering(call)
+func (r *reader) match(a *answer, l *limit) *coveredBudget {
+	found := a.covered
 	first := func(is func(*coveredBudget) bool) *coveredBudget {
 		if i := slices.IndexFunc(found, is); i >= 0 {
 			return found[i]
@@ -63,11 +64,11 @@ func (r *reader) match(call quota.Call, l *limit) *coveredBudget {
 	if l.budget != "" {
 		return first(func(b *coveredBudget) bool { return b.Name == l.budget })
 	}
-	if b := first(func(b *coveredBudget) bool { return named(&b.Budget, l.bucket) }); b != nil {
+	if b := first(func(b *coveredBudget) bool { return named(b, l.bucket) }); b != nil {
 		return b
 	}
 	if r.byMethod && l.bucket != "" && l.bucket != defaultBucket {
-		return first(func(b *coveredBudget) bool { return slices.Contains(b.Methods, call.Method) })
+		return first(func(b *coveredBudget) bool { return slices.Contains(b.Methods, a.call.Method) })
 	}
 	if r.byMethod {
 		if b := first(func(b *coveredBudget) bool { return len(b.Except) > 0 && len(b.Methods) == 0 }); b != nil {
@@ -81,8 +82,8 @@ func (r *reader) match(call quota.Call, l *limit) *coveredBudget {
 		func(b *coveredBudget) bool { return l.reset > 0 && !l.bare && b.Window.Horizon() >= l.reset },
 	}
 	for _, is := range isOfLimit {
-		if narrower := filter(found, is); len(narrower) > 0 {
-			found = narrower
+		if len(found) > 1 && slices.ContainsFunc(found, is) {
+			found = filter(found, is, a.buffer[:0])
 		}
 	}
 	if len(found) == 1 {
@@ -93,16 +94,23 @@ func (r *reader) match(call quota.Call, l *limit) *coveredBudget {
 
 const defaultBucket = "default"
 
-func filter(list []*coveredBudget, is func(*coveredBudget) bool) []*coveredBudget {
-	return slices.DeleteFunc(slices.Clone(list), func(b *coveredBudget) bool { return !is(b) })
+// filter appends those of a list for which is holds to another one, which may
+// have the same array.
+func filter(list []*coveredBudget, is func(*coveredBudget) bool, to []*coveredBudget) []*coveredBudget {
+	for _, b := range list {
+		if is(b) {
+			to = append(to, b)
+		}
+	}
+	return to
 }
 
 // narrowest returns the budget to stop if an answer does not say which: the
 // shortest of those that name the call's method, or the only one that covers
 // the call, or nil.
-func (r *reader) narrowest(call quota.Call) *coveredBudget {
-	found := r.covering(call)
-	own := filter(found, func(b *coveredBudget) bool { return slices.Contains(b.Methods, call.Method) })
+func (r *reader) narrowest(a *answer) *coveredBudget {
+	found := a.covered
+	own := filter(found, func(b *coveredBudget) bool { return slices.Contains(b.Methods, a.call.Method) }, nil)
 	if len(own) > 0 {
 		return slices.MinFunc(own, func(a, b *coveredBudget) int { return cmp.Compare(a.span, b.span) })
 	}
@@ -135,33 +143,43 @@ func sameSpan(a, b time.Duration) bool {
 func similar(b *quota.Budget, l *limit) bool { return l.max >= b.Limit && l.max <= 2*b.Limit }
 
 // named reports whether a budget's name is a bucket's.
-func named(b *quota.Budget, bucket string) bool {
+func named(b *coveredBudget, bucket string) bool {
 	if bucket == "" {
 		return false
 	}
-	plain := strings.NewReplacer("_", "-", " ", "-", ".", "-").Replace
-	name, bucket := plain(strings.ToLower(b.Name)), plain(bucket)
-	return name == bucket || strings.HasSuffix(name, "-"+bucket)
+	bucket = plainName(bucket)
+	before, ok := strings.CutSuffix(b.plain, bucket)
+	return ok && (before == "" || before[len(before)-1] == '-')
+}
+
+// plainName returns a name with hyphens for what else separates words.
+func plainName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == ' ' || r == '.' {
+			return '-'
+		}
+		return r
+	}, name)
 }
 
 // longest and shortest return the window of a budget, or else the longest and
 // the shortest among those that cover the call: at most and at least def.
-func (r *reader) longest(call quota.Call, budget *coveredBudget, def time.Duration) time.Duration {
+func (r *reader) longest(a *answer, budget *coveredBudget, def time.Duration) time.Duration {
 	if budget != nil {
 		return budget.Window.Horizon()
 	}
 	var longest time.Duration
-	for _, b := range r.covering(call) {
+	for _, b := range a.covered {
 		longest = max(longest, b.Window.Horizon())
 	}
 	return cmp.Or(longest, def)
 }
 
-func (r *reader) shortest(call quota.Call, budget *coveredBudget, def time.Duration) time.Duration {
+func (r *reader) shortest(a *answer, budget *coveredBudget, def time.Duration) time.Duration {
 	if budget != nil {
 		return min(def, budget.span)
 	}
-	for _, b := range r.covering(call) {
+	for _, b := range a.covered {
 		def = min(def, b.span)
 	}
 	return def
@@ -181,16 +199,16 @@ const shortestNoted = 30 * time.Second
 // the window that has just ended.
 func sameQuota(b *coveredBudget, l *limit) bool {
 	resets := l.reset != unknownReset && l.reset <= min(nearReset, b.span/4)
-	isHigher := l.left >= b.Limit || l.max >= 0 && differs(&b.Budget, l)
+	isHigher := l.left >= b.Limit || l.max >= 0 && differs(b, l)
 	if b.Window.Estimate() || b.span < shortestNoted || resets || isHigher {
 		return false
 	}
 	isOfWindow := l.span > 0 && sameSpan(b.span, l.span) && !l.leaky
-	return named(&b.Budget, l.bucket) || l.budget != "" || similar(&b.Budget, l) || isOfWindow && l.max < 0
+	return named(b, l.bucket) || l.budget != "" || similar(&b.Budget, l) || isOfWindow && l.max < 0
 }
 
 // differs reports whether a limit cannot be the one that a budget enforces: it
 // is lower, or more than twice as high and not of the budget's name.
-func differs(b *quota.Budget, l *limit) bool {
+func differs(b *coveredBudget, l *limit) bool {
 	return l.max < b.Limit || l.max > 2*b.Limit && !named(b, l.bucket)
 }

@@ -25,6 +25,27 @@ type rule struct {
 	needsBody bool
 }
 
+// rulesFor returns the rules for answers of a status, perhaps with others.
+func (r *reader) rulesFor(status int) []*rule {
+	if status < 100 || status > 599 {
+		return r.rules
+	}
+	return r.byClass[status/100]
+}
+
+// classes returns the rules for each class of status.
+func classes(rules []*rule) (byClass [6][]*rule) {
+	for class := 1; class < len(byClass); class++ {
+		for _, r := range rules {
+			isIn := func(s [2]int) bool { return s[0]/100 <= class && class <= s[1]/100 }
+			if len(r.statuses) == 0 || slices.ContainsFunc(r.statuses, isIn) {
+				byClass[class] = append(byClass[class], r)
+			}
+		}
+	}
+	return byClass
+}
+
 // compile checks a rule, and puts the names of headers and the words into the
 // form in which they are compared.
 func compile(r Rule) (*rule, error) {
@@ -243,23 +264,25 @@ func matchesAny(words Words, text string) bool {
 }
 
 func matches(pattern, text string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
+	begin, rest, hasStar := strings.Cut(pattern, "*")
+	if !hasStar {
 		return pattern == text
 	}
-	rest, ok := strings.CutPrefix(text, parts[0])
+	text, ok := strings.CutPrefix(text, begin)
 	if !ok {
 		return false
 	}
-	last := len(parts) - 1
-	for _, part := range parts[1:last] {
-		at := strings.Index(rest, part)
+	for {
+		part, more, hasMore := strings.Cut(rest, "*")
+		if !hasMore {
+			return strings.HasSuffix(text, part)
+		}
+		at := strings.Index(text, part)
 		if at < 0 {
 			return false
 		}
-		rest = rest[at+len(part):]
+		text, rest = text[at+len(part):], more
 	}
-	return strings.HasSuffix(rest, parts[last])
 }
 
 // sortedKeys returns the keys of a map in an order that is always the same.

@@ -23,6 +23,7 @@ func Explain(name string, o Options) (func(quota.Call, *http.Response) Explanati
 	if err != nil {
 		return nil, err
 	}
+	r.traces = true
 	return func(call quota.Call, resp *http.Response) Explanation {
 		v, out, h := r.read(call, resp)
 		e := Explanation{Rules: out.reasons, Found: out.seen, Verdict: v}

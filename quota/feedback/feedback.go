@@ -86,11 +86,13 @@ func New(name string, o Options) (func(quota.Call, *http.Response) quota.Verdict
 type reader struct {
 	Options
 	rules       []*rule
+	byClass     [6][]*rule // by the first digit of the status
 	byMethod    bool
 	knowsErrors bool // the rules say which successful answers are errors
 	budgets     []coveredBudget
 	readByRules map[string]bool // the headers that rules read
 	names       nameCache
+	traces      bool // says how it reads answers
 }
 
 func newReader(name string, o Options) (*reader, error) {
@@ -117,7 +119,7 @@ func newReader(name string, o Options) (*reader, error) {
 			r.rules = append(r.rules, c)
 		}
 	}
-	r.readByRules = headersOf(r.rules)
+	r.readByRules, r.byClass = headersOf(r.rules), classes(r.rules)
 	for _, b := range o.Budgets {
 		r.budgets = append(r.budgets, newCoveredBudget(b))
 	}
@@ -135,7 +137,7 @@ func zoneNamed(name string) *time.Location {
 
 // read reads an answer. The halt is nil if it asks for no stop.
 func (r *reader) read(call quota.Call, resp *http.Response) (v quota.Verdict, out *outcome, h *halt) {
-	out = &outcome{}
+	out = &outcome{traces: r.traces}
 	if resp == nil {
 		return v, out, nil
 	}
@@ -170,8 +172,8 @@ func (r *reader) apply(a *answer, out *outcome) {
 	ietf(a, out)
 	common := out.limits
 	out.limits = nil
-	for _, c := range r.rules {
-		if c.mayMatch(a) && c.matchesBody(a) {
+	for _, c := range a.candidates {
+		if c.matchesBody(a) {
 			out.add(r, c, a)
 		}
 	}
@@ -182,14 +184,17 @@ func (r *reader) apply(a *answer, out *outcome) {
 // whether the cost may come later, at the end of a stream or of a long body.
 func (r *reader) readBody(a *answer, resp *http.Response) (late bool) {
 	needs, saysCost := false, false
-	for _, c := range r.rules {
-		if c.needsBody && c.mayMatch(a) {
+	for _, c := range a.candidates {
+		if c.needsBody {
 			needs = true
 			saysCost = saysCost || len(c.Cost) > 0
 		}
 	}
 	isError := a.status >= http.StatusBadRequest
 	if a.status == http.StatusNotModified || a.status == http.StatusNoContent || a.status < 200 {
+		return false
+	}
+	if !isError && !needs && r.knowsErrors {
 		return false
 	}
 	kind := a.mediaType()
@@ -199,8 +204,6 @@ func (r *reader) readBody(a *answer, resp *http.Response) (late bool) {
 	case isStream(kind):
 		return saysCost
 	case !isJSON(kind):
-		return false
-	case !needs && r.knowsErrors:
 		return false
 	case !needs:
 		most = maxSmall

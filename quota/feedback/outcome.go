@@ -17,6 +17,7 @@ type outcome struct {
 	counts  *bool
 	reasons []string // the rules that matched, for people
 	seen    []Finding
+	traces  bool // keeps what is for people
 
 	cost         quota.Units // what the call really cost, if hasCost
 	hasCost      bool
@@ -55,6 +56,9 @@ type halt struct {
 }
 
 func (o *outcome) saw(rule, from, format string, args ...any) {
+	if !o.traces {
+		return
+	}
 	o.seen = append(o.seen, Finding{Rule: rule, From: from, What: fmt.Sprintf(format, args...)})
 }
 
@@ -80,7 +84,9 @@ func (o *outcome) addCost(units quota.Units, undocumented bool, from string) {
 
 // add adds what a rule that matches says.
 func (o *outcome) add(r *reader, c *rule, a *answer) {
-	o.reasons = append(o.reasons, c.At)
+	if o.traces {
+		o.reasons = append(o.reasons, c.At)
+	}
 	if c.Counts != nil && o.counts == nil {
 		o.counts = c.Counts
 	}
@@ -128,7 +134,10 @@ func (d *Limit) read(a *answer) (limit, bool) {
 	l := newLimit()
 	l.budget, l.count, l.leaky, l.span = d.Budget, d.Count, d.Leaky, spanOf(d.Window)
 	if d.Name != nil {
-		l.bucket = bucketName(Values{*d.Name}.text(a))
+		for _, text := range d.Name.read(a) {
+			l.bucket = bucketName(text)
+			break
+		}
 	}
 	for _, part := range []*Value{d.Left, d.Used, d.Pair} {
 		if part != nil {
@@ -175,7 +184,7 @@ func (c *rule) stop(r *reader, a *answer, out *outcome) *halt {
 	h.about.span = spanOf(s.Window)
 	h.about.bucket = bucketName(s.Name.text(a))
 	h.word = s.Word.text(a)
-	for _, b := range r.covering(a.call) {
+	for _, b := range a.covered {
 		if slices.Contains(s.Budgets, b.Name) {
 			h.about.budget = b.Name
 			break

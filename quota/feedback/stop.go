@@ -135,7 +135,7 @@ func (r *reader) complete(a *answer, out *outcome, h *halt) {
 	if h.known {
 		return
 	}
-	budget := r.match(a.call, &h.about)
+	budget := r.match(a, &h.about)
 	if windowFirst && r.untilWindowEnds(a, h, budget) {
 		return
 	}
@@ -143,7 +143,7 @@ func (r *reader) complete(a *answer, out *outcome, h *halt) {
 		return
 	}
 	if isSpent && h.kind == Spent && l.reset != unknownReset {
-		h.wait, h.known = r.capped(a.call, &l, budget), true
+		h.wait, h.known = r.capped(a, &l, budget), true
 		return
 	}
 	if h.kind == Spent && r.untilWindowEnds(a, h, budget) {
@@ -154,7 +154,7 @@ func (r *reader) complete(a *answer, out *outcome, h *halt) {
 		return
 	}
 	h.double = true
-	h.wait = r.shortest(a.call, budget, firstGuess)
+	h.wait = r.shortest(a, budget, firstGuess)
 }
 
 // readTold reads how long the answer itself asks to wait: in a header, in a
@@ -183,8 +183,8 @@ func (r *reader) readTold(a *answer, out *outcome, h *halt) bool {
 func (r *reader) unspentReset(a *answer, out *outcome) (wait time.Duration, ok bool) {
 	for i := range out.limits {
 		if l := &out.limits[i]; l.reset != unknownReset {
-			budget := r.match(a.call, l)
-			wait, ok = max(wait, min(r.capped(a.call, l, budget), unspentWait)), true
+			budget := r.match(a, l)
+			wait, ok = max(wait, min(r.capped(a, l, budget), unspentWait)), true
 		}
 	}
 	return wait, ok
@@ -192,8 +192,8 @@ func (r *reader) unspentReset(a *answer, out *outcome) (wait time.Duration, ok b
 
 // capped returns the reset of a limit, at most the window of its budget. A
 // whole number of seconds that is longer may be one of milliseconds.
-func (r *reader) capped(call quota.Call, l *limit, budget *coveredBudget) time.Duration {
-	longest := min(r.longest(call, budget, MaxRetryAfter), MaxDate)
+func (r *reader) capped(a *answer, l *limit, budget *coveredBudget) time.Duration {
+	longest := min(r.longest(a, budget, MaxRetryAfter), MaxDate)
 	inMillis := l.reset / 1000
 	if l.bare && l.reset > longest && l.reset >= 10_000*time.Second && inMillis <= longest {
 		return inMillis
@@ -234,12 +234,12 @@ func (r *reader) untilWindowEnds(a *answer, h *halt, budget *coveredBudget) bool
 
 // stop sets the cooldown of an answer that asks to stop.
 func (r *reader) stop(v *quota.Verdict, a *answer, out *outcome, h *halt) {
-	budget := r.budgetOf(a.call, h)
+	budget := r.budgetOf(a, h)
 	if budget != nil {
 		v.Budget = budget.Name
 	}
 	v.Reason = a.reason(h)
-	longest := r.longest(a.call, budget, MaxRetryAfter)
+	longest := r.longest(a, budget, MaxRetryAfter)
 	most := max(longest, MaxRetryAfter)
 	if h.date || h.moment {
 		most = max(most, MaxDate)
@@ -250,7 +250,7 @@ func (r *reader) stop(v *quota.Verdict, a *answer, out *outcome, h *halt) {
 	if h.kind == Busy || !waitsLong && !isOther {
 		v.Transient, v.After = true, retryAfterCooldown
 	}
-	v.For = max(min(h.wait, most), min(minWait, r.shortest(a.call, budget, minWait)))
+	v.For = max(min(h.wait, most), min(minWait, r.shortest(a, budget, minWait)))
 	if !h.double {
 		return
 	}
@@ -266,17 +266,17 @@ func (r *reader) stop(v *quota.Verdict, a *answer, out *outcome, h *halt) {
 }
 
 // budgetOf returns the budget that a stop is about, or nil for the account.
-func (r *reader) budgetOf(call quota.Call, h *halt) *coveredBudget {
+func (r *reader) budgetOf(a *answer, h *halt) *coveredBudget {
 	switch {
 	case h.account:
 		return nil
 	case h.method:
-		return r.narrowest(call)
+		return r.narrowest(a)
 	}
-	if budget := r.match(call, &h.about); budget != nil || h.about.bucket != "" && r.byMethod {
+	if budget := r.match(a, &h.about); budget != nil || h.about.bucket != "" && r.byMethod {
 		return budget
 	}
-	return r.narrowest(call)
+	return r.narrowest(a)
 }
 
 // applyLimits acts on the limits in an answer. Of those with nothing left, the
@@ -286,13 +286,12 @@ func (r *reader) applyLimits(v *quota.Verdict, a *answer, out *outcome) {
 	if len(out.limits) == 0 {
 		return
 	}
-	plausible, highest := map[*coveredBudget]bool{}, map[*coveredBudget]quota.Units{}
+	var highest []highestLimit
 	for i := range out.limits {
 		l := &out.limits[i]
-		budget := r.match(a.call, l)
+		budget := r.match(a, l)
 		if budget != nil && l.max >= 0 && !l.leaky {
-			plausible[budget] = plausible[budget] || !differs(&budget.Budget, l)
-			highest[budget] = max(highest[budget], l.max)
+			highest = addHighest(highest, budget, l)
 		}
 		isMalformed := l.left < 0 || l.max >= 0 && l.left > l.max
 		switch {
@@ -304,12 +303,29 @@ func (r *reader) applyLimits(v *quota.Verdict, a *answer, out *outcome) {
 			v.AddLeft(budget.Name, l.left)
 		}
 	}
-	for i := range r.budgets {
-		b := &r.budgets[i]
-		if limit, ok := highest[b]; ok && !plausible[b] && v.LimitOf == "" {
-			v.LimitOf, v.Limit = b.Name, limit
+	for _, h := range highest {
+		if !h.plausible && v.LimitOf == "" {
+			v.LimitOf, v.Limit = h.budget.Name, h.max
 		}
 	}
+}
+
+// highestLimit is the highest limit that an answer has for a budget.
+type highestLimit struct {
+	budget    *coveredBudget
+	max       quota.Units
+	plausible bool // one of the limits may be the budget's
+}
+
+func addHighest(all []highestLimit, budget *coveredBudget, l *limit) []highestLimit {
+	for i := range all {
+		if h := &all[i]; h.budget == budget {
+			h.max = max(h.max, l.max)
+			h.plausible = h.plausible || !differs(budget, l)
+			return all
+		}
+	}
+	return append(all, highestLimit{budget, l.max, !differs(budget, l)})
 }
 
 // stopAtLimit sets the cooldown of a limit with nothing left, unless v already
@@ -319,14 +335,14 @@ func (r *reader) stopAtLimit(v *quota.Verdict, a *answer, l *limit, budget *cove
 	h := &halt{about: *l}
 	switch {
 	case l.reset != unknownReset:
-		h.wait = r.capped(a.call, l, budget)
+		h.wait = r.capped(a, l, budget)
 	case r.untilWindowEnds(a, h, budget) && h.moment && !h.double:
 		isLong := budget != nil && budget.Window.Kind() != quota.KindDaily && r.Resets.Kind() != quota.KindDaily
 		if isLong {
-			h.wait = r.shortest(a.call, budget, firstGuess)
+			h.wait = r.shortest(a, budget, firstGuess)
 		}
 	default:
-		h.wait = r.shortest(a.call, budget, firstGuess)
+		h.wait = r.shortest(a, budget, firstGuess)
 	}
 	if h.wait <= v.For {
 		return
