@@ -2,12 +2,14 @@ package feedback
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -55,23 +57,31 @@ type headerName struct {
 }
 
 // nameCache holds what names of headers say: the names of one upstream are few.
+// Its map is replaced, not changed.
 type nameCache struct {
-	names sync.Map
+	names atomic.Pointer[map[string]headerName]
 	mu    sync.Mutex
-	count int
 }
 
 const maxNames = 500
 
 func (c *nameCache) parse(name string) headerName {
-	if known, ok := c.names.Load(name); ok {
-		return known.(headerName)
+	names := c.names.Load()
+	if names != nil {
+		if known, ok := (*names)[name]; ok {
+			return known
+		}
 	}
 	parsed := parseHeaderName(name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.count++; c.count <= maxNames {
-		c.names.Store(name, parsed)
+	more := map[string]headerName{}
+	if names = c.names.Load(); names != nil {
+		maps.Copy(more, *names)
+	}
+	if len(more) < maxNames {
+		more[name] = parsed
+		c.names.Store(&more)
 	}
 	return parsed
 }

@@ -67,6 +67,9 @@ func asksToStop(a *answer, out *outcome) bool {
 	case a.status >= 300:
 		return false
 	}
+	if a.doc == nil {
+		return false
+	}
 	texts, isError := errorTexts(a.doc)
 	return isError && (waits || saysLimited(texts))
 }

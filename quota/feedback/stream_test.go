@@ -89,3 +89,10 @@ func BenchmarkHeaders(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkDate is what reading the Date alone takes on this machine.
+func BenchmarkDate(b *testing.B) {
+	for b.Loop() {
+		http.ParseTime(date)
+	}
+}
