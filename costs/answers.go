@@ -43,7 +43,7 @@ func ruleFields(r *feedback.Rule) []strictyaml.Field {
 			}
 			n.Fields(stopFields(r.Stop)...)
 		}},
-		{Key: "cost", Read: func(n strictyaml.Node) { oneOrMore(n, (*[]feedback.Value)(&r.Cost), valueFields) }},
+		{Key: "cost", Read: func(n strictyaml.Node) { oneOrMore(n, (*[]feedback.RuleValue)(&r.Cost), valueFields) }},
 		{Key: "limits", Read: func(n strictyaml.Node) { oneOrMore(n, (*[]feedback.Limit)(&r.Limits), limitFields) }},
 		{Key: "counts", Read: func(n strictyaml.Node) { r.Counts = new(n.Bool()) }},
 	}
@@ -55,11 +55,11 @@ var (
 	valueUnits = []string{"ms", "seconds", "minutes", "hours", "days", "per second", "per minute", "per hour"}
 )
 
-func whenFields(w *feedback.When) []strictyaml.Field {
+func whenFields(w *feedback.RuleCondition) []strictyaml.Field {
 	return []strictyaml.Field{
 		{Key: "status", Read: func(n strictyaml.Node) {
 			readAnswerWords(&w.Status)(n)
-			checkRule(n, &feedback.Rule{When: feedback.When{Status: w.Status}, Counts: new(true)})
+			checkRule(n, &feedback.Rule{When: feedback.RuleCondition{Status: w.Status}, Counts: new(true)})
 		}},
 		{Key: "method", Read: readAnswerWords(&w.Method)},
 		{Key: "path", Read: readAnswerWords(&w.Path)},
@@ -75,13 +75,13 @@ func stopFields(s *feedback.Stop) []strictyaml.Field {
 		{Key: "scope", Read: func(n strictyaml.Node) { s.Scope = n.OneOf("scope", stopScopes) }},
 		{Key: "budgets", Read: readAnswerWords(&s.Budgets)},
 		{Key: "window", Read: readSpan(&s.Window)},
-		{Key: "name", Read: func(n strictyaml.Node) { oneOrMore(n, (*[]feedback.Value)(&s.Name), valueFields) }},
-		{Key: "word", Read: func(n strictyaml.Node) { oneOrMore(n, (*[]feedback.Value)(&s.Word), valueFields) }},
-		{Key: "until", Read: func(n strictyaml.Node) { oneOrMore(n, (*[]feedback.Until)(&s.Until), untilFields) }},
+		{Key: "name", Read: func(n strictyaml.Node) { oneOrMore(n, (*[]feedback.RuleValue)(&s.Name), valueFields) }},
+		{Key: "word", Read: func(n strictyaml.Node) { oneOrMore(n, (*[]feedback.RuleValue)(&s.Word), valueFields) }},
+		{Key: "until", Read: func(n strictyaml.Node) { oneOrMore(n, (*[]feedback.RuleUntil)(&s.Until), untilFields) }},
 	}
 }
 
-func valueFields(v *feedback.Value) []strictyaml.Field {
+func valueFields(v *feedback.RuleValue) []strictyaml.Field {
 	return []strictyaml.Field{
 		{Key: "header", Read: readAnswerWords(&v.Header)},
 		{Key: "body", Read: readAnswerWords(&v.Body)},
@@ -99,8 +99,8 @@ func valueFields(v *feedback.Value) []strictyaml.Field {
 	}
 }
 
-func untilFields(u *feedback.Until) []strictyaml.Field {
-	return append(valueFields(&u.Value), []strictyaml.Field{
+func untilFields(u *feedback.RuleUntil) []strictyaml.Field {
+	return append(valueFields(&u.RuleValue), []strictyaml.Field{
 		{Key: "day", Read: readZone(&u.Day)},
 		{Key: "month", Read: readZone(&u.Month)},
 		{Key: "every", Read: readSpan(&u.Every)},
@@ -111,9 +111,9 @@ func untilFields(u *feedback.Until) []strictyaml.Field {
 }
 
 func limitFields(l *feedback.Limit) []strictyaml.Field {
-	value := func(into **feedback.Value) func(strictyaml.Node) {
+	value := func(into **feedback.RuleValue) func(strictyaml.Node) {
 		return func(n strictyaml.Node) {
-			*into = &feedback.Value{}
+			*into = &feedback.RuleValue{}
 			n.Fields(valueFields(*into)...)
 		}
 	}
@@ -148,7 +148,7 @@ func oneOrMore[T any](n strictyaml.Node, into *[]T, fields func(*T) []strictyaml
 }
 
 // readAnswerWords reads a word, or a list of words.
-func readAnswerWords(into *feedback.Words) func(strictyaml.Node) {
+func readAnswerWords(into *feedback.RuleWords) func(strictyaml.Node) {
 	read := func(n strictyaml.Node) {
 		if word := n.Scalar(maxText); word != "" {
 			*into = append(*into, word)
@@ -164,11 +164,11 @@ func readAnswerWords(into *feedback.Words) func(strictyaml.Node) {
 	}
 }
 
-func readConditions(into *map[string]feedback.Words) func(strictyaml.Node) {
+func readConditions(into *map[string]feedback.RuleWords) func(strictyaml.Node) {
 	return func(n strictyaml.Node) {
-		*into = map[string]feedback.Words{}
+		*into = map[string]feedback.RuleWords{}
 		n.Entries(func(key, value strictyaml.Node) {
-			var words feedback.Words
+			var words feedback.RuleWords
 			readAnswerWords(&words)(value)
 			(*into)[key.Text(maxText)] = words
 		})

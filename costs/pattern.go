@@ -240,7 +240,10 @@ func (s *site) isCheaper(verb, raw string, found *pattern) bool {
 	}
 	for _, reading := range []string{split, cleanPath(split)} {
 		other, _ := s.findPattern(verb, reading, true)
-		if other != nil && other != found && (other.method == "" || s.costs[other.method] > s.costs[found.method]) {
+		if other == nil || other == found {
+			continue
+		}
+		if other.method == "" || s.costs[other.method] > s.costs[found.method] {
 			return true
 		}
 	}

@@ -29,7 +29,7 @@ type Verdict struct {
 
 	// Later, if it is not nil, says what the call cost once the caller has read
 	// the body of the answer to its end.
-	Later *Later
+	Later *LateVerdict
 
 	// For is how long the upstream wants callers to pause; above 0, it sets a
 	// cooldown. A cooldown that follows one that was waited out lasts twice as
@@ -97,17 +97,17 @@ func (v *Verdict) AddLeft(budget string, left Units) {
 	}
 }
 
-// Later is a verdict that is known at the end of an answer's body. The zero
-// Later is ready for use.
-type Later struct {
+// LateVerdict is a verdict that is known at the end of an answer's body. The
+// zero LateVerdict is ready for use.
+type LateVerdict struct {
 	mu    sync.Mutex
 	said  *Verdict
 	apply func(Verdict)
 }
 
-// Tell says what the verdict is. It is called once, when the body is read to its
-// end or closed, and returns when the verdict is applied.
-func (l *Later) Tell(v Verdict) {
+// Tell says what the verdict is. It is called once, when the body is read to
+// its end or closed, and returns when the verdict is applied.
+func (l *LateVerdict) Tell(v Verdict) {
 	l.mu.Lock()
 	apply := l.apply
 	l.said = &v
@@ -118,7 +118,7 @@ func (l *Later) Tell(v Verdict) {
 }
 
 // then calls apply with the verdict, at once if it is known.
-func (l *Later) then(apply func(Verdict)) {
+func (l *LateVerdict) then(apply func(Verdict)) {
 	l.mu.Lock()
 	said := l.said
 	l.apply = apply

@@ -60,7 +60,8 @@ func parseRaw(data []byte) (*Answer, error) {
 		if err != nil || status < 100 || status > 599 {
 			return nil, fmt.Errorf("%q has no status from 100 to 599", lines[0])
 		}
-		answer.Status, answer.Header, answer.Body = status, http.Header{}, rest
+		answer.Status, answer.Header = status, http.Header{}
+		answer.Body = rest
 		for _, line := range lines[1:] {
 			if name, value, ok := strings.Cut(line, ":"); ok {
 				answer.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))

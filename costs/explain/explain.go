@@ -28,11 +28,11 @@ type Document struct {
 	Rules   []string           `json:"rules"`   // those that matched
 	Decided *string            `json:"decided"` // the rule that decided the stop; null if it is a common one
 	Found   []feedback.Finding `json:"found"`
-	Would   Would              `json:"would"`
+	Would   Verdict            `json:"would"`
 }
 
-// Would is what ration would do.
-type Would struct {
+// Verdict is what ration would do.
+type Verdict struct {
 	Stop    *Stop                  `json:"stop"`    // null: nothing
 	Blocked *string                `json:"blocked"` // why waiting does not help
 	Charge  *quota.Units           `json:"charge"`  // what the call would be charged in the end; null: its price
@@ -119,7 +119,7 @@ func (d *Document) Lines() (lines [][2]string) {
 	return lines
 }
 
-func (w *Would) lines(account string, decided *string) (lines []string) {
+func (w *Verdict) lines(account string, decided *string) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	by := ""
 	if decided != nil {

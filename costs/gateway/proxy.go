@@ -86,8 +86,7 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 		problem.write(w)
 		return
 	}
-	grant := ""
-	ctx = quota.WithGranted(ctx, func(granted *quota.Grant) { grant = granted.Token() })
+	ctx = quota.WithGranted(ctx, t.setGrant)
 	s, r := g.newStream(w, r, ctx)
 	defer s.end()
 	defer s.flushCut()
@@ -110,9 +109,7 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 				return fmt.Errorf("the upstream answered with the invalid status %03d", resp.StatusCode)
 			}
 			t.clean(resp.Header, table)
-			if grant != "" {
-				resp.Header.Set(headerGrant, grant)
-			}
+			t.addGrant(resp.Header)
 			deleteOwn(resp.Trailer)
 			w.Header()["Content-Type"] = nil // net/http guesses none
 			s.answer(r, resp)
@@ -194,6 +191,15 @@ func (t *target) clean(header http.Header, table *costs.Table) {
 	t.leadBack(header, table)
 	if lines := header["Set-Cookie"]; len(lines) > 0 {
 		header["Set-Cookie"] = t.ownCookies(lines)
+	}
+}
+
+// setGrant keeps the grant of the request for addGrant.
+func (t *target) setGrant(granted *quota.Grant) { t.grant = granted.Token() }
+
+func (t *target) addGrant(header http.Header) {
+	if t.grant != "" {
+		header.Set(headerGrant, t.grant)
 	}
 }
 

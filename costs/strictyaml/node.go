@@ -222,13 +222,10 @@ func (n Node) PaddedText(most int) string {
 	return ""
 }
 
-// Scalar is like Text, but reads numbers, true and false too, as they are
-// written.
+// Scalar is like Text, but reads numbers, true and false as they are written.
 func (n Node) Scalar(most int) string {
 	if _, isText := n.text(); !isText && n.isScalar() {
-		if text := firstToken(n.node).Value; text != "" && text != "null" && text != "~" && len(text) <= most {
-			return text
-		}
+		return firstToken(n.node).Value
 	}
 	return n.Text(most)
 }

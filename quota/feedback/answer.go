@@ -89,7 +89,8 @@ func isJSON(kind string) bool {
 }
 
 func isStream(kind string) bool {
-	return kind == "text/event-stream" || strings.HasSuffix(kind, "ndjson") || strings.HasSuffix(kind, "jsonlines") || strings.HasSuffix(kind, "/jsonl")
+	isLines := func(end string) bool { return strings.HasSuffix(kind, end) }
+	return kind == "text/event-stream" || slices.ContainsFunc([]string{"ndjson", "jsonlines", "/jsonl"}, isLines)
 }
 
 // single returns the value of a header that occurs once and has at most
@@ -129,7 +130,10 @@ func (r *rule) matchesBody(a *answer) bool {
 	for path, words := range r.When.Body {
 		is := func(v any) bool {
 			text, ok := scalar(v)
-			return ok && matchesAny(words, plainText(text)) || !ok && v != nil && slices.Contains(words, "*")
+			if !ok {
+				return v != nil && slices.Contains(words, "*")
+			}
+			return matchesAny(words, plainText(text))
 		}
 		if !slices.ContainsFunc(a.lookup(path), is) {
 			return false
@@ -174,7 +178,7 @@ func (a *answer) setFocus(path string, is func(any) bool) {
 }
 
 // read returns the texts at the first place of a value that is there.
-func (v *Value) read(a *answer) []string {
+func (v *RuleValue) read(a *answer) []string {
 	var found []string
 	switch {
 	case v.Is != "":
@@ -202,7 +206,7 @@ func (v *Value) read(a *answer) []string {
 	return parts
 }
 
-func (v *Value) readHeader(a *answer) (found []string) {
+func (v *RuleValue) readHeader(a *answer) (found []string) {
 	for _, name := range v.Header {
 		values := a.header[name]
 		if len(values) == 0 {
@@ -227,7 +231,7 @@ func (v *Value) readHeader(a *answer) (found []string) {
 }
 
 // readTexts returns what follows the value's words in the texts.
-func (v *Value) readTexts(a *answer) (found []string) {
+func (v *RuleValue) readTexts(a *answer) (found []string) {
 	for _, words := range v.Text {
 		for _, text := range a.texts {
 			at := strings.Index(strings.ToLower(text), words)
@@ -248,7 +252,7 @@ func (v *Value) readTexts(a *answer) (found []string) {
 }
 
 // part returns the part of a text that the value is about.
-func (v *Value) part(text string) string {
+func (v *RuleValue) part(text string) string {
 	if v.Item > 0 {
 		items := strings.Split(text, ",")
 		if v.Item > len(items) {
@@ -269,7 +273,7 @@ func (v *Value) part(text string) string {
 }
 
 // text returns the first text of the values that are there, or "".
-func (v Values) text(a *answer) string {
+func (v RuleValues) text(a *answer) string {
 	for i := range v {
 		for _, text := range v[i].read(a) {
 			if text != "" {
@@ -281,7 +285,7 @@ func (v Values) text(a *answer) string {
 }
 
 // number returns the number at a value, or false.
-func (v *Value) number(a *answer) (float64, bool) {
+func (v *RuleValue) number(a *answer) (float64, bool) {
 	if v == nil {
 		return 0, false
 	}
@@ -294,7 +298,7 @@ func (v *Value) number(a *answer) (float64, bool) {
 }
 
 // wait returns the longest time or wait among the texts of a value.
-func (v *Value) wait(a *answer) (longest moment, ok bool) {
+func (v *RuleValue) wait(a *answer) (longest moment, ok bool) {
 	if v == nil {
 		return moment{}, false
 	}

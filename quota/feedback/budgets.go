@@ -71,7 +71,8 @@ func (r *reader) match(a *answer, l *limit) *coveredBudget {
 		return first(func(b *coveredBudget) bool { return slices.Contains(b.Methods, a.call.Method) })
 	}
 	if r.byMethod {
-		if b := first(func(b *coveredBudget) bool { return len(b.Except) > 0 && len(b.Methods) == 0 }); b != nil {
+		b := first(func(b *coveredBudget) bool { return len(b.Except) > 0 && len(b.Methods) == 0 })
+		if b != nil || len(found) == 1 { // the upstream's limit is that of the account
 			return b
 		}
 	}
@@ -200,11 +201,15 @@ const shortestNoted = 30 * time.Second
 func sameQuota(b *coveredBudget, l *limit) bool {
 	resets := l.reset != unknownReset && l.reset <= min(nearReset, b.span/4)
 	isHigher := l.left >= b.Limit || l.max >= 0 && differs(b, l)
-	if b.Window.Estimate() || b.span < shortestNoted || resets || isHigher {
+	isUnfit := b.Window.Estimate() || b.span < shortestNoted
+	if isUnfit || resets || isHigher {
 		return false
 	}
-	isOfWindow := l.span > 0 && sameSpan(b.span, l.span) && !l.leaky
-	return named(b, l.bucket) || l.budget != "" || similar(&b.Budget, l) || isOfWindow && l.max < 0
+	isOfWindow := l.span > 0 && sameSpan(b.span, l.span)
+	if isOfWindow && l.max < 0 && !l.leaky {
+		return true
+	}
+	return named(b, l.bucket) || l.budget != "" || similar(&b.Budget, l)
 }
 
 // differs reports whether a limit cannot be the one that a budget enforces: it

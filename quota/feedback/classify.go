@@ -55,9 +55,9 @@ type Classification struct {
 // defaultWait is the wait of a SlowDown that does not say.
 const defaultWait = time.Minute
 
-// Classify reads an error answer in a dialect, one of Names, with the rules that
-// New applies. It never fails: if the body is malformed or has more than 64 KB,
-// the status decides.
+// Classify reads an error answer in a dialect, one of Names, with the rules
+// that New applies. It never fails: if the body is malformed or has more than
+// 64 KB, the status decides.
 func Classify(dialect string, status int, header http.Header, body []byte) Classification {
 	if status < http.StatusBadRequest {
 		return Classification{}
@@ -102,7 +102,7 @@ func Classify(dialect string, status int, header http.Header, body []byte) Class
 func (a *answer) classReason(h *halt) string {
 	word := h.word
 	if word == "" {
-		word = Values{{Body: Words{"error.errors.*.reason", "error.details.*.reason", "error.code", "error.type"}}}.text(a)
+		word = RuleValues{{Body: RuleWords{"error.errors.*.reason", "error.details.*.reason", "error.code", "error.type"}}}.text(a)
 	}
 	if _, isNumber := decimal(word); word == "" || isNumber {
 		word = strconv.Itoa(a.status) + " " + http.StatusText(a.status)

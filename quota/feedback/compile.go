@@ -50,7 +50,8 @@ func classes(rules []*rule) (byClass [6][]*rule) {
 // form in which they are compared.
 func compile(r Rule) (*rule, error) {
 	c := &rule{Rule: r}
-	if r.Stop == nil && len(r.Cost) == 0 && len(r.Limits) == 0 && r.Counts == nil {
+	saysCost := len(r.Cost) > 0 || len(r.Limits) > 0
+	if r.Stop == nil && !saysCost && r.Counts == nil {
 		return nil, errors.New("a rule without stop, cost, limits or counts says nothing: write one of them")
 	}
 	for _, word := range r.When.Status {
@@ -60,8 +61,9 @@ func compile(r Rule) (*rule, error) {
 		}
 		c.statuses = append(c.statuses, [2]int{first, last})
 	}
-	c.When.Method, c.When.Path, c.When.Text = lowered(r.When.Method), lowered(r.When.Path), lowered(r.When.Text)
-	c.When.Header, c.When.Body = map[string]Words{}, map[string]Words{}
+	c.When.Method, c.When.Path = lowered(r.When.Method), lowered(r.When.Path)
+	c.When.Text = lowered(r.When.Text)
+	c.When.Header, c.When.Body = map[string]RuleWords{}, map[string]RuleWords{}
 	for name, words := range r.When.Header {
 		c.When.Header[http.CanonicalHeaderKey(name)] = lowered(words)
 	}
@@ -89,7 +91,8 @@ func (c *rule) checkParts() error {
 		return nil
 	}
 	stop := *c.Stop
-	stop.Name, stop.Word, stop.Until = slices.Clone(stop.Name), slices.Clone(stop.Word), slices.Clone(stop.Until)
+	stop.Name, stop.Word = slices.Clone(stop.Name), slices.Clone(stop.Word)
+	stop.Until = slices.Clone(stop.Until)
 	c.Stop = &stop
 	if kinds := []string{"", Spent, Busy, Blocked, Failed, None}; !slices.Contains(kinds, stop.Kind) {
 		return fmt.Errorf("unknown kind %q of stop: write spent, busy, blocked, failed or none", stop.Kind)
@@ -118,7 +121,7 @@ func (c *rule) checkParts() error {
 	return nil
 }
 
-func (c *rule) checkUntil(u *Until) error {
+func (c *rule) checkUntil(u *RuleUntil) error {
 	for _, zone := range []string{u.Day, u.Month} {
 		if _, err := time.LoadLocation(zone); err != nil {
 			return fmt.Errorf("unknown time zone %q: write one such as UTC or America/Los_Angeles", zone)
@@ -135,7 +138,7 @@ func (c *rule) checkUntil(u *Until) error {
 	if u.Day+u.Month+u.Every+u.Pause+u.Window != "" {
 		return nil
 	}
-	return c.checkValue(&u.Value)
+	return c.checkValue(&u.RuleValue)
 }
 
 func (c *rule) checkLimit(l *Limit) error {
@@ -148,7 +151,7 @@ func (c *rule) checkLimit(l *Limit) error {
 	if l.Left == nil && l.Used == nil && l.Pair == nil {
 		return errors.New("a limit without left, used or pair says nothing: write left: {header: X-RateLimit-Remaining}")
 	}
-	for _, part := range []**Value{&l.Name, &l.Limit, &l.Left, &l.Used, &l.Pair, &l.Until, &l.Rate, &l.Needed} {
+	for _, part := range []**RuleValue{&l.Name, &l.Limit, &l.Left, &l.Used, &l.Pair, &l.Until, &l.Rate, &l.Needed} {
 		if *part == nil {
 			continue
 		}
@@ -163,7 +166,7 @@ func (c *rule) checkLimit(l *Limit) error {
 
 // checkValue checks a place, and puts its names into the form in which they are
 // looked up.
-func (c *rule) checkValue(v *Value) error {
+func (c *rule) checkValue(v *RuleValue) error {
 	places := 0
 	for _, has := range []bool{len(v.Header) > 0, len(v.Body) > 0, len(v.Text) > 0, v.Is != ""} {
 		if has {
@@ -196,7 +199,8 @@ func parseStatus(word string) (first, last int, err error) {
 	}
 	first, err1 := strconv.Atoi(from)
 	last, err2 := strconv.Atoi(to)
-	if err1 != nil || err2 != nil || first < 100 || last > 599 || first > last {
+	isRead := err1 == nil && err2 == nil
+	if isOrdered := 100 <= first && first <= last && last <= 599; !isRead || !isOrdered {
 		return 0, 0, fmt.Errorf("%q is not a status: write 429, 4xx or 400-499", word)
 	}
 	return first, last, nil
@@ -225,8 +229,8 @@ func spanOf(text string) time.Duration {
 	return span
 }
 
-func lowered(words Words) Words {
-	var all Words
+func lowered(words RuleWords) RuleWords {
+	var all RuleWords
 	for _, word := range words {
 		all = append(all, strings.ToLower(word))
 	}
@@ -237,7 +241,7 @@ func lowered(words Words) Words {
 // generic rules then leave alone.
 func headersOf(rules []*rule) map[string]bool {
 	names := map[string]bool{}
-	add := func(v *Value) {
+	add := func(v *RuleValue) {
 		if v != nil {
 			for _, name := range v.Header {
 				names[name] = true
@@ -249,7 +253,7 @@ func headersOf(rules []*rule) map[string]bool {
 			add(&r.Cost[i])
 		}
 		for _, l := range r.Limits {
-			for _, v := range []*Value{l.Name, l.Limit, l.Left, l.Used, l.Pair, l.Until} {
+			for _, v := range []*RuleValue{l.Name, l.Limit, l.Left, l.Used, l.Pair, l.Until} {
 				add(v)
 			}
 		}
@@ -258,7 +262,7 @@ func headersOf(rules []*rule) map[string]bool {
 }
 
 // matchesAny reports whether one of the words, in which * is any text, is text.
-func matchesAny(words Words, text string) bool {
+func matchesAny(words RuleWords, text string) bool {
 	text = strings.ToLower(text)
 	return slices.ContainsFunc(words, func(word string) bool { return matches(word, text) })
 }

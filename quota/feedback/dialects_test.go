@@ -230,7 +230,8 @@ func TestSecondaryLimitIsOfGraphQL(t *testing.T) {
 	}
 }
 
-// A daily limit whose reset is unknown is tried again after an hour, then later.
+// A daily limit whose reset is unknown is tried again after an hour, then
+// later.
 func TestDailyLimitWithoutZone(t *testing.T) {
 	got := reader(t, "hubspot", feedback.Options{Now: clock(noon)})(call, response(429, asJSON, `{"policyName":"DAILY"}`))
 	want := stop("", time.Hour, "429 DAILY day")

@@ -1,21 +1,21 @@
-// Package feedback reads what an upstream's answer says about its quota: that
-// a limit is spent and until when, that calls come too fast, what the call really
+// Package feedback reads what an upstream's answer says about its quota: that a
+// limit is spent and until when, that calls come too fast, what the call really
 // cost, or how much is left.
 //
 //	transport.Feedback, err = feedback.New("github", feedback.Options{Budgets: budgets})
 //
-// An answer is read by rules. Options.Rules come first, then those of a dialect,
-// which is a file of rules for one upstream, then what most upstreams have in
-// common: Retry-After in any spelling, RateLimit of every draft, X-RateLimit-*
-// with its variants, and the words of messages. What an answer leaves open is
-// resolved to the shorter stop of the narrower scope, since the next answer
-// teaches more. If it says nothing at all, the pause is short, and doubles with
-// each further refusal.
+// An answer is read by rules. Options.Rules come first, then those of a
+// dialect, which is a file of rules for one upstream, then what most upstreams
+// have in common: Retry-After in any spelling, RateLimit of every draft,
+// X-RateLimit-* with its variants, and the words of messages. What an answer
+// leaves open is resolved to the shorter stop of the narrower scope, since the
+// next answer teaches more. If it says nothing at all, the pause is short, and
+// doubles with each further refusal.
 //
 // An error answer with a Retry-After above 0 sets a cooldown of that length,
 // whatever its status. A limit that only its owner can raise sets no cooldown,
-// because waiting does not lift it. In other answers Retry-After means something
-// else, such as when to poll a job, and is ignored.
+// because waiting does not lift it. In other answers Retry-After means
+// something else, such as when to poll a job, and is ignored.
 //
 // Times in an answer are compared with its Date header, so that the host's
 // clock does not matter. Without a Date, the host's clock is used.

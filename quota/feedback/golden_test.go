@@ -22,8 +22,8 @@ import (
 var update = flag.Bool("update", false, "write the verdicts of testdata/answers")
 
 // TestAnswersOfEveryDialect reads testdata/answers: one folder a dialect, one
-// answer a file, as curl -i prints it. Lines before it say what was called, which
-// budgets there are, and the verdict.
+// answer a file, as curl -i prints it. Lines before it say what was called,
+// which budgets there are, and the verdict.
 func TestAnswersOfEveryDialect(t *testing.T) {
 	paths, err := filepath.Glob("testdata/answers/*/*.http")
 	if err != nil || len(paths) < 80 {

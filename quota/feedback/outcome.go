@@ -78,7 +78,8 @@ func (o *outcome) addCost(units quota.Units, undocumented bool, from string) {
 	if o.hasCost {
 		return
 	}
-	o.cost, o.hasCost, o.undocumented = units, true, undocumented
+	o.cost, o.hasCost = units, true
+	o.undocumented = undocumented
 	o.saw("", from, "the call cost %d", units)
 }
 
@@ -108,7 +109,7 @@ func (o *outcome) add(r *reader, c *rule, a *answer) {
 }
 
 // sum adds up the numbers at values. ok is false if there is none.
-func (v Values) sum(a *answer) (sum quota.Units, ok bool) {
+func (v RuleValues) sum(a *answer) (sum quota.Units, ok bool) {
 	for i := range v {
 		for _, text := range v[i].read(a) {
 			if n, isNumber := parseAmount(text); isNumber {
@@ -120,8 +121,8 @@ func (v Values) sum(a *answer) (sum quota.Units, ok bool) {
 }
 
 // where names the place of a value.
-func (v *Value) where() string {
-	for _, words := range []Words{v.Header, v.Body, v.Text} {
+func (v *RuleValue) where() string {
+	for _, words := range []RuleWords{v.Header, v.Body, v.Text} {
 		if len(words) > 0 {
 			return words[0]
 		}
@@ -132,19 +133,20 @@ func (v *Value) where() string {
 // read returns the state of a limit.
 func (d *Limit) read(a *answer) (limit, bool) {
 	l := newLimit()
-	l.budget, l.count, l.leaky, l.span = d.Budget, d.Count, d.Leaky, spanOf(d.Window)
+	l.budget, l.count = d.Budget, d.Count
+	l.leaky, l.span = d.Leaky, spanOf(d.Window)
 	if d.Name != nil {
 		for _, text := range d.Name.read(a) {
 			l.bucket = bucketName(text)
 			break
 		}
 	}
-	for _, part := range []*Value{d.Left, d.Used, d.Pair} {
+	for _, part := range []*RuleValue{d.Left, d.Used, d.Pair} {
 		if part != nil {
 			l.from = part.where()
 		}
 	}
-	set := func(to *quota.Units, v *Value) {
+	set := func(to *quota.Units, v *RuleValue) {
 		if n, ok := v.number(a); ok {
 			*to = quota.Units(n)
 		}
@@ -199,7 +201,7 @@ func (c *rule) stop(r *reader, a *answer, out *outcome) *halt {
 }
 
 // end sets when the stop ends, and returns false if that cannot be read.
-func (u *Until) end(a *answer, out *outcome, h *halt) bool {
+func (u *RuleUntil) end(a *answer, out *outcome, h *halt) bool {
 	switch {
 	case u.Day != "", u.Month != "":
 		zone, _ := time.LoadLocation(u.Day + u.Month)

@@ -17,9 +17,9 @@ import (
 const peekTime = 3 * time.Second
 
 // peek returns the body of a response if it has at most limit bytes and ends
-// within peekTime and before the request's context does, and false otherwise. It
-// replaces the body with one that reads the same: the bytes read, then the rest
-// or the error.
+// within peekTime and before the request's context does, and false otherwise.
+// It replaces the body with one that reads the same: the bytes read, then the
+// rest or the error.
 func peek(resp *http.Response, limit int) (body []byte, whole bool) {
 	if resp.Body == nil || resp.Body == http.NoBody {
 		return nil, true

@@ -29,7 +29,8 @@ const (
 func (r *reader) judge(a *answer, out *outcome) *halt {
 	h := out.stop
 	isNone := h != nil && (h.kind == None || h.kind == Failed)
-	if isNone && (a.status < http.StatusBadRequest || !out.hasRetry || out.retry.wait <= 0) {
+	waits := out.hasRetry && out.retry.wait > 0
+	if isNone && (a.status < http.StatusBadRequest || !waits) {
 		return nil
 	}
 	if h == nil || isNone {
@@ -52,6 +53,9 @@ func (r *reader) judge(a *answer, out *outcome) *halt {
 	return h
 }
 
+// tooMany are the statuses that say that there are too many calls.
+var tooMany = []int{http.StatusTooManyRequests, 420, 430, 509}
+
 // asksToStop reports whether an answer that no rule explains asks for a stop.
 func asksToStop(a *answer, out *outcome) bool {
 	waits := out.hasRetry && out.retry.wait > 0
@@ -59,11 +63,12 @@ func asksToStop(a *answer, out *outcome) bool {
 	switch {
 	case a.status == http.StatusUnauthorized:
 		return waits
-	case a.status == http.StatusTooManyRequests, a.status == 420, a.status == 430, a.status == 509:
+	case slices.Contains(tooMany, a.status):
 		return true
 	case a.status >= http.StatusBadRequest:
 		isForbidden := a.status == http.StatusForbidden && isSpent
-		return waits || isForbidden || a.doc != nil && saysLimited(a.texts)
+		saysSo := a.doc != nil && saysLimited(a.texts)
+		return waits || isForbidden || saysSo
 	case a.status >= 300:
 		return false
 	}
@@ -83,7 +88,10 @@ func errorTexts(doc any) (texts []string, isError bool) {
 		text, _ := scalar(v)
 		switch strings.ToLower(separators.Replace(key)) {
 		case "error", "errors", "errorcode", "errormessage", "fault", "exception":
-			if list, isList := v.([]any); v == nil || text == "false" || text == "0" || isList && len(list) == 0 {
+			if list, isList := v.([]any); v == nil || isList && len(list) == 0 {
+				continue
+			}
+			if text == "false" || text == "0" {
 				continue
 			}
 			isError = true
@@ -109,7 +117,8 @@ func errorTexts(doc any) (texts []string, isError bool) {
 func spentLimit(limits []limit, span time.Duration) (found limit, ok bool) {
 	for _, l := range limits {
 		isOther := span > 0 && l.span > 0 && !sameSpan(l.span, span)
-		isLater := !ok || l.reset > found.reset || l.reset == found.reset && l.span > found.span
+		isLonger := l.reset == found.reset && l.span > found.span
+		isLater := !ok || l.reset > found.reset || isLonger
 		if l.left == 0 && !isOther && isLater {
 			found, ok = l, true
 		}
@@ -198,7 +207,8 @@ func (r *reader) unspentReset(a *answer, out *outcome) (wait time.Duration, ok b
 func (r *reader) capped(a *answer, l *limit, budget *coveredBudget) time.Duration {
 	longest := min(r.longest(a, budget, MaxRetryAfter), MaxDate)
 	inMillis := l.reset / 1000
-	if l.bare && l.reset > longest && l.reset >= 10_000*time.Second && inMillis <= longest {
+	isTooLong := l.reset > longest && l.reset >= 10_000*time.Second
+	if l.bare && isTooLong && inMillis <= longest {
 		return inMillis
 	}
 	return min(l.reset, longest)
@@ -212,9 +222,15 @@ func (r *reader) untilWindowEnds(a *answer, h *halt, budget *coveredBudget) bool
 	if span == 0 && budget != nil && h.about.left == 0 {
 		span = budget.span
 	}
-	isCalendar := budget != nil && budget.Window.Kind() == quota.KindDaily && sameSpan(budget.span, span)
+	isDaily := budget != nil && budget.Window.Kind() == quota.KindDaily
+	isCalendar := isDaily && sameSpan(budget.span, span)
 	knowsDay := r.Resets.Kind() == quota.KindDaily
-	isResets := knowsDay && (span == day && !isMonthly(r.Resets) || span == month && isMonthly(r.Resets) || span == day && budget == nil)
+	resetsEach := day
+	if isMonthly(r.Resets) {
+		resetsEach = month
+	}
+	isDayOfAll := span == day && budget == nil
+	isResets := knowsDay && (span == resetsEach || isDayOfAll)
 	h.known, h.moment = true, true
 	switch {
 	case span == 0:
@@ -248,9 +264,9 @@ func (r *reader) stop(v *quota.Verdict, a *answer, out *outcome, h *halt) {
 		most = max(most, MaxDate)
 	}
 	waitsLong := h.about.span >= day || !out.hasRetry && h.wait > longWait
-	isOther := h.aside || a.status >= http.StatusBadRequest && a.status < http.StatusInternalServerError &&
-		!slices.Contains([]int{http.StatusForbidden, http.StatusTooManyRequests, 420, 430}, a.status)
-	if h.kind == Busy || !waitsLong && !isOther {
+	isClientError := a.status/100 == 4 && a.status != http.StatusForbidden
+	isOther := h.aside || isClientError && !slices.Contains(tooMany, a.status)
+	if isShort := !waitsLong && !isOther; h.kind == Busy || isShort {
 		v.Transient, v.After = true, retryAfterCooldown
 	}
 	v.For = max(min(h.wait, most), min(minWait, r.shortest(a, budget, minWait)))

@@ -91,8 +91,8 @@ func (t *tap) end() {
 }
 
 // readLate returns the cost that is read at the end of the body.
-func (r *reader) readLate(a *answer, resp *http.Response) *quota.Later {
-	later := &quota.Later{}
+func (r *reader) readLate(a *answer, resp *http.Response) *quota.LateVerdict {
+	later := &quota.LateVerdict{}
 	late := *a
 	resp.Body = &tap{ReadCloser: resp.Body, done: func(kept [][]byte) {
 		var v quota.Verdict
@@ -125,9 +125,9 @@ func (c *rule) sumLast(a answer, documents []any) (sum quota.Units, ok bool) {
 	return sum, ok
 }
 
-// documentsIn returns the JSON documents in a stream: one a line, or the data of
-// an event, or else the whole. Of a document that is cut, the last object with a
-// name is taken as one: "usage": {…}.
+// documentsIn returns the JSON documents in a stream: one a line, or the data
+// of an event, or else the whole. Of a document that is cut, the last object
+// with a name is taken as one: "usage": {…}.
 func documentsIn(kept [][]byte) (documents []any) {
 	for _, part := range kept {
 		for line := range bytes.Lines(part) {

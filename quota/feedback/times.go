@@ -28,11 +28,11 @@ type moment struct {
 }
 
 // ParseWait reads a time or a wait in any of the forms that upstreams use, and
-// returns how long it is from now: numbers of a unit from now ("40", "39.5"; the
-// unit is a second if it is 0), Unix times in seconds to nanoseconds, durations
-// ("40s", "6m0s", "1.5 minutes", "PT1M", "00:00:40"), and timestamps of RFC 3339,
-// HTTP, JavaScript and Go. A time in the past is 0. ok is false for anything
-// else, and for times that are more than a year ahead.
+// returns how long it is from now: numbers of a unit from now ("40", "39.5";
+// the unit is a second if it is 0), Unix times in seconds to nanoseconds,
+// durations ("40s", "6m0s", "1.5 minutes", "PT1M", "00:00:40"), and timestamps
+// of RFC 3339, HTTP, JavaScript and Go. A time in the past is 0. ok is false
+// for anything else, and for times that are more than a year ahead.
 func ParseWait(text string, now time.Time, unit time.Duration) (wait time.Duration, ok bool) {
 	m, ok := parseMoment(text, now, unit)
 	return m.wait, ok
@@ -112,7 +112,8 @@ var (
 
 var isoUnits = [...]time.Duration{7 * day, day, time.Hour, time.Minute, time.Second}
 
-// parseDuration reads "6m0s", "2 minutes, 30 seconds", "PT1M30S" and "00:01:30".
+// parseDuration reads "6m0s", "2 minutes, 30 seconds", "PT1M30S" and
+// "00:01:30".
 func parseDuration(text string) (sum time.Duration, ok bool) {
 	text = strings.ToLower(text)
 	if parts := isoDuration.FindStringSubmatch(text); parts != nil && text != "p" && text[len(text)-1] != 't' {

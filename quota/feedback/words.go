@@ -56,7 +56,8 @@ func readHint(texts []string, now time.Time) (m moment, ok bool) {
 }
 
 // periodsIn returns the shortest window that the texts name, or 0. If a text
-// says how much of several limits is used, only what follows a spent one counts.
+// says how much of several limits is used, only what follows a spent one
+// counts.
 func periodsIn(texts []string) (shortest time.Duration) {
 	for _, text := range texts {
 		for _, clause := range spentClauses(words(text)) {
