@@ -131,7 +131,7 @@ func messageOf(v any) string {
 }
 
 var messagePaths = []string{
-	"error.message", "error_message", "message", "error.errors.*.message", "errors.*.message", "errors.*.detail", "errors.*.title", "errors.*",
+	"error.message", "error_message", "error.error_msg", "errors.*.description", "message", "error.errors.*.message", "errors.*.message", "errors.*.detail", "errors.*.title", "errors.*",
 	"detail", "error_description", "error.detail", "error.info", "error.error_user_msg", "error", "title", "errors", "*.message", "msg", "reason",
 }
 

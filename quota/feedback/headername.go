@@ -76,7 +76,7 @@ func parseHeaderName(name string) (h headerName) {
 		switch {
 		case role == costRole && !aboutLimit && !strings.Contains(text, "request"):
 			return headerName{}
-		case unit > 0 && (h.role == retryRole || h.role == resetRole):
+		case unit > 0 && h.role >= resetRole:
 			h.unit = unit
 		case span > 0:
 			h.span = span
@@ -111,7 +111,7 @@ func headerWord(word string) (role headerRole, unit, span time.Duration) {
 		return usedRole, 0, 0
 	case "reset", "resets", "resetafter", "resettime", "resetat", "expires":
 		return resetRole, 0, 0
-	case "window", "interval":
+	case "window", "interval", "period":
 		return windowRole, 0, 0
 	case "retryafter":
 		return retryRole, 0, 0

@@ -35,6 +35,7 @@ type family struct {
 	values [windowRole + 1]string
 	names  [windowRole + 1]string
 	unit   time.Duration // of the reset
+	window time.Duration // the unit of the window
 }
 
 // readFamilies reads the headers of the common families: those with the words
@@ -70,6 +71,7 @@ func (r *reader) readFamilies(a *answer, out *outcome) {
 		}
 	}
 	slices.SortFunc(families, func(a, b family) int { return strings.Compare(a.family, b.family) })
+	shareReset(families)
 	for i := range families {
 		families[i].limits(a, out)
 	}
@@ -90,6 +92,25 @@ func (o *outcome) addParameters(a *answer, name string) {
 		}
 		if l.left >= 0 {
 			o.limits = append(o.limits, l)
+		}
+	}
+}
+
+// shareReset gives the reset and the window of headers that name no limit to
+// the limits that have none, if those headers say nothing else.
+func shareReset(families []family) {
+	for i := range families {
+		from := &families[i]
+		if from.bucket != "" || from.values[leftRole]+from.values[usedRole] != "" {
+			continue
+		}
+		for j := range families {
+			to := &families[j]
+			if i == j || to.values[resetRole] != "" || to.span > 0 {
+				continue
+			}
+			to.values[resetRole], to.values[windowRole] = from.values[resetRole], from.values[windowRole]
+			to.unit, to.window = from.unit, from.window
 		}
 	}
 }
@@ -118,8 +139,11 @@ func (f *family) set(h headerName, name, value string) {
 		return
 	}
 	f.values[h.role], f.names[h.role] = value, name
-	if h.role == resetRole {
+	switch h.role {
+	case resetRole:
 		f.unit = h.unit
+	case windowRole:
+		f.window = h.unit
 	}
 }
 
@@ -146,7 +170,7 @@ func (f *family) limits(a *answer, out *outcome) {
 		}
 		l.setUsed(used)
 		if w := itemAt(f.values[windowRole], i); l.span == 0 && w != "" {
-			l.span, _ = ParseWait(w, a.now, 0)
+			l.span, _ = ParseWait(w, a.now, f.window)
 		}
 		if text := f.values[resetRole]; text != "" {
 			m, ok := parseMoment(text, a.now, f.unit)

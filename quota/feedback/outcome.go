@@ -242,8 +242,8 @@ func (a *answer) reason(h *halt) string {
 	if what == "" {
 		what = messageOf(a.doc)
 	}
-	if what == "" {
-		what, _, _ = strings.Cut(a.plain, "\n")
+	if i := slices.IndexFunc(a.texts, func(text string) bool { return strings.Contains(text, " ") }); what == "" && i >= 0 {
+		what, _, _ = strings.Cut(a.texts[i], "\n")
 	}
 	if what == "" {
 		what = http.StatusText(a.status)

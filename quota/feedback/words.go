@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// counted is what limits of calls count, or over what.
+const counted = `(?:requests?|calls?|quer(?:y|ies)|usage|api|daily|hourly|weekly|monthly|concurrent|complexity|per (?:second|minute|hour|day|month))`
+
 // What messages say, in any upstream's words.
 var (
 	// timeIn matches a time or a wait within a text.
@@ -27,11 +30,13 @@ var (
 	pair   = regexp.MustCompile(`\b(\d{1,12}) ?(?:/|of|out of) ?(\d{1,12})\b`)
 	atOnce = regexp.MustCompile(`concurren|simultaneous|in[- ]flight|in parallel|parallel request|too many (?:open )?connections|at the same time|overload|server is busy|being (?:accessed|modified) by another|lock[_ ]timeout|maxlag`)
 
-	// limited matches an error about a limit.
-	limited = regexp.MustCompile(`rate[ _-]?limit|\bratelimit|too[ _]?many[ _]?(?:requests|calls|queries)|throttl|usage[ -]?cap|call limit|slow ?down|request limit` +
-		`|\b(?:quota|limit|budget|allowance|credits?|cap)s?\b.{0,60}\b(?:exceeded|exceeds?|exhausted|reached|hit|spent|used up|depleted)\b` +
-		`|\b(?:exceeded|exceeds?|exhausted|reached|hit|over|out of)\b.{0,60}\b(?:quota|limit|budget|allowance|credits?|cap)s?\b` +
-		`|\btoo fast\b|too frequent|resource[_ ]exhausted|request_limit|quota_?exceeded|limit_?exceeded`)
+	// limited matches an error about a limit of calls, and not one about the size
+	// of a page or a file.
+	limited = regexp.MustCompile(`rate[ _-]?limit|too[ _]?many[ _]?(?:requests|calls|queries)|throttl|usage[ -]?cap|slow ?down|\btoo fast\b|too frequent|resource[_ ]exhausted` +
+		`|\bquotas?\b.{0,60}\b(?:exceeded|exceeds?|exhausted|reached|hit|spent|used up|depleted)\b|\b(?:exceeded|exhausted|reached|out of|over)\b.{0,60}\bquotas?\b` +
+		`|\b` + counted + `\b.{0,30}\b(?:limit|budget|allowance|cap)s?\b.{0,60}\b(?:exceeded|exhausted|reached|hit|spent)\b` +
+		`|\b(?:exceeded|exhausted|reached|hit|out of)\b.{0,60}\b` + counted + `\b.{0,30}\b(?:limit|budget|allowance|cap)s?\b` +
+		`|credits?\b.{0,30}\b(?:exhausted|used up|depleted)|over (?:the |your )?(?:account|request|query) limit|request limit|quota_?exceeded`)
 	quoted = regexp.MustCompile(`"[^"]*"|'[^']{8,}'`)
 	camel  = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 )
