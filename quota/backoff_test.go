@@ -10,9 +10,9 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestPauseDoublesOverProcesses: each refusal that does not say how long to pause
-// comes to a process that has just started, as from a crontab. The pause doubles
-// up to its bound, and begins anew after a call that was not refused.
+// TestPauseDoublesOverProcesses: each refusal that does not say how long to
+// pause comes to a process that has just started, as from a crontab. The pause
+// doubles up to its bound, and begins anew after a call that was not refused.
 func TestPauseDoublesOverProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := memledger.Open(nil)

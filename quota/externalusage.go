@@ -30,6 +30,7 @@ type externalUsage struct {
 	budgets map[budgetID]*reportedBudget
 	running int           // goroutines
 	idle    chan struct{} // closed when running becomes 0; nil while it is 0
+	turn    sync.Mutex    // held while a note is recorded
 }
 
 // budgetID names a budget, or with an empty budget an account.
@@ -94,9 +95,11 @@ func (e *externalUsage) report(ctx context.Context, t *Transport, call Call, v V
 // left.
 func (e *externalUsage) record(t *Transport, b *reportedBudget, charge *Charge, report *leftReport) {
 	for report != nil {
+		e.turn.Lock() // an answer may be about several budgets, of which each note would make the others give up
 		ctx, cancel := context.WithTimeout(report.ctx, noteTimeout)
 		agreed, err := t.Guard.lowerLeft(ctx, report.call.Account, charge, report.left)
 		cancel()
+		e.turn.Unlock()
 		t.succeeded(report.call, opError("note what is left of "+charge.Budget, err))
 		e.mu.Lock()
 		b.left = report.left

@@ -14,10 +14,10 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// Unexplained is a refusal by an upstream that no rule explains: it says neither
-// what is spent nor for how long. Values of headers are not kept, since some are
-// credentials.
-type Unexplained struct {
+// UnexplainedRefusal is a refusal by an upstream that no rule explains: it says
+// neither what is spent nor for how long. Values of headers are not kept, since
+// some are credentials.
+type UnexplainedRefusal struct {
 	At      time.Time `json:"at"` // of the last one
 	Account string    `json:"account"`
 	Method  string    `json:"method"`
@@ -28,13 +28,13 @@ type Unexplained struct {
 }
 
 // String says what was not understood, and how to find out more.
-func (u *Unexplained) String() string {
+func (u *UnexplainedRefusal) String() string {
 	return fmt.Sprintf("the upstream of %s refused %s of %s without a reason that a rule explains, the last at %s: %s",
 		human.Name(u.Account), human.Count(u.Count, "call"), human.Name(u.Method), human.Time(u.At), human.Name(u.Reason))
 }
 
 // Explain is the command that says how such an answer is read.
-func (u *Unexplained) Explain() string {
+func (u *UnexplainedRefusal) Explain() string {
 	return fmt.Sprintf("ration explain --method %s --status %d BODY, then a rule as in docs/answers.md", human.Name(u.Method), u.Status)
 }
 
@@ -43,13 +43,13 @@ const (
 	maxUnexplained  = 20 // of an account, method and status each
 )
 
-// unexplainedLog adds to the file. What other processes add at the same time may
-// be lost.
+// unexplainedLog adds to the file. What other processes add at the same time
+// may be lost.
 type unexplainedLog struct{ mu sync.Mutex }
 
 // UnexplainedRefusals returns what the state folder keeps, the newest first.
-func UnexplainedRefusals(state string) []Unexplained {
-	var all []Unexplained
+func UnexplainedRefusals(state string) []UnexplainedRefusal {
+	var all []UnexplainedRefusal
 	text, err := privatefile.ReadFile(filepath.Join(state, unexplainedFile), maxStateFile)
 	if err != nil || json.Unmarshal(text, &all) != nil {
 		return nil
@@ -58,7 +58,7 @@ func UnexplainedRefusals(state string) []Unexplained {
 }
 
 // Unexplained returns the refusals that no rule explained, the newest first.
-func (c *Client) Unexplained() []Unexplained { return UnexplainedRefusals(c.state) }
+func (c *Client) Unexplained() []UnexplainedRefusal { return UnexplainedRefusals(c.state) }
 
 // keepingUnexplained returns a function that reads answers as read does, and
 // keeps the refusals that no rule explains.
@@ -88,8 +88,8 @@ func (l *unexplainedLog) record(state string, call quota.Call, resp *http.Respon
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := UnexplainedRefusals(state)
-	u := Unexplained{Account: call.Account, Method: call.Method, Status: resp.StatusCode}
-	if i := slices.IndexFunc(all, func(old Unexplained) bool {
+	u := UnexplainedRefusal{Account: call.Account, Method: call.Method, Status: resp.StatusCode}
+	if i := slices.IndexFunc(all, func(old UnexplainedRefusal) bool {
 		return old.Account == u.Account && old.Method == u.Method && old.Status == u.Status
 	}); i >= 0 {
 		u.Count = all[i].Count
@@ -101,7 +101,7 @@ func (l *unexplainedLog) record(state string, call quota.Call, resp *http.Respon
 		u.Headers = append(u.Headers, name)
 	}
 	slices.Sort(u.Headers)
-	all = append([]Unexplained{u}, all[:min(len(all), maxUnexplained-1)]...)
+	all = append([]UnexplainedRefusal{u}, all[:min(len(all), maxUnexplained-1)]...)
 	if text, err := json.Marshal(all); err == nil {
 		_ = privatefile.Replace(filepath.Join(state, unexplainedFile), append(text, '\n'), false)
 	}

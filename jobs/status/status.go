@@ -35,7 +35,7 @@ type Report struct {
 	Repairs  []journal.Repair  `json:"repairs"`   // of the ledger, from this host's journal
 	// Unexplained are refusals by upstreams that no rule explained, from this
 	// host's state folder.
-	Unexplained []client.Unexplained `json:"unexplained"`
+	Unexplained []client.UnexplainedRefusal `json:"unexplained"`
 	// Forgotten has an error for each account of which the ledger lacks grants
 	// of this host.
 	Forgotten []*client.MissingError `json:"forgotten"`
@@ -45,7 +45,7 @@ type Report struct {
 
 // New returns a Report of a ledger that exists, without budgets.
 func New(at time.Time) *Report {
-	return &Report{At: at.UTC(), LedgerExists: true, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{}, Waiting: []WaitingStep{}, Passes: []Pass{}, Repairs: []journal.Repair{}, Unexplained: []client.Unexplained{}, Forgotten: []*client.MissingError{}}
+	return &Report{At: at.UTC(), LedgerExists: true, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{}, Waiting: []WaitingStep{}, Passes: []Pass{}, Repairs: []journal.Repair{}, Unexplained: []client.UnexplainedRefusal{}, Forgotten: []*client.MissingError{}}
 }
 
 // AddUnspent adds the budgets of a ledger that does not exist yet.
