@@ -1,11 +1,13 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -266,15 +268,25 @@ func (t *Transport) refundFree(ctx context.Context, call Call, grant *Grant) err
 }
 
 // reportLeft records external usage of the budgets of which the upstream says
-// what is left.
+// what is left, that of the shortest window first.
 func (t *Transport) reportLeft(ctx context.Context, call Call, v *Verdict) {
-	one := *v
-	t.Guard.external.report(ctx, t, call, one)
+	all := []BudgetLeft{{v.LeftOf, v.Left}}
 	for _, also := range v.AlsoLeft {
 		if also.Budget != "" {
-			one.LeftOf, one.Left = also.Budget, also.Left
-			t.Guard.external.report(ctx, t, call, one)
+			all = append(all, also)
 		}
+	}
+	window := func(b BudgetLeft) time.Duration {
+		if charge := t.Guard.chargeOf(call.Account, b.Budget); charge != nil {
+			return charge.Window.Horizon()
+		}
+		return 0
+	}
+	slices.SortStableFunc(all, func(a, b BudgetLeft) int { return cmp.Compare(window(a), window(b)) })
+	one := *v
+	for _, left := range all {
+		one.LeftOf, one.Left = left.Budget, left.Left
+		t.Guard.external.report(ctx, t, call, one)
 	}
 }
 
