@@ -199,10 +199,15 @@ func (s *site) findMethod(verb string, u *url.URL) (method, reason string) {
 	if found == nil {
 		return "", s.whyNoPattern(raw)
 	}
-	if !sameReading(raw, func(reading string) bool {
+	same := func(reading string) bool {
 		other, otherName := s.findPattern(verb, reading, true)
 		return other == found && strings.EqualFold(name, otherName)
-	}) {
+	}
+	whole, hasSlash := keepSlashes(raw)
+	if hasSlash && found.method != "" && s.isCheaper(verb, raw, found) {
+		hasSlash = false
+	}
+	if isSame := sameReading(raw, same); !isSame && (!hasSlash || !sameReading(whole, same)) {
 		return "", "the path can be read in several ways; write it plainly, letter for letter as the upstream documents it"
 	}
 	if found.method != "" {
@@ -212,6 +217,37 @@ func (s *site) findMethod(verb string, u *url.URL) (method, reason string) {
 		return "", "its path names no method; write it as the upstream documents it, letter for letter"
 	}
 	return name, ""
+}
+
+// encodedSlash is how Google and GitLab write a slash within one segment, such
+// as the path of a project that is its id.
+var encodedSlash = regexp.MustCompile(`%2[Ff]`)
+
+// keepSlashes returns a path with a letter in place of each encoded slash, so
+// that what holds it stays one segment, and whether it has any.
+func keepSlashes(raw string) (whole string, has bool) {
+	whole = encodedSlash.ReplaceAllString(raw, "-")
+	return whole, whole != raw
+}
+
+// isCheaper reports whether a pattern costs less than the one to which the path
+// leads if encoded slashes are taken for slashes, or whether they make up a
+// segment of dots.
+func (s *site) isCheaper(verb, raw string, found *pattern) bool {
+	split := encodedSlash.ReplaceAllString(raw, "/")
+	if hasDotPart(split) {
+		return true
+	}
+	for _, reading := range []string{split, cleanPath(split)} {
+		other, _ := s.findPattern(verb, reading, true)
+		if other == nil || other == found {
+			continue
+		}
+		if other.method == "" || s.costs[other.method] > s.costs[found.method] {
+			return true
+		}
+	}
+	return false
 }
 
 // isUpper reports whether a verb consists of capital letters.

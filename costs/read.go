@@ -163,6 +163,7 @@ func (d *document) lineFields() []strictyaml.Field {
 			d.Feedback = n.OneOf("feedback", feedback.Names())
 			d.setOrigin(n, "feedback")
 		}},
+		{Key: "answers", Read: d.readAnswers},
 		{Key: "not_modified_units", Read: func(n strictyaml.Node) {
 			d.NotModifiedUnits = new(quota.Units(n.Int(0, int64(quota.MaxUnits))))
 			d.setOrigin(n, "not_modified_units")
@@ -315,7 +316,7 @@ func (d *document) checkWhole(node strictyaml.Node) {
 	d.setMargins()
 	d.Costs = sortCosts(d.site.costs)
 	if d.Feedback == "" {
-		d.Feedback = "generic"
+		d.Feedback = feedback.ForHosts(d.Hosts)
 		if d.API != "" {
 			d.Feedback = "google"
 		}

@@ -69,7 +69,8 @@ func (t *Table) loggedPrice(account, method string) loggedPrice {
 		if u.Account != account || u.price(method) == 0 {
 			continue
 		}
-		p := loggedPrice{each: u.site.cost(method), answered: feedback.SaysCost(u.Feedback)}
+		// No answer of an api says what a call cost.
+		p := loggedPrice{each: u.site.cost(method), answered: u.API == "" && feedback.SaysCost(u.Feedback)}
 		p.batch = slices.ContainsFunc(u.Batches, func(b BatchMethod) bool { return b.Method == method })
 		if u.NotModifiedUnits != nil {
 			p.unmodified = new(u.NotModified(method))

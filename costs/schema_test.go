@@ -51,10 +51,7 @@ func TestSchemaHasTheParsersKeys(t *testing.T) {
 	whole.Required = append(slices.Clone(root.Required), root.Else.Required...)
 	wholeBudget := budget
 	wholeBudget.Required = root.Else.Properties["budgets"].Items.Required
-	for name, c := range map[string]struct {
-		fields []strictyaml.Field
-		schema schema
-	}{
+	checkKeys(t, map[string]fieldsAndSchema{
 		"a document":               {without.fields(), whole},
 		"a document with a preset": {with.fields(), root},
 		"a preset":                 {presetFields(&name, &variant), root.Properties["preset"].OneOf[1]},
@@ -67,7 +64,27 @@ func TestSchemaHasTheParsersKeys(t *testing.T) {
 		"a batch":                  {batchFields(&BatchMethod{}), batch},
 		"an allowance":             {allowFields(&units), root.Definitions["then"].OneOf[1]},
 		"a rule":                   {without.downFields(&DownRule{}, &name), *down},
-	} {
+	})
+	answer := root.Definitions["answer"]
+	checkKeys(t, map[string]fieldsAndSchema{
+		"an answer":         {ruleFields(&feedback.Rule{}), answer},
+		"what an answer is": {whenFields(&feedback.RuleCondition{}), answer.Properties["when"]},
+		"a stop":            {stopFields(&feedback.Stop{}), answer.Properties["stop"].OneOf[1]},
+		"a value":           {valueFields(&feedback.RuleValue{}), root.Definitions["value"]},
+		"an end":            {untilFields(&feedback.RuleUntil{}), root.Definitions["until"]},
+		"a limit":           {limitFields(&feedback.Limit{}), root.Definitions["limitOf"]},
+	})
+}
+
+type fieldsAndSchema struct {
+	fields []strictyaml.Field
+	schema schema
+}
+
+// checkKeys compares the parser's keys with the schema's.
+func checkKeys(t *testing.T, all map[string]fieldsAndSchema) {
+	t.Helper()
+	for name, c := range all {
 		var keys, required, properties []string
 		for _, field := range c.fields {
 			keys = append(keys, field.Key)

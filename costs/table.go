@@ -30,6 +30,7 @@ import (
 
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/feedback"
 )
 
 // Table is a parsed and checked costs.yaml. It is immutable and safe for
@@ -55,17 +56,18 @@ func (t *Table) LongestWindow() (longest time.Duration) {
 type Upstream struct {
 	Name      string
 	Account   string
-	API       string         // such as youtube/v3; if empty, Routes price requests
-	Hosts     []string       // in lower case
-	Domains   []string       // requests to their hosts outside Hosts and Unguarded are refused; with an API, only those that it could serve
-	Unguarded []string       // hosts of Domains with a quota of their own
-	Routes    []Route        // the more exact first; without routes and API, only methods given by name have a price
-	Resets    *time.Location // the zone at whose midnight the upstream's own day ends; nil if unknown
-	Unlisted  quota.Units    // the cost of a method that Costs does not list; 0 refuses it
-	Costs     []MethodCost   // sorted by method
-	Batches   []BatchMethod  // methods whose requests hold several calls, sorted
-	Budgets   []quota.Budget // in the order of the file, a preset's first
-	Feedback  string         // the dialect of package quota/feedback that reads the upstream's answers: google, generic, …
+	API       string          // such as youtube/v3; if empty, Routes price requests
+	Hosts     []string        // in lower case
+	Domains   []string        // requests to their hosts outside Hosts and Unguarded are refused; with an API, only those that it could serve
+	Unguarded []string        // hosts of Domains with a quota of their own
+	Routes    []Route         // the more exact first; without routes and API, only methods given by name have a price
+	Resets    *time.Location  // the zone at whose midnight the upstream's own day ends; nil if unknown
+	Unlisted  quota.Units     // the cost of a method that Costs does not list; 0 refuses it
+	Costs     []MethodCost    // sorted by method
+	Batches   []BatchMethod   // methods whose requests hold several calls, sorted
+	Budgets   []quota.Budget  // in the order of the file, a preset's first
+	Answers   []feedback.Rule // the rules that read the upstream's answers before those of the dialect
+	Feedback  string          // the dialect of package quota/feedback that reads the upstream's answers: google, generic, …
 
 	// ResetWindow is the upstream's own day or month, with its time of day and
 	// margin, from resets in the file. Its Kind is 0 without resets.

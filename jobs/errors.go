@@ -120,11 +120,13 @@ func (e *StoppedError) Error() string { return e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *StoppedError) Unwrap() error { return e.Err }
 
-// EndedEarlyError is returned for a program that ended with exit code 75. It is
-// not started again before the next tick. It matches quota.ErrRefused.
+// EndedEarlyError is returned for a program that ended with exit code 75. If a
+// budget or cooldown stopped it, it is started again at the refusal's retry
+// time, and otherwise at the next tick. It matches quota.ErrRefused.
 type EndedEarlyError struct {
 	Job     string
-	RetryAt time.Time // the next tick; zero if there is none
+	RetryAt time.Time // when it is started again; zero if the next tick is not known
+	Resumes bool      // RetryAt is the refusal's, not the next tick
 	Err     error     // how it ended; nil in a later run for the same tick
 }
 
@@ -133,6 +135,9 @@ func (e *EndedEarlyError) Error() string {
 	text := e.Job + " stopped before it was done"
 	if e.Err != nil {
 		text += " (" + e.Err.Error() + ")"
+	}
+	if e.Resumes {
+		return text + "; it is started again once a call may be made, at " + human.Time(e.RetryAt)
 	}
 	if !e.RetryAt.IsZero() {
 		text += "; it is started again at the next tick, " + human.Time(e.RetryAt)

@@ -43,7 +43,8 @@ func (r *Region) values(tick time.Time) *command.Values {
 }
 
 // fetchProgram runs the program of a step, unless an earlier run for this tick
-// has. One that ended with exit code 75 has a page that is not done.
+// has. One that ended with exit code 75 has a page that is not done, unless a
+// budget or cooldown stopped it: that one is started again at its retry time.
 func (p *pass) fetchProgram(ctx context.Context, step Step, at catalog.Checkpoint) error {
 	if at.Done {
 		return nil
@@ -61,7 +62,7 @@ func (p *pass) fetchProgram(ctx context.Context, step Step, at catalog.Checkpoin
 	if err != nil {
 		return err
 	}
-	why := p.runProgram(ctx, step.Program)
+	refused, why := p.runProgram(ctx, step.Program)
 	stopped := errors.Is(why, command.ErrStopped)
 	switch {
 	case why != nil && p.stop.Err() != nil:
@@ -71,6 +72,12 @@ func (p *pass) fetchProgram(ctx context.Context, step Step, at catalog.Checkpoin
 	case why != nil && !stopped:
 		attempt.end(ctx, why)
 		return fmt.Errorf("%s: %w", step.Name(), why)
+	}
+	if stopped {
+		if at := p.resumesAt(ctx, step, refused); !at.IsZero() {
+			attempt.end(ctx, nil)
+			return &EndedEarlyError{Job: step.Name(), RetryAt: at, Resumes: true, Err: why}
+		}
 	}
 	page := catalog.Page{Region: p.region.Name, Tick: p.tick, Step: step.Name(), Method: step.family(), Number: at.Pages, Done: !stopped}
 	if err := p.Catalog.Commit(context.WithoutCancel(ctx), page); err != nil {
@@ -84,6 +91,21 @@ func (p *pass) fetchProgram(ctx context.Context, step Step, at catalog.Checkpoin
 	p.pages++
 	p.reportProgress(step.Name(), false)
 	return nil
+}
+
+// resumesAt returns when a program that has stopped is started again before the
+// next tick: at the retry time of the budget or cooldown that refused its last
+// call, or that would refuse its first one. It is zero if none did, or not
+// before the next tick.
+func (p *pass) resumesAt(ctx context.Context, step Step, refused error) time.Time {
+	if refused == nil {
+		refused = p.probeFirstCall(ctx, step)
+	}
+	refusal, ok := errors.AsType[*quota.RefusedError](refused)
+	if !ok || !p.nextTick.IsZero() && !refusal.RetryAt.Before(p.nextTick) {
+		return time.Time{}
+	}
+	return refusal.RetryAt
 }
 
 // probeFirstCall returns the refusal that the first call of a step would get.
@@ -107,11 +129,12 @@ func (p *pass) probeFirstCall(ctx context.Context, step Step) error {
 }
 
 // runProgram runs a program behind the gateway and adds to the meter what it
-// was charged.
-func (p *pass) runProgram(ctx context.Context, program *command.Program) error {
+// was charged. refused is the last refusal of the program's calls, as far as
+// the gateway made it.
+func (p *pass) runProgram(ctx context.Context, program *command.Program) (refused, why error) {
 	args, err := program.Expand(p.region.values(p.tick))
 	if err != nil {
-		return &client.ConfigError{Err: err}
+		return nil, &client.ConfigError{Err: err}
 	}
 	caller := quota.CallerFrom(ctx)
 	run := &command.Run{Args: args, Dir: program.Dir, Env: slices.Clip(p.Environ), Timeout: program.Timeout, Grace: cmp.Or(p.Grace, DefaultGrace)}
@@ -125,16 +148,16 @@ func (p *pass) runProgram(ctx context.Context, program *command.Program) error {
 	if p.Gateway != nil {
 		env, end, err := p.Gateway.Open(ctx, caller)
 		if err != nil {
-			return fmt.Errorf("open the gateway: %w", err)
+			return nil, fmt.Errorf("open the gateway: %w", err)
 		}
-		defer end()
+		defer func() { refused = end() }()
 		run.Env = append(run.Env, env...)
 		run.Secrets = tokens(env)
 	}
 	began := p.ledgerTimes(ctx)
 	defer func() { p.meterProgram(context.WithoutCancel(ctx), program, caller, began) }()
 	p.report.Started++
-	return run.Do(p.stop)
+	return nil, run.Do(p.stop)
 }
 
 // tokens returns the values of variables that are not to be shown.

@@ -212,6 +212,9 @@ func (b *breakers) observe(g *Guard, call Call, v *Verdict, t *trial, sent time.
 	}
 	id := budgetID{call.Account, v.Budget}
 	length := b.lengthen(id, v, t, sent)
+	if v.UpTo > 0 {
+		length = v.For // which backOff has doubled
+	}
 	b.open[id].until = time.Now().Add(length)
 	return length
 }

@@ -55,6 +55,8 @@
 // A Transport with a Feedback function applies the [Verdict] that it reads from
 // each answer: the real cost, a cooldown, what the upstream says is left.
 // Package feedback has such functions for common APIs. The Report function of a
+// A [Verdict] says what is left of several budgets, each a [BudgetLeft], and a
+// [LateVerdict] what a call cost whose answer says so at its end.
 // Transport gets a [CostError] or a [LimitError] if prices or limits are not
 // those of the upstream. [Guard.Observe] passes each [Decision] on, as package
 // metrics counts them.

@@ -30,6 +30,7 @@ type externalUsage struct {
 	budgets map[budgetID]*reportedBudget
 	running int           // goroutines
 	idle    chan struct{} // closed when running becomes 0; nil while it is 0
+	last    chan struct{} // closed when the goroutine started last has ended; nil if there was none
 }
 
 // budgetID names a budget, or with an empty budget an account.
@@ -87,11 +88,21 @@ func (e *externalUsage) report(ctx context.Context, t *Transport, call Call, v V
 	if e.running++; e.idle == nil {
 		e.idle = make(chan struct{})
 	}
-	go e.record(t, b, charge, report)
+	before, ended := e.last, make(chan struct{})
+	e.last = ended
+	go func() {
+		defer close(ended)
+		if before != nil {
+			<-before
+		}
+		e.record(t, b, charge, report)
+	}()
 }
 
 // record records the external usage of one budget until no newer report is
-// left.
+// left. The goroutines take turns: notes that are recorded at the same time
+// would make each other give up, and one for a short window counts in the
+// others too.
 func (e *externalUsage) record(t *Transport, b *reportedBudget, charge *Charge, report *leftReport) {
 	for report != nil {
 		ctx, cancel := context.WithTimeout(report.ctx, noteTimeout)

@@ -246,6 +246,9 @@ func (t *Transport) send(req *http.Request, call Call, grant *Grant, trial *tria
 		return nil, Verdict{}, cmp.Or(trace.refusal(), err)
 	}
 	t.Guard.upstreams.recordDate(call.Account, resp)
+	if granted, ok := req.Context().Value(grantedKey{}).(func(*Grant)); ok {
+		granted(trace.last())
+	}
 	resp.Request = req
 	resp.Body = cancelingBody(resp, req.Context(), cancel, t.base())
 	if t.Feedback == nil {
@@ -253,6 +256,10 @@ func (t *Transport) send(req *http.Request, call Call, grant *Grant, trial *tria
 	}
 	verdict := t.Feedback(call, resp)
 	_ = t.apply(req.Context(), call, trace.last(), &verdict, trial, began) // reported
+	if verdict.Later != nil {
+		settled := context.WithoutCancel(req.Context())
+		verdict.Later.then(func(v Verdict) { _ = t.apply(settled, call, trace.last(), &v, nil, began) })
+	}
 	return resp, verdict, nil
 }
 
@@ -281,6 +288,14 @@ func (t *Transport) countingWaits(ctx context.Context) context.Context {
 		return ctx
 	}
 	return context.WithValue(ctx, totalWaitKey{}, &t.waited)
+}
+
+type grantedKey struct{}
+
+// WithGranted returns a copy of ctx. If a request with it is answered, granted
+// is called with the grant that was charged for it, before the answer is read.
+func WithGranted(ctx context.Context, granted func(*Grant)) context.Context {
+	return context.WithValue(ctx, grantedKey{}, granted)
 }
 
 type maxWaitKey struct{}

@@ -1,10 +1,14 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/ration-dev/ration/internal/textfmt"
@@ -22,6 +26,13 @@ type Verdict struct {
 	Undocumented bool
 	Units        Units
 
+	// Free says that the call counts in no budget: its grant is refunded.
+	Free bool
+
+	// Later, if it is not nil, says what the call cost once the caller has read
+	// the body of the answer to its end.
+	Later *LateVerdict
+
 	// For is how long the upstream wants callers to pause; above 0, it sets a
 	// cooldown. A cooldown that follows one that was waited out lasts twice as
 	// long as the one before, up to 10 minutes; one that is longer by itself is
@@ -30,6 +41,13 @@ type Verdict struct {
 	Budget string // the budget to cool down; empty for the whole account
 	Reason string // the upstream's reason; the caller is appended
 
+	// UpTo, if it is above 0, says that For is a guess: the answer does not say
+	// how long to pause. The cooldown then doubles with each further refusal,
+	// up to UpTo, whichever process is refused.
+	UpTo time.Duration
+	// Unexplained says that the answer is a refusal that says nothing else.
+	Unexplained bool
+
 	// LeftOf names a budget of which the upstream has only Left left. If the
 	// ledger holds less usage than that implies, the difference is recorded as
 	// a note, in the background: it is external usage, by programs that do not
@@ -37,6 +55,8 @@ type Verdict struct {
 	// for budgets of some lanes or regions.
 	LeftOf string
 	Left   Units
+	// AlsoLeft is what is left of further budgets.
+	AlsoLeft [3]BudgetLeft
 
 	// LimitOf names a budget for which the upstream has a Limit that is too
 	// different from the budget's to compare what is left. It is reported as a
@@ -50,6 +70,64 @@ type Verdict struct {
 
 	Transient bool          // the same request may succeed if it is retried
 	After     time.Duration // how long to wait before a retry; 0 leaves it to the Transport
+}
+
+// BudgetLeft is what an upstream has left of a budget.
+type BudgetLeft struct {
+	Budget string
+	Left   Units
+}
+
+// AddLeft adds what is left of a budget to LeftOf and AlsoLeft. Of several
+// amounts of one budget, the lowest counts; budgets beyond the fourth are
+// ignored.
+func (v *Verdict) AddLeft(budget string, left Units) {
+	if v.LeftOf == "" || v.LeftOf == budget {
+		if v.LeftOf == "" || left < v.Left {
+			v.LeftOf, v.Left = budget, left
+		}
+		return
+	}
+	for i := range v.AlsoLeft {
+		also := &v.AlsoLeft[i]
+		if also.Budget == "" || also.Budget == budget && left < also.Left {
+			*also = BudgetLeft{budget, left}
+		}
+		if also.Budget == budget {
+			return
+		}
+	}
+}
+
+// LateVerdict is a verdict that is known at the end of an answer's body. The
+// zero LateVerdict is ready for use.
+type LateVerdict struct {
+	mu    sync.Mutex
+	said  *Verdict
+	apply func(Verdict)
+}
+
+// Tell says what the verdict is. It is called once, when the body is read to
+// its end or closed, and returns when the verdict is applied.
+func (l *LateVerdict) Tell(v Verdict) {
+	l.mu.Lock()
+	apply := l.apply
+	l.said = &v
+	l.mu.Unlock()
+	if apply != nil {
+		apply(v)
+	}
+}
+
+// then calls apply with the verdict, at once if it is known.
+func (l *LateVerdict) then(apply func(Verdict)) {
+	l.mu.Lock()
+	said := l.said
+	l.apply = apply
+	l.mu.Unlock()
+	if said != nil {
+		apply(*said)
+	}
 }
 
 // MaxRaise is how many times the price of a call may be charged for a cost that
@@ -107,7 +185,15 @@ func (t *Transport) Answered(ctx context.Context, call Call, grant *Grant, resp 
 	trial := grant.takeTrial()
 	defer t.breakers.finish(ctx, t.Guard, trial)
 	verdict := t.Feedback(call, resp)
-	return verdict, t.apply(ctx, call, grant, &verdict, trial, time.Now())
+	err := t.apply(ctx, call, grant, &verdict, trial, time.Now())
+	if verdict.Later != nil {
+		verdict.Later.then(func(v Verdict) {
+			verdict.Settled, verdict.Units = v.Settled, v.Units
+			err = errors.Join(err, t.apply(ctx, call, grant, &v, nil, time.Now()))
+		})
+		_, _ = io.Copy(io.Discard, resp.Body) // which tells the verdict
+	}
+	return verdict, err
 }
 
 // apply applies the verdict on the answer to a request that was sent at a given
@@ -121,11 +207,17 @@ func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdi
 	if v.LimitOf != "" {
 		t.reportLimit(call, v)
 	}
+	if v.Free {
+		err = t.refundFree(ctx, call, grant)
+	}
 	if v.LeftOf != "" {
-		t.Guard.external.report(ctx, t, call, *v)
+		t.reportLeft(ctx, call, v)
 	}
 	if v.Never {
 		return err
+	}
+	if v.UpTo > 0 {
+		v.For = t.Guard.backOff(ctx, call, grant, v)
 	}
 	v.For = t.breakers.observe(t.Guard, call, v, trial, sent)
 	if v.For > 0 {
@@ -158,6 +250,44 @@ func (t *Transport) settle(ctx context.Context, call Call, grant *Grant, v *Verd
 		t.charged(call, 0, units-call.Units)
 	}
 	return err
+}
+
+// refundFree takes back the charge for a call that the upstream does not count.
+func (t *Transport) refundFree(ctx context.Context, call Call, grant *Grant) error {
+	if grant == nil {
+		return nil
+	}
+	err := grant.Refund(ctx)
+	if errors.Is(err, ErrStays) {
+		return nil
+	}
+	if t.succeeded(call, err) {
+		t.charged(call, -1, -call.Units)
+	}
+	return err
+}
+
+// reportLeft records external usage of the budgets of which the upstream says
+// what is left, that of the shortest window first.
+func (t *Transport) reportLeft(ctx context.Context, call Call, v *Verdict) {
+	all := []BudgetLeft{{v.LeftOf, v.Left}}
+	for _, also := range v.AlsoLeft {
+		if also.Budget != "" {
+			all = append(all, also)
+		}
+	}
+	window := func(b BudgetLeft) time.Duration {
+		if charge := t.Guard.chargeOf(call.Account, b.Budget); charge != nil {
+			return charge.Window.Horizon()
+		}
+		return 0
+	}
+	slices.SortStableFunc(all, func(a, b BudgetLeft) int { return cmp.Compare(window(a), window(b)) })
+	one := *v
+	for _, left := range all {
+		one.LeftOf, one.Left = left.Budget, left.Left
+		t.Guard.external.report(ctx, t, call, one)
+	}
 }
 
 // reportLimit reports that an upstream's limit differs from a budget's.

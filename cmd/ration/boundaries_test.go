@@ -50,6 +50,7 @@ var boundaries = map[string][]string{
 	"costs/alert":                      {"internal/textfmt", "quota", "quota/journal", "quota/privatefile", "quota/usage", "costs", "costs/client", "costs/human"},
 	"costs/client":                     {"quota", "costs/human", "quota/privatefile", "quota/journal", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml"},
 	"costs/duration":                   {"internal/textfmt"},
+	"costs/explain":                    {"quota", "quota/feedback", "costs", "costs/client", "costs/human"},
 	"costs/human":                      {"internal/textfmt", "quota"},
 	"costs/cooldown":                   {"internal/textfmt", "quota", "quota/ledgercopy", "costs", "costs/human"},
 	"costs/levels":                     {"quota", "quota/privatefile", "costs/human"},
@@ -78,12 +79,13 @@ var boundaries = map[string][]string{
 	"jobs/youtube/youtubetest":         {},
 	"cmd/ration/internal/cmdline":      {"quota", "quota/reconcile", "costs", "costs/duration", "costs/gateway", "costs/human", "costs/strictyaml"},
 	"cmd/ration/internal/build":        {},
+	"cmd/ration/internal/explaincmd":   {"cmd/ration/internal/cmdline", "quota", "costs", "costs/explain"},
 	"cmd/ration/internal/manual":       {"cmd/ration/internal/build"},
 	"cmd/ration/internal/bars":         {"cmd/ration/internal/terminal", "costs/human", "jobs"},
 	"cmd/ration/internal/durationflag": {"costs/duration", "costs/human"},
 	"cmd/ration/internal/redact":       {"costs/human", "cmd/ration/internal/terminal"},
 	"cmd/ration/internal/terminal":     {},
-	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/build", "cmd/ration/internal/cmdline", "cmd/ration/internal/manual", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "internal/textfmt", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/alert", "costs/cooldown", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/command", "jobs/daemon", "jobs/demo", "jobs/doctor", "jobs/entries", "jobs/history", "jobs/plan", "jobs/setup", "jobs/shadow", "jobs/status", "jobs/web", "jobs/scheduler", "jobs/starter", "jobs/youtube", "jobs/youtube/youtubetest"},
+	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/build", "cmd/ration/internal/explaincmd", "cmd/ration/internal/cmdline", "cmd/ration/internal/manual", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "internal/textfmt", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/alert", "costs/cooldown", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/command", "jobs/daemon", "jobs/demo", "jobs/doctor", "jobs/entries", "jobs/history", "jobs/plan", "jobs/setup", "jobs/shadow", "jobs/status", "jobs/web", "jobs/scheduler", "jobs/starter", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
 // onlyStandard are the packages that a library user gets without

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
+	"github.com/ration-dev/ration/cmd/ration/internal/explaincmd"
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs/client"
@@ -154,7 +155,7 @@ ends the run cleanly, and the next run resumes.`,
 	root.SetFlagErrorFunc(cmdline.FlagError)
 	root.SetUsageTemplate(a.usageTemplate(root.UsageTemplate()))
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.execCommand(), a.statusCommand(), a.planCommand(), a.replayCommand(), a.spendCommand(), a.reportCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
-		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand(), a.metricsCommand(), a.fakeCommand(), a.initCommand(), a.manCommand())
+		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand(), a.metricsCommand(), a.fakeCommand(), a.initCommand(), a.manCommand(), explaincmd.Command(explaincmd.Setup{Prices: func() explaincmd.Pricer { return a.setup() }, JSON: &a.json, WriteJSON: a.writeJSON, Paragraph: a.paragraph, Stdin: a.stdin, Now: a.now}, exitCodes(exitConfig)))
 	root.SetHelpCommand(cmdline.Help(root))
 	for _, command := range root.Commands() {
 		command.Args = cmdline.Args(command.Args)

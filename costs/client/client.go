@@ -157,18 +157,19 @@ func (o *Options) withDefaults() (filled Options) {
 // costs.yaml says. It is safe for concurrent use. Make one with Open or New:
 // the zero Client sends nothing and has no Guard.
 type Client struct {
-	table     *costs.Table
-	options   Options // with its defaults filled in
-	state     string  // "" where there is none
-	name      string
-	inner     quota.Ledger // as it was opened
-	journal   *journal.Ledger
-	guard     *quota.Guard
-	outages   *outages
-	refusals  refusals
-	feedback  func(quota.Call, *http.Response) quota.Verdict
-	transport *quota.Transport
-	logged    atomic.Value // the text of the last outage that was logged
+	table       *costs.Table
+	options     Options // with its defaults filled in
+	state       string  // "" where there is none
+	name        string
+	inner       quota.Ledger // as it was opened
+	journal     *journal.Ledger
+	guard       *quota.Guard
+	outages     *outages
+	refusals    refusals
+	unexplained unexplainedLog
+	feedback    func(quota.Call, *http.Response) quota.Verdict
+	transport   *quota.Transport
+	logged      atomic.Value // the text of the last outage that was logged
 }
 
 // Open reads the costs.yaml at path and opens what it names. Unlike New, it
@@ -208,9 +209,11 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 		return nil, err
 	}
 	c.state = state
-	if c.feedback, err = newFeedback(table, c.options.Now); err != nil {
+	read, err := newFeedback(table, c.options.Now)
+	if err != nil {
 		return nil, err
 	}
+	c.feedback = c.keepingUnexplained(read)
 	if c.name, c.inner = "opened", c.options.Opened; c.inner == nil {
 		if c.name, c.inner, err = c.options.openLedger(table, address, state); err != nil {
 			return nil, c.options.addPlace(err, table)

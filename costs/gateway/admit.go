@@ -23,6 +23,7 @@ const (
 	headerRegion  = "Ration-Region"
 	headerLane    = "Ration-Lane"
 	headerMaxWait = "Ration-Max-Wait"
+	headerGrant   = "Ration-Grant" // of answers
 
 	headerPrefix    = "Ration-"
 	headerDetail    = "Ration-Detail"     // of an answer: why it is a problem, for clients that drop the body of an error

@@ -307,6 +307,10 @@ func TestProxyChargesAndRefuses(t *testing.T) {
 	if r := seen.Load(); r.Header.Get("Ration-Job") != "" || r.Header.Get("Authorization") != "Bearer theirs" || r.Header.Get("User-Agent") != "" || r.Header.Get("X-Forwarded-For") != "" {
 		t.Errorf("the upstream saw %v", r.Header)
 	}
+	grant, err := c.Guard().Redeem(a.Header.Get("Ration-Grant"))
+	if err != nil || grant.Call().Units != 1 {
+		t.Errorf("the answer's grant is %q: %v", a.Header.Get("Ration-Grant"), err)
+	}
 	for range 2 {
 		s.do("POST", "/to/api.example.com/v1/items", "{}")
 	}

@@ -86,6 +86,7 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 		problem.write(w)
 		return
 	}
+	ctx = quota.WithGranted(ctx, t.setGrant)
 	s, r := g.newStream(w, r, ctx)
 	defer s.end()
 	defer s.flushCut()
@@ -108,6 +109,7 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 				return fmt.Errorf("the upstream answered with the invalid status %03d", resp.StatusCode)
 			}
 			t.clean(resp.Header, table)
+			t.addGrant(resp.Header)
 			deleteOwn(resp.Trailer)
 			w.Header()["Content-Type"] = nil // net/http guesses none
 			s.answer(r, resp)
@@ -189,6 +191,15 @@ func (t *target) clean(header http.Header, table *costs.Table) {
 	t.leadBack(header, table)
 	if lines := header["Set-Cookie"]; len(lines) > 0 {
 		header["Set-Cookie"] = t.ownCookies(lines)
+	}
+}
+
+// setGrant keeps the grant of the request for addGrant.
+func (t *target) setGrant(granted *quota.Grant) { t.grant = granted.Token() }
+
+func (t *target) addGrant(header http.Header) {
+	if t.grant != "" {
+		header.Set(headerGrant, t.grant)
 	}
 }
 

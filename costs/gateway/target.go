@@ -18,6 +18,7 @@ type target struct {
 	host       string // as the request names it: Options.Endpoint may take its place
 	credential *costs.Credential
 	secret     string
+	grant      string // of the request, once it is answered
 }
 
 // newTarget returns the target of a request.

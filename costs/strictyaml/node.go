@@ -222,6 +222,14 @@ func (n Node) PaddedText(most int) string {
 	return ""
 }
 
+// Scalar is like Text, but reads numbers, true and false as they are written.
+func (n Node) Scalar(most int) string {
+	if _, isText := n.text(); !isText && n.isScalar() {
+		return firstToken(n.node).Value
+	}
+	return n.Text(most)
+}
+
 // Verbatim reads a text of at most most bytes as it stands: it may be empty,
 // and may have spaces around it and any characters but NUL. ok is false only
 // after a mistake.

@@ -24,7 +24,8 @@ import (
 // Gateway is where a step's program reaches its guard.
 type Gateway interface {
 	// Open returns the environment (RATION_URL, RATION_TOKEN) of one program
-	// run, attributed to caller, and what ends it.
+	// run, attributed to caller, and what ends it. close returns the last
+	// refusal of the program's calls, or nil.
 	Open(ctx context.Context, caller quota.Caller) (env []string, close func() error, err error)
 }
 

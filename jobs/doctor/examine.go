@@ -87,6 +87,9 @@ func (c *Checkup) examineRepairs(s *setup.Setup) {
 			c.Add(Warning, "find out why the ledger lost entries: see docs/faults.md", "%s", status.DescribeRepair(&repairs[i], c.Now()))
 		}
 	}
+	for _, u := range s.Known().Unexplained() {
+		c.Add(Warning, u.Explain(), "%s", u.String())
+	}
 	if units, err := s.Known().Unrecorded(); err != nil {
 		c.failJournal(err)
 	} else if units > 0 {

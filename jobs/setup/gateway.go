@@ -140,9 +140,12 @@ func (d *GatewayServer) Close() {
 }
 
 // Open implements command.Gateway.
-func (d *GatewayServer) Open(_ context.Context, caller quota.Caller) (env []string, end func() error, err error) {
+func (d *GatewayServer) Open(ctx context.Context, caller quota.Caller) (env []string, end func() error, err error) {
 	s := d.NewSession(caller, quota.Caller{})
-	return d.Environment(s), func() error { s.End(); return nil }, nil
+	return d.Environment(s), func() error {
+		defer s.End()
+		return s.Refused(context.WithoutCancel(ctx))
+	}, nil
 }
 
 // Environment returns the variables in which a program finds its gateway.

@@ -65,6 +65,9 @@ func (r *Report) Remarks() (groups [][]string) {
 		}
 		groups = append(groups, repairs)
 	}
+	for i := range r.Unexplained {
+		add("%s; try %s", r.Unexplained[i].String(), r.Unexplained[i].Explain())
+	}
 	if r.UnrecordedUnits > 0 {
 		add("%s", Unrecorded(r.UnrecordedUnits))
 	}

@@ -33,6 +33,9 @@ type Report struct {
 	Waiting  []WaitingStep     `json:"waiting"`   // steps that keep failing
 	Passes   []Pass            `json:"passes"`    // current passes that a host has or has done
 	Repairs  []journal.Repair  `json:"repairs"`   // of the ledger, from this host's journal
+	// Unexplained are refusals by upstreams that no rule explained, from this
+	// host's state folder.
+	Unexplained []client.UnexplainedRefusal `json:"unexplained"`
 	// Forgotten has an error for each account of which the ledger lacks grants
 	// of this host.
 	Forgotten []*client.MissingError `json:"forgotten"`
@@ -42,7 +45,7 @@ type Report struct {
 
 // New returns a Report of a ledger that exists, without budgets.
 func New(at time.Time) *Report {
-	return &Report{At: at.UTC(), LedgerExists: true, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{}, Waiting: []WaitingStep{}, Passes: []Pass{}, Repairs: []journal.Repair{}, Forgotten: []*client.MissingError{}}
+	return &Report{At: at.UTC(), LedgerExists: true, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{}, Waiting: []WaitingStep{}, Passes: []Pass{}, Repairs: []journal.Repair{}, Unexplained: []client.UnexplainedRefusal{}, Forgotten: []*client.MissingError{}}
 }
 
 // AddUnspent adds the budgets of a ledger that does not exist yet.
@@ -137,5 +140,6 @@ func (r *Report) AddHost(c *client.Client) error {
 	units, err := c.Unrecorded()
 	repairs, failed := c.Repairs()
 	r.UnrecordedUnits, r.Repairs = units, repairs
+	r.Unexplained = append(r.Unexplained, c.Unexplained()...)
 	return cmp.Or(err, failed)
 }

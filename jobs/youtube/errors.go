@@ -88,7 +88,7 @@ func cleanError(method string, err error) error {
 	}
 	if answer, ok := errors.AsType[*googleapi.Error](err); ok {
 		e := &APIError{Method: method, Status: answer.Code, Err: err}
-		class := feedback.Classify(answer.Code, answer.Header, []byte(answer.Body))
+		class := feedback.Classify("google", answer.Code, answer.Header, []byte(answer.Body))
 		e.Class = class.Class
 		e.Bucket = class.Bucket
 		e.After = class.RetryAfter

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"html"
 	"io"
-	"math"
-	"mime"
-	"net/http"
 	"regexp"
 	"strings"
 	"unicode"
@@ -16,29 +13,14 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// The longest bodies that are read. Google's errors have about two kilobytes;
-// in a successful response the cost may come last.
+// Bounds of what is read of a body.
 const (
-	maxErrorBody = 64 << 10
-	maxBody      = 1 << 20
+	maxBody  = 64 << 10
+	maxTexts = 32  // texts of a document
+	maxText  = 400 // bytes of a text
+	maxDepth = 8
+	maxItems = 16 // of a JSON list or object, under *
 )
-
-// readsBody reports whether the dialect reads the body of a successful
-// response: JSON of at most maxBody bytes, from one of the dialect's paths.
-func (d *dialect) readsBody(resp *http.Response) bool {
-	if d.body == "" || resp.ContentLength > maxBody {
-		return false
-	}
-	if req := resp.Request; req != nil && req.URL != nil && !strings.Contains(req.URL.Path+"/", d.body) {
-		return false
-	}
-	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err != nil {
-		return false
-	}
-	subtype, ok := strings.CutPrefix(kind, "application/")
-	return ok && (subtype == "json" || strings.HasSuffix(subtype, "+json"))
-}
 
 // parseJSON returns a decoded JSON document with its numbers as json.Number, or
 // nil if body is malformed.
@@ -55,11 +37,8 @@ func parseJSON(body []byte) any {
 	return v
 }
 
-// maxItems is how many items of a JSON list are read.
-const maxItems = 16
-
 // lookup returns the values at a dotted path; * stands for every item of a
-// list.
+// list or object.
 func lookup(v any, path string) []any {
 	switch {
 	case v == nil:
@@ -68,66 +47,114 @@ func lookup(v any, path string) []any {
 		return []any{v}
 	}
 	name, rest, _ := strings.Cut(path, ".")
-	if name != "*" {
-		object, _ := v.(map[string]any)
-		return lookup(object[name], rest)
+	switch v := v.(type) {
+	case map[string]any:
+		if name != "*" {
+			return lookup(v[name], rest)
+		}
+		var all []any
+		for _, key := range firstItems(sortedKeys(v)) {
+			all = append(all, lookup(v[key], rest)...)
+		}
+		return all
+	case []any:
+		var all []any
+		if name != "*" {
+			return nil
+		}
+		for _, item := range firstItems(v) {
+			all = append(all, lookup(item, rest)...)
+		}
+		return all
 	}
-	list, _ := v.([]any)
-	var all []any
-	for _, item := range list[:min(len(list), maxItems)] {
-		all = append(all, lookup(item, rest)...)
-	}
-	return all
+	return nil
 }
 
-// texts returns the strings at the paths that are not empty.
-func texts(v any, paths ...string) []string {
-	var all []string
-	for _, path := range paths {
-		for _, value := range lookup(v, path) {
-			if text, ok := value.(string); ok && text != "" {
-				all = append(all, text)
-			}
+func firstItems[T any](list []T) []T { return list[:min(len(list), maxItems)] }
+
+// scalar returns the text of a JSON string, number or boolean.
+func scalar(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, v != ""
+	case json.Number:
+		return v.String(), true
+	case bool:
+		return map[bool]string{true: "true", false: "false"}[v], true
+	}
+	return "", false
+}
+
+// collectTexts appends the strings in a document, cut to maxText, to all.
+// Addresses are not words.
+func collectTexts(v any, all []string, depth int) []string {
+	if depth > maxDepth || len(all) >= maxTexts {
+		return all
+	}
+	switch v := v.(type) {
+	case string:
+		if v != "" && !strings.HasPrefix(v, "http") {
+			all = append(all, plainText(v))
+		}
+	case []any:
+		for _, item := range firstItems(v) {
+			all = collectTexts(item, all, depth+1)
+		}
+	case map[string]any:
+		for _, key := range sortedKeys(v) {
+			all = collectTexts(v[key], all, depth+1)
 		}
 	}
 	return all
 }
 
-// field returns a field of v, if v is a JSON object and the field a T.
-func field[T any](v any, name string) (T, bool) {
-	object, _ := v.(map[string]any)
-	value, ok := object[name].(T)
-	return value, ok
+// plainText returns a text without markup, cut to maxText.
+func plainText(text string) string {
+	text = text[:min(len(text), maxText)]
+	if strings.ContainsAny(text, "<&") {
+		text = tags.ReplaceAllString(html.UnescapeString(text), "")
+	}
+	return text
 }
 
-func number(v any) (float64, bool) {
-	n, _ := v.(json.Number)
-	f, err := n.Float64()
-	return f, err == nil
-}
-
-// scalar returns the text of a JSON string or number, and "" for other values.
-func scalar(v any) string {
-	switch v := v.(type) {
-	case string:
-		return v
-	case json.Number:
-		return v.String()
+// messageOf returns the message of an error document: the first text under one
+// of the usual names.
+func messageOf(v any) string {
+	for _, path := range messagePaths {
+		for _, found := range lookup(v, path) {
+			if text, ok := found.(string); ok && text != "" {
+				return text
+			}
+		}
 	}
 	return ""
 }
 
-// roundUp returns n in units, rounded up, at most quota.MaxLimit.
-func roundUp(n float64) quota.Units { return quota.Units(math.Ceil(min(n, float64(quota.MaxLimit)))) }
+var messagePaths = []string{
+	"error.message", "error_message", "error.error_msg", "errors.*.description", "message", "error.errors.*.message", "errors.*.message", "errors.*.detail", "errors.*.title", "errors.*",
+	"detail", "error_description", "error.detail", "error.info", "error.error_user_msg", "error", "title", "errors", "*.message", "msg", "reason",
+}
 
-// quantity returns a field of v in units, rounded down, or -1 if it has none.
-func quantity(v any, name string) quota.Units {
-	value, _ := field[json.Number](v, name)
-	n, ok := number(value)
-	if !ok || n < 0 || n > float64(quota.MaxLimit) {
-		return -1
-	}
-	return quota.Units(n)
+var (
+	tags = regexp.MustCompile(`<[^>]*>`)
+	keys = regexp.MustCompile(`AIza[\w-]+|\bsk-[\w-]{8,}|\b[A-Za-z0-9_-]{32,}\b|((?:key|token|upload_id|secret|password)["']?[=:]\s*)[^\s&"'<>]+`)
+)
+
+// clean returns the first line of a text without markup, control characters and
+// keys, cut to quota.MaxReason bytes.
+func clean(text string) string {
+	text = tags.ReplaceAllString(html.UnescapeString(text[:min(len(text), 20*quota.MaxReason)]), "")
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r), r == unicode.ReplacementChar:
+			return -1
+		}
+		return r
+	}, text)
+	text = keys.ReplaceAllString(strings.Join(strings.Fields(text), " "), "${1}REDACTED")
+	return textfmt.Cut(text, quota.MaxReason)
 }
 
 // bucketName returns the upstream's name for a limit in lower case, with
@@ -142,29 +169,4 @@ func bucketName(name string) string {
 		}
 		return '_'
 	}, name[:min(len(name), 100)])
-}
-
-// maxText is how many bytes of a text are read.
-const maxText = 20 * quota.MaxReason
-
-var (
-	tags = regexp.MustCompile(`<[^>]*>`)
-	keys = regexp.MustCompile(`AIza[\w-]+|\bsk-[\w-]{8,}|((?:key|token|upload_id)=)[^\s&"'<>]+`)
-)
-
-// clean returns text without markup, control characters and keys, cut to
-// quota.MaxReason bytes.
-func clean(text string) string {
-	text = tags.ReplaceAllString(html.UnescapeString(text[:min(len(text), maxText)]), "")
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case !unicode.IsPrint(r), r == unicode.ReplacementChar:
-			return -1
-		}
-		return r
-	}, text)
-	text = keys.ReplaceAllString(strings.Join(strings.Fields(text), " "), "${1}REDACTED")
-	return textfmt.Cut(text, quota.MaxReason)
 }

@@ -9,113 +9,211 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// coveredBudget is a budget with its coverage.
+// coveredBudget is a budget with its coverage and the length of its window.
 type coveredBudget struct {
 	quota.Budget
 	coverage *quota.Coverage
+	span     time.Duration
+	plain    string // the name as it is compared
+}
+
+func newCoveredBudget(b quota.Budget) coveredBudget {
+	c := coveredBudget{b, b.Coverage(), b.Window.Length(), plainName(strings.ToLower(b.Name))}
+	if b.Window.Kind() == quota.KindDaily {
+		c.span = day
+		if isMonthly(b.Window) {
+			c.span = month
+		}
+	}
+	return c
+}
+
+func isMonthly(w quota.Window) bool { return w.Kind() == quota.KindDaily && w.Horizon() > 2*day }
+
+// covering returns the budgets that cover a call, except those for some lanes
+// or regions, which the upstream does not know.
+func (r *reader) covering(call quota.Call) []*coveredBudget {
+	var found []*coveredBudget
+	for i := range r.budgets {
+		b := &r.budgets[i]
+		isGlobal := len(b.Lanes) == 0 && len(b.Regions) == 0
+		if isGlobal && b.Account == call.Account && b.coverage.Covers(call.Method, call.Caller) {
+			found = append(found, b)
+		}
+	}
+	return found
 }
 
 // match returns the budget that stands for a limit of the upstream, or nil if
-// the limit is the whole account's. It considers the budgets that cover the
-// call, except those for some lanes or regions, which the upstream does not
-// know. The first rule that finds a budget wins:
-//   - its name is the bucket's, or ends in it after a hyphen;
-//   - if the dialect's buckets belong to methods, it names the call's method, or
-//     for the default bucket, it covers all methods but some;
-//   - it is the only one, the only one that counts calls (for a bucket of
-//     requests) or units (for one of tokens), or the only one with a similar
-//     limit.
-func (r *reader) match(call quota.Call, l limit) *quota.Budget {
-	var found []*quota.Budget
-	for i := range r.budgets {
-		b := &r.budgets[i]
-		global := len(b.Lanes) == 0 && len(b.Regions) == 0
-		if global && b.Account == call.Account && b.coverage.Covers(call.Method, call.Caller) {
-			found = append(found, &b.Budget)
-		}
-	}
-	first := func(is func(*quota.Budget) bool) *quota.Budget {
+// none does for certain. Of the budgets that cover the call it is
+//   - the one that the limit's rule names, or whose name is the limit's or ends
+//     in it after a hyphen;
+//   - if the dialect's limits belong to methods, the one that names the call's
+//     method or, for the default limit, the one for all methods but some;
+//   - the only one of the limit's window, of what it counts, of a similar
+//     limit, with a window as long as its reset, as far as the answer says
+//     each of these.
+func (r *reader) match(a *answer, l *limit) *coveredBudget {
+	found := a.covered
+	first := func(is func(*coveredBudget) bool) *coveredBudget {
 		if i := slices.IndexFunc(found, is); i >= 0 {
 			return found[i]
 		}
 		return nil
 	}
-	only := func(is func(*quota.Budget) bool) *quota.Budget {
-		i := slices.IndexFunc(found, is)
-		if i < 0 || slices.ContainsFunc(found[i+1:], is) {
-			return nil
-		}
-		return found[i]
+	if l.budget != "" {
+		return first(func(b *coveredBudget) bool { return b.Name == l.budget })
 	}
-	if b := first(func(b *quota.Budget) bool { return named(b, l.bucket) }); b != nil {
+	if b := first(func(b *coveredBudget) bool { return named(b, l.bucket) }); b != nil {
 		return b
 	}
 	if r.byMethod && l.bucket != "" && l.bucket != defaultBucket {
-		return first(func(b *quota.Budget) bool { return slices.Contains(b.Methods, call.Method) })
+		return first(func(b *coveredBudget) bool { return slices.Contains(b.Methods, a.call.Method) })
 	}
 	if r.byMethod {
-		return first(func(b *quota.Budget) bool { return len(b.Except) > 0 && len(b.Methods) == 0 })
+		b := first(func(b *coveredBudget) bool { return len(b.Except) > 0 && len(b.Methods) == 0 })
+		if b != nil || len(found) == 1 { // the upstream's limit is that of the account
+			return b
+		}
 	}
-	var b *quota.Budget
-	switch {
-	case len(found) == 1:
+	isOfLimit := []func(*coveredBudget) bool{
+		func(b *coveredBudget) bool { return l.span > 0 && sameSpan(b.span, l.span) },
+		func(b *coveredBudget) bool { return l.counts(b.Measure) },
+		func(b *coveredBudget) bool { return similar(&b.Budget, l) },
+		func(b *coveredBudget) bool { return l.reset > 0 && !l.bare && b.Window.Horizon() >= l.reset },
+	}
+	for _, is := range isOfLimit {
+		if len(found) > 1 && slices.ContainsFunc(found, is) {
+			found = filter(found, is, a.buffer[:0])
+		}
+	}
+	if len(found) == 1 {
 		return found[0]
-	case strings.Contains(l.bucket, "token"):
-		b = only(func(b *quota.Budget) bool { return b.Measure == quota.ByUnits })
+	}
+	return nil
+}
+
+const defaultBucket = "default"
+
+// filter appends those of a list for which is holds to another one, which may
+// have the same array.
+func filter(list []*coveredBudget, is func(*coveredBudget) bool, to []*coveredBudget) []*coveredBudget {
+	for _, b := range list {
+		if is(b) {
+			to = append(to, b)
+		}
+	}
+	return to
+}
+
+// narrowest returns the budget to stop if an answer does not say which: the
+// shortest of those that name the call's method, or the only one that covers
+// the call, or nil.
+func (r *reader) narrowest(a *answer) *coveredBudget {
+	found := a.covered
+	own := filter(found, func(b *coveredBudget) bool { return slices.Contains(b.Methods, a.call.Method) }, nil)
+	if len(own) > 0 {
+		return slices.MinFunc(own, func(a, b *coveredBudget) int { return cmp.Compare(a.span, b.span) })
+	}
+	if len(found) == 1 {
+		return found[0]
+	}
+	return nil
+}
+
+// counts reports whether the name of a limit says that it counts a measure.
+func (l *limit) counts(m quota.Measure) bool {
+	switch {
+	case l.count != "":
+		return m.String() == l.count
+	case strings.Contains(l.bucket, "token"), strings.Contains(l.bucket, "complexity"):
+		return m == quota.ByUnits
 	case strings.Contains(l.bucket, "request"):
-		b = only(func(b *quota.Budget) bool { return b.Measure == quota.Calls })
+		return m == quota.Calls
 	}
-	if b == nil {
-		b = only(func(b *quota.Budget) bool { return similar(b, l) })
-	}
-	return b
+	return false
+}
+
+// sameSpan reports whether two windows are of a length; a month has 28 to 31
+// days.
+func sameSpan(a, b time.Duration) bool {
+	return a == b || min(a, b) >= 28*day && max(a, b) <= 31*day
 }
 
 // similar reports whether a limit is one to two times as high as a budget's.
-func similar(b *quota.Budget, l limit) bool { return l.max >= b.Limit && l.max <= 2*b.Limit }
+func similar(b *quota.Budget, l *limit) bool { return l.max >= b.Limit && l.max <= 2*b.Limit }
 
 // named reports whether a budget's name is a bucket's.
-func named(b *quota.Budget, bucket string) bool {
-	plain := strings.NewReplacer("_", "-", " ", "-", ".", "-").Replace
-	name, bucket := plain(strings.ToLower(b.Name)), plain(bucket)
-	return bucket != "" && (name == bucket || strings.HasSuffix(name, "-"+bucket))
+func named(b *coveredBudget, bucket string) bool {
+	if bucket == "" {
+		return false
+	}
+	bucket = plainName(bucket)
+	before, ok := strings.CutSuffix(b.plain, bucket)
+	return ok && (before == "" || before[len(before)-1] == '-')
 }
 
-// maxCooldown returns the longest cooldown that the reset of a limit may set:
-// the window of its budget. Without a budget it is the longest window of the
-// account, at most a day.
-func (r *reader) maxCooldown(account string, budget *quota.Budget) time.Duration {
+// plainName returns a name with hyphens for what else separates words.
+func plainName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == ' ' || r == '.' {
+			return '-'
+		}
+		return r
+	}, name)
+}
+
+// longest and shortest return the window of a budget, or else the longest and
+// the shortest among those that cover the call: at most and at least def.
+func (r *reader) longest(a *answer, budget *coveredBudget, def time.Duration) time.Duration {
 	if budget != nil {
 		return budget.Window.Horizon()
 	}
 	var longest time.Duration
-	for _, b := range r.budgets {
-		if b.Account == account {
-			longest = max(longest, b.Window.Horizon())
-		}
+	for _, b := range a.covered {
+		longest = max(longest, b.Window.Horizon())
 	}
-	return min(cmp.Or(longest, MaxRetryAfter), MaxRetryAfter)
+	return cmp.Or(longest, def)
 }
 
-// nearReset is how close to a reset a response may describe the window before.
+func (r *reader) shortest(a *answer, budget *coveredBudget, def time.Duration) time.Duration {
+	if budget != nil {
+		return min(def, budget.span)
+	}
+	for _, b := range a.covered {
+		def = min(def, b.span)
+	}
+	return def
+}
+
+// nearReset is how close to a reset an answer may describe the window before.
 const nearReset = 2 * quota.DefaultMargin
+
+// shortestNoted is the shortest window of which it is noted what is left: a
+// shorter one has passed before the note counts.
+const shortestNoted = 30 * time.Second
 
 // sameQuota reports whether a budget can be compared with what is left of a
 // limit: both appear to count the same thing. A limit without the budget's
-// name must be similarly high; others are per minute instead of per day, or
-// count requests instead of units. Near its reset a limit may describe the
-// window that has just ended.
-func sameQuota(b *quota.Budget, l limit) bool {
-	resets := l.reset != unknownReset && l.reset <= nearReset
-	higher := l.left >= b.Limit || l.max >= 0 && differs(b, l)
-	if b.Window.Estimate() || resets || higher {
+// name or window must be similarly high; others are per minute instead of per
+// day, or count requests instead of units. Near its reset a limit may describe
+// the window that has just ended.
+func sameQuota(b *coveredBudget, l *limit) bool {
+	resets := l.reset != unknownReset && l.reset <= min(nearReset, b.span/4)
+	isHigher := l.left >= b.Limit || l.max >= 0 && differs(b, l)
+	isUnfit := b.Window.Estimate() || b.span < shortestNoted
+	if isUnfit || resets || isHigher {
 		return false
 	}
-	return named(b, l.bucket) || similar(b, l)
+	isOfWindow := l.span > 0 && sameSpan(b.span, l.span)
+	if isOfWindow && l.max < 0 && !l.leaky {
+		return true
+	}
+	return named(b, l.bucket) || l.budget != "" || similar(&b.Budget, l)
 }
 
 // differs reports whether a limit cannot be the one that a budget enforces: it
 // is lower, or more than twice as high and not of the budget's name.
-func differs(b *quota.Budget, l limit) bool {
+func differs(b *coveredBudget, l *limit) bool {
 	return l.max < b.Limit || l.max > 2*b.Limit && !named(b, l.bucket)
 }

@@ -2,23 +2,22 @@ package feedback
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
 )
 
-// Class is what kind of response the upstream gave.
+// Class is what kind of answer the upstream gave.
 type Class uint8
 
 const (
-	// Fine is a response that is not an error.
+	// Fine is an answer that is not an error.
 	Fine Class = iota
 	// Exhausted means that a daily limit is spent.
 	Exhausted
 	// SlowDown means that calls come too fast for a limit per minute, or for
-	// one that the response does not name.
+	// one that the answer does not name.
 	SlowDown
 	// Never means that the limit is 0: only its owner can raise it.
 	Never
@@ -39,88 +38,77 @@ func (c Class) String() string {
 	return names[c]
 }
 
-// Classification is what a response of one of Google's APIs says about its
-// quota. The zero Classification is a response that is not an error.
+// Classification is what an answer says about the quota, for a program that
+// reports errors to people. The zero Classification is an answer that is not an
+// error.
 type Classification struct {
 	Class  Class
 	Reason string // the upstream's word and message, without markup, at most quota.MaxReason bytes
-	Bucket string // the short name of the limit's quota metric, or "default"; empty if no limit was hit
+	Bucket string // the upstream's name for the limit, or "default"; empty if no limit was hit
 
 	// RetryAfter is how long to wait. For SlowDown it is a second to a day, and
-	// a minute if the response does not say. For Transient and Permanent it is
-	// what the response says, or 0. Otherwise it is 0.
+	// a minute if the answer does not say. For Transient and Permanent it is
+	// what the answer says, or 0. Otherwise it is 0.
 	RetryAfter time.Duration
-	Limit      quota.Units // the upstream's limit; 0 if unknown, and for Never
 }
 
-// defaultWait and minWait are the default and the minimum wait of a SlowDown. A
-// limit that resets later than maxMinuteWait is not a limit per minute.
-const (
-	defaultWait   = time.Minute
-	minWait       = time.Second
-	maxMinuteWait = 10 * time.Minute
-)
+// defaultWait is the wait of a SlowDown that does not say.
+const defaultWait = time.Minute
 
-const defaultBucket = "default"
-
-// Classify reads a response of one of Google's APIs. It consults the body's
-// ErrorInfo and QuotaFailure first, then a period in the message, then the
-// reasons, then the rest of the message, and the status last, because a status
-// is ambiguous: since 2026-06 a 429 with rateLimitExceeded may be a daily limit
-// (observed 2026-09-25, without details 2026-05-27,
-// googleapis/google-api-python-client issue 2753), and a 403 may be a quota or
-// a permission. It never fails: if the body is malformed or has more than 64
-// KB, the status decides.
-func Classify(status int, header http.Header, body []byte) Classification {
+// Classify reads an error answer in a dialect, one of Names, with the rules
+// that New applies. It never fails: if the body is malformed or has more than
+// 64 KB, the status decides.
+func Classify(dialect string, status int, header http.Header, body []byte) Classification {
 	if status < http.StatusBadRequest {
 		return Classification{}
 	}
-	if len(body) > maxErrorBody {
-		body = nil
+	r, err := newReader(dialect, Options{})
+	if err != nil {
+		panic(err)
 	}
-	e := parseError(status, parseJSON(body))
-	wait, hasWait := ParseRetryAfter(header)
-	if !hasWait {
-		wait, hasWait = e.retryDelay()
+	a := r.newAnswer(quota.Call{}, &http.Response{StatusCode: status, Header: header})
+	if len(body) <= maxBody {
+		a.setBody(body)
 	}
-	return e.classify(wait, hasWait)
+	out := &outcome{}
+	r.apply(a, out)
+	h := r.judge(a, out)
+	c := Classification{Class: Permanent, RetryAfter: min(out.retry.wait, MaxRetryAfter)}
+	switch {
+	case h == nil && (status >= http.StatusInternalServerError || out.failed()), h != nil && h.rule == "" && status >= http.StatusInternalServerError:
+		c.Class = Transient
+	case h == nil:
+	case h.kind == Blocked:
+		c.Class, c.RetryAfter = Never, 0
+	case h.about.span >= day:
+		c.Class, c.RetryAfter = Exhausted, 0
+	default:
+		c.Class, c.RetryAfter = SlowDown, defaultWait
+		if h.told {
+			c.RetryAfter = min(max(h.wait, minWait), MaxRetryAfter)
+		}
+	}
+	if h == nil {
+		h = &halt{about: newLimit()}
+	} else if c.Class != Transient && c.Class != Permanent {
+		c.Bucket = h.about.bucket
+	}
+	c.Reason = a.classReason(h)
+	return c
 }
 
-// classify is Classify for a response that asks for wait, if hasWait.
-func (e *apiError) classify(wait time.Duration, hasWait bool) Classification {
-	c := Classification{Class: Permanent, Reason: e.text()}
-	isRateLimit := e.has("rateLimitExceeded", "userRateLimitExceeded") ||
-		e.is(http.StatusForbidden) && slices.Contains(e.details, "RATE_LIMIT_EXCEEDED")
-	found := e.limitInfo()
-	switch {
-	case found.hasLimit && found.limit == 0:
-		c.Class = Never
-	case found.rate == perDay:
-		c.Class = Exhausted
-	case found.rate == perMinute:
-		c.Class = SlowDown
-	case e.limitMentions("per day", "-1d'"):
-		c.Class = Exhausted
-	case e.limitMentions("per minute", "per 100 seconds"):
-		c.Class = SlowDown
-	case e.has("quotaExceeded", "dailyLimitExceeded"), e.limitMentions("daily limit exceeded", "exceeded your quota"):
-		c.Class = Exhausted
-	case found.named, isRateLimit, e.is(http.StatusTooManyRequests), e.name == "RESOURCE_EXHAUSTED":
-		c.Class = SlowDown
-	case e.status >= http.StatusInternalServerError, e.code >= http.StatusInternalServerError:
-		c.Class = Transient
+// classReason returns the upstream's word for what is wrong, or the status,
+// followed by its message.
+func (a *answer) classReason(h *halt) string {
+	word := h.word
+	if word == "" {
+		word = RuleValues{{Body: RuleWords{"error.errors.*.reason", "error.details.*.reason", "error.code", "error.type"}}}.text(a)
 	}
-	switch c.Class {
-	case Exhausted, SlowDown, Never:
-		c.Bucket, c.Limit = found.bucket(e), found.limit
-	case Transient, Permanent:
-		c.RetryAfter = wait
+	if _, isNumber := decimal(word); word == "" || isNumber {
+		word = strconv.Itoa(a.status) + " " + http.StatusText(a.status)
 	}
-	if c.Class == SlowDown {
-		if !hasWait {
-			wait = defaultWait
-		}
-		c.RetryAfter = max(wait, minWait)
+	if message := messageOf(a.doc); message != "" {
+		word += ": " + message
 	}
-	return c
+	return clean(word)
 }

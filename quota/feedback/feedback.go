@@ -1,28 +1,29 @@
-// Package feedback reads what an upstream's response says about its quota:
-// that a limit is exhausted, that calls come too fast, what the call really
-// cost, or how much is left. It knows the dialects of several upstreams by
-// name:
+// Package feedback reads what an upstream's answer says about its quota: that a
+// limit is spent and until when, that calls come too fast, what the call really
+// cost, or how much is left.
 //
 //	transport.Feedback, err = feedback.New("github", feedback.Options{Budgets: budgets})
 //
-// An error response with a Retry-After (or Retry-After-Ms, or Google's
-// RetryInfo) above 0 sets a cooldown of that length, at most a day, whatever
-// its status. The cooldown stops the budget that matches the limit in the
-// response; it stops the whole account when none matches and after a 5xx. A
-// limit of 0 sets no cooldown, because waiting does not lift it. In other
-// responses Retry-After means something else, such as when to poll a job, and
-// is ignored.
+// An answer is read by rules. Options.Rules come first, then those of a
+// dialect, which is a file of rules for one upstream, then what most upstreams
+// have in common: Retry-After in any spelling, RateLimit of every draft,
+// X-RateLimit-* with its variants, and the words of messages. What an answer
+// leaves open is resolved to the shorter stop of the narrower scope, since the
+// next answer teaches more. If it says nothing at all, the pause is short, and
+// doubles with each further refusal.
 //
-// Times in a response are compared with its Date header, so that the host's
+// An error answer with a Retry-After above 0 sets a cooldown of that length,
+// whatever its status. A limit that only its owner can raise sets no cooldown,
+// because waiting does not lift it. In other answers Retry-After means
+// something else, such as when to poll a job, and is ignored.
+//
+// Times in an answer are compared with its Date header, so that the host's
 // clock does not matter. Without a Date, the host's clock is used.
 package feedback
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -30,12 +31,13 @@ import (
 )
 
 // Options configures New. The zero Options stops the whole account on every
-// cooldown, for at most a day or until the upstream's day ends.
+// cooldown.
 type Options struct {
-	// Zone is the time zone in which the upstream's day ends. nil is
-	// America/Los_Angeles for google, as "daily quotas reset at midnight
-	// Pacific Time" (developers.google.com/youtube/v3/determine_quota_cost,
-	// 2026-11-20), and unknown for the other dialects.
+	// Rules are tried before those of the dialect.
+	Rules []Rule
+
+	// Zone is the time zone in which the upstream's day ends. nil is that of the
+	// dialect, if it has one, and else unknown.
 	Zone *time.Location
 
 	// Resets is the upstream's own day or month, if it does not begin at
@@ -45,283 +47,198 @@ type Options struct {
 	Resets quota.Window
 
 	// Budgets are the budgets that calls are charged to. A limit of the
-	// upstream is matched to one of them by its name, else by the call's method
-	// or by what it counts; a limit that matches none is the whole account's. A
-	// cooldown is at most as long as the budget's window (twice that of a
-	// Counter). For the whole account it is at most its longest window and at
-	// most a day. Neither holds for one that lasts until the upstream's day ends
-	// or is set by Retry-After.
+	// upstream is matched to one of them by its name, else by the call's method,
+	// its window, or what it counts; a limit that matches none is the whole
+	// account's. A cooldown that follows from the reset of a limit is at most
+	// as long as the budget's window (twice that of a Counter). One that the
+	// answer asks for in so many words may be longer: a day, or MaxDate if it
+	// ends at a date.
 	Budgets []quota.Budget
 
-	// NotModified returns what a call costs whose response is a 304. nil means
-	// the full price.
+	// NotModified returns what a call costs whose answer is a 304. nil means
+	// the full price. 0 means that the call counts in no budget.
 	NotModified func(quota.Call) quota.Units
 
 	// Now is a clock for tests; nil is time.Now.
 	Now func() time.Time
 }
 
-// Names returns the dialects that New accepts, sorted.
-func Names() []string { return slices.Sorted(maps.Keys(dialects())) }
-
-// SaysCost reports whether answers in the named dialect may say what a
-// call cost.
-func SaysCost(name string) bool { return len(dialects()[name].cost) > 0 }
-
-// New returns a function for quota.Transport.Feedback that reads responses in
-// the named dialect. The function is safe for concurrent use. An unknown name
-// is an error that lists the known ones.
+// New returns a function for quota.Transport.Feedback that reads answers in
+// the named dialect, one of Names. The function is safe for concurrent use. An
+// unknown name is an error that lists the known ones.
 //
-// The function reads the body of error responses, and of JSON responses in
-// which the dialect reports costs or limits. It reads a bounded amount and
-// replaces the body with one that reads the same.
+// The function reads a body only if a rule that could match needs it, or if it
+// may be an error, and at most 64 KiB of it. It replaces the body with one that
+// reads the same. The cost at the end of a longer body or of a stream of events
+// is read while the caller reads it; see quota.Verdict.Later.
 func New(name string, o Options) (func(quota.Call, *http.Response) quota.Verdict, error) {
-	d, ok := dialects()[name]
-	if !ok {
+	r, err := newReader(name, o)
+	if err != nil {
+		return nil, err
+	}
+	return func(call quota.Call, resp *http.Response) quota.Verdict {
+		v, _, _ := r.read(call, resp)
+		return v
+	}, nil
+}
+
+// reader turns one upstream's answers into verdicts.
+type reader struct {
+	Options
+	rules       []*rule
+	byClass     [6][]*rule // by the first digit of the status
+	byMethod    bool
+	knowsErrors bool // the rules say which successful answers are errors
+	budgets     []coveredBudget
+	readByRules map[string]bool // the headers that rules read
+	names       nameCache
+	traces      bool // says how it reads answers
+}
+
+func newReader(name string, o Options) (*reader, error) {
+	d := dialectNamed(name)
+	if d == nil {
 		return nil, fmt.Errorf("feedback: unknown dialect %q; name one of %s", name, strings.Join(Names(), ", "))
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Zone == nil && name == "google" {
-		o.Zone = pacific()
+	if o.Zone == nil && d.Zone != "" {
+		o.Zone = zoneNamed(d.Zone)
 	}
 	if o.Resets.Kind() != quota.KindDaily && o.Zone != nil {
 		o.Resets = quota.Daily(o.Zone)
 	}
-	r := &reader{dialect: d, Options: o}
-	for _, b := range o.Budgets {
-		r.budgets = append(r.budgets, coveredBudget{b, b.Coverage()})
+	r := &reader{Options: o, byMethod: d.ByMethod, knowsErrors: len(d.Rules) > 0}
+	for _, rules := range [][]Rule{o.Rules, d.Rules} {
+		for _, one := range rules {
+			c, err := compile(one)
+			if err != nil {
+				return nil, fmt.Errorf("feedback: rule %s: %w", one.At, err)
+			}
+			r.rules = append(r.rules, c)
+		}
 	}
-	return r.verdict, nil
+	r.readByRules, r.byClass = headersOf(r.rules), classes(r.rules)
+	for _, b := range o.Budgets {
+		r.budgets = append(r.budgets, newCoveredBudget(b))
+	}
+	return r, nil
 }
 
-func pacific() *time.Location {
-	if zone, err := time.LoadLocation("America/Los_Angeles"); err == nil {
+// zoneNamed returns a zone, or without time zone data that of its winter: an
+// hour late in summer, never early.
+func zoneNamed(name string) *time.Location {
+	if zone, err := time.LoadLocation(name); err == nil {
 		return zone
 	}
-	// Without time zone data: an hour late in summer, never early.
 	return time.FixedZone("PST", -8*60*60)
 }
 
-// reader turns one upstream's responses into verdicts.
-type reader struct {
-	dialect
-	Options
-	budgets []coveredBudget
-}
-
-// response is what is read from one response, in any dialect.
-type response struct {
-	call   quota.Call
-	path   string // the request's, if it is known
-	status int
-	header http.Header
-	now    time.Time // Date plus Age, on the upstream's clock; without a Date, the host's time
-	json   any       // the body; nil if it was not read or is not JSON
-
-	class  Class
-	word   string // what is wrong, in the upstream's words
-	about  limit  // the limit that was hit, as far as the response says
-	limits []limit
-
-	wait    time.Duration // how long the response asks to wait, if hasWait
-	hasWait bool
-	daily   bool // the limit resets when the upstream's day ends
-
-	cost         quota.Units // what the call really cost, if hasCost
-	hasCost      bool
-	undocumented bool // the upstream's documentation does not define the cost
-}
-
-func (r *reader) verdict(call quota.Call, resp *http.Response) quota.Verdict {
+// read reads an answer. The halt is nil if it asks for no stop.
+func (r *reader) read(call quota.Call, resp *http.Response) (v quota.Verdict, out *outcome, h *halt) {
+	out = &outcome{traces: r.traces}
 	if resp == nil {
-		return quota.Verdict{}
+		return v, out, nil
 	}
-	res := r.read(call, resp)
-	var v quota.Verdict
-	r.settle(&v, res)
-	switch res.class {
-	case Never:
-		v.Never, v.Reason = true, res.reason()
-	case Exhausted, SlowDown:
-		r.stop(&v, res)
+	a := r.newAnswer(call, resp)
+	late := r.readBody(a, resp)
+	r.apply(a, out)
+	h = r.judge(a, out)
+	r.settle(&v, a, out)
+	if late && !v.Settled {
+		v.Later = r.readLate(a, resp)
+	}
+	switch {
+	case h == nil && (a.status >= http.StatusInternalServerError || out.failed()):
+		v.Transient, v.After = true, out.retry.wait
+	case h == nil:
+	case h.kind == Blocked:
+		v.Never, v.Reason = true, a.reason(h)
 	default:
-		r.honorRetryAfter(&v, res)
-		if res.status != http.StatusUnauthorized { // its limits belong to another key
-			r.applyLimits(&v, res)
+		r.stop(&v, a, out, h)
+	}
+	isFailure := a.status >= http.StatusInternalServerError
+	if (h == nil || isFailure) && a.status != http.StatusUnauthorized { // its limits belong to another key
+		r.applyLimits(&v, a, out)
+	}
+	return v, out, h
+}
+
+// apply reads what most answers have in common, and applies the rules. What
+// rules say counts more.
+func (r *reader) apply(a *answer, out *outcome) {
+	r.readFamilies(a, out)
+	ietf(a, out)
+	common := out.limits
+	out.limits = nil
+	for _, c := range a.candidates {
+		if c.matchesBody(a) {
+			out.add(r, c, a)
 		}
 	}
-	return v
+	out.limits = append(out.limits, common...)
 }
 
-// settle sets what the call cost. Only a documented cost in a successful
-// response may be lower than the price, and it is at least 1. A 304 costs what
-// NotModified returns.
-func (r *reader) settle(v *quota.Verdict, res *response) {
-	if res.hasCost {
-		v.Settled, v.Units = true, min(max(res.cost, 1), quota.MaxUnits)
-		v.Undocumented = res.undocumented || res.status >= http.StatusBadRequest
+// readBody reads the body if a rule or the common ones need it. It reports
+// whether the cost may come later, at the end of a stream or of a long body.
+func (r *reader) readBody(a *answer, resp *http.Response) (late bool) {
+	needs, saysCost := false, false
+	for _, c := range a.candidates {
+		if c.needsBody {
+			needs = true
+			saysCost = saysCost || len(c.Cost) > 0
+		}
 	}
-	if res.status == http.StatusNotModified && r.NotModified != nil {
-		if units := r.NotModified(res.call); units >= 0 && units < res.call.Units {
+	isError := a.status >= http.StatusBadRequest
+	if a.status == http.StatusNotModified || a.status == http.StatusNoContent || a.status < 200 {
+		return false
+	}
+	if !isError && !needs && r.knowsErrors {
+		return false
+	}
+	kind := a.mediaType()
+	most := maxBody
+	switch {
+	case isError:
+	case isStream(kind):
+		return saysCost
+	case !isJSON(kind):
+		return false
+	case !needs:
+		most = maxSmall
+	}
+	if resp.ContentLength > int64(most) {
+		return saysCost && !isError
+	}
+	body, whole := peek(resp, most)
+	a.setBody(gunzip(resp, body, maxBody))
+	return !whole && saysCost && !isError
+}
+
+// maxSmall is the longest body of a successful answer that may be an error all
+// the same.
+const maxSmall = 4 << 10
+
+// settle sets what the call cost. Only a documented cost in a successful
+// answer may be lower than the price, and it is at least 1. A 304 costs what
+// NotModified returns.
+func (r *reader) settle(v *quota.Verdict, a *answer, out *outcome) {
+	if out.hasCost {
+		v.Settled, v.Units = true, min(max(out.cost, 1), quota.MaxUnits)
+		v.Undocumented = out.undocumented || a.status >= http.StatusBadRequest
+	}
+	if out.counts != nil && !*out.counts {
+		*v = quota.Verdict{Free: true}
+	}
+	if a.status == http.StatusNotModified && r.NotModified != nil {
+		units := r.NotModified(a.call)
+		switch {
+		case units == 0:
+			*v = quota.Verdict{Free: true}
+		case units > 0 && units < a.call.Units:
 			v.Settled, v.Units = true, units
 			v.Undocumented = false
 		}
 	}
-}
-
-// honorRetryAfter sets the cooldown that an error asks for which is not about
-// a limit: on the account if the upstream failed, else on the budget that
-// covers such calls.
-func (r *reader) honorRetryAfter(v *quota.Verdict, res *response) {
-	if res.class == Transient {
-		v.Transient, v.After = true, res.wait
-	}
-	if res.status < http.StatusBadRequest || !res.hasWait || res.wait <= 0 {
-		return
-	}
-	v.For, v.Reason = res.wait, res.reason()
-	if v.Transient {
-		v.After = retryAfterCooldown
-	} else if budget := r.match(res.call, res.about); budget != nil {
-		v.Budget = budget.Name
-	}
-}
-
-// retryAfterCooldown is the Verdict.After of a retry that has nothing to wait
-// for but the cooldown's end.
-const retryAfterCooldown = time.Microsecond
-
-func (r *reader) read(call quota.Call, resp *http.Response) *response {
-	res := &response{call: call, status: resp.StatusCode, header: resp.Header, now: r.Now()}
-	if req := resp.Request; req != nil && req.URL != nil {
-		res.path = req.URL.Path
-	}
-	if date, ok := dateOf(res.header); ok {
-		res.now = date
-		if age := single(res.header, "Age"); age != "" { // how long a cache has held it
-			res.now = date.Add(max(0, delta.parse(age, date)))
-		}
-	}
-	switch {
-	case res.status >= http.StatusBadRequest:
-		res.json = parseJSON(gunzip(resp, peek(resp, maxErrorBody), maxErrorBody))
-	case res.status == http.StatusOK && r.readsBody(resp):
-		res.json = parseJSON(gunzip(resp, peek(resp, maxBody), maxBody))
-	}
-	res.wait, res.hasWait = retryAfter(res.header, res.now)
-	for _, h := range r.headers {
-		res.limits = append(res.limits, h.read(res)...)
-	}
-	if r.inspect != nil {
-		r.inspect(res)
-	}
-	if res.class == Fine {
-		r.classify(res)
-	}
-	res.readCost(r.cost)
-	return res
-}
-
-// stop sets the cooldown of a response that says to stop.
-func (r *reader) stop(v *quota.Verdict, res *response) {
-	budget := r.match(res.call, res.about)
-	if budget != nil {
-		v.Budget = budget.Name
-	}
-	v.Reason = res.reason()
-	if res.class == SlowDown {
-		v.Transient, v.After = true, retryAfterCooldown
-	}
-	if res.daily && r.knowsDay() {
-		v.For = r.untilDayEnds(res)
-		return
-	}
-	if res.hasWait {
-		v.For = max(res.wait, minWait)
-		return
-	}
-	wait, known := res.untilReset()
-	switch {
-	case known:
-	case res.daily: // the end of that day is not known
-		wait = time.Hour
-	default:
-		wait = cmp.Or(r.pause, defaultWait)
-	}
-	v.For = max(min(wait, r.maxCooldown(res.call.Account, budget)), minWait)
-}
-
-func (r *reader) untilDayEnds(res *response) time.Duration {
-	return r.Resets.Day(res.now).Opens.Sub(res.now)
-}
-
-func (r *reader) knowsDay() bool { return r.Resets.Kind() == quota.KindDaily }
-
-// applyLimits acts on the limits in a response that does not say to stop. Of
-// those with nothing left, the one that lasts longest sets a cooldown; of the
-// others, the one with the least left is compared with its budget.
-func (r *reader) applyLimits(v *quota.Verdict, res *response) {
-	if len(res.limits) == 0 {
-		return
-	}
-	plausible, highest := map[*quota.Budget]bool{}, map[*quota.Budget]quota.Units{}
-	for _, l := range res.limits {
-		budget := r.match(res.call, l)
-		if budget != nil && l.max >= 0 && !l.leaky {
-			plausible[budget] = plausible[budget] || !differs(budget, l)
-			highest[budget] = max(highest[budget], l.max)
-		}
-		malformed := l.left < 0 || l.max >= 0 && l.left > l.max
-		switch {
-		case malformed:
-		case l.left == 0:
-			r.stopAtLimit(v, res, l, budget)
-		case budget == nil || !sameQuota(budget, l):
-		case v.LeftOf == "" || l.left < v.Left:
-			v.LeftOf, v.Left = budget.Name, l.left
-		}
-	}
-	for i := range r.budgets {
-		b := &r.budgets[i].Budget
-		if limit, ok := highest[b]; ok && !plausible[b] && v.LimitOf == "" {
-			v.LimitOf, v.Limit = b.Name, limit
-		}
-	}
-}
-
-// stopAtLimit sets the cooldown of a limit with nothing left, unless v already
-// has one that is at least as long.
-func (r *reader) stopAtLimit(v *quota.Verdict, res *response, l limit, budget *quota.Budget) {
-	var wait time.Duration
-	switch {
-	case l.daily && r.knowsDay():
-		wait = r.untilDayEnds(res)
-	case l.reset == unknownReset:
-		wait = cmp.Or(r.pause, defaultWait)
-	default:
-		wait = min(l.reset, r.maxCooldown(res.call.Account, budget))
-	}
-	if wait <= v.For {
-		return
-	}
-	v.For, v.Budget = wait, ""
-	v.Reason = fmt.Sprintf("%d, nothing left", res.status)
-	if l.bucket != "" {
-		v.Reason += " of " + l.bucket
-	}
-	if budget != nil {
-		v.Budget = budget.Name
-	}
-}
-
-// reason returns the status, the upstream's word and the name of the limit:
-// 429 rateLimitExceeded search_list.
-func (res *response) reason() string {
-	text := fmt.Sprintf("%d %s", res.status, cmp.Or(res.word, http.StatusText(res.status)))
-	if bucket := res.about.bucket; bucket != "" && bucket != defaultBucket {
-		text += " " + bucket
-	}
-	return clean(text)
 }

@@ -8,20 +8,17 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// ietf reads the headers of draft-ietf-httpapi-ratelimit-headers in all
-// versions: RateLimit-Limit, -Remaining and -Reset (up to 06), one RateLimit of
-// limit=, remaining=, reset= (07), and lists of named policies such as
-// "default";r=50;t=30 (from 08 on). Resets are in seconds. No draft defines a
-// cost; RateLimit-Cost, X-RateLimit-Cost and a parameter cost= are read anyway.
-func ietf(res *response) {
-	policies := members(res.header, "Ratelimit-Policy")
-	if l := (limitHeaders{left: "Ratelimit-Remaining", reset: "Ratelimit-Reset", format: delta}).read(res); l != nil {
-		if list := members(res.header, "Ratelimit-Limit"); len(list) > 0 {
-			l[0].max = units(list[0].name)
-		}
-		res.limits = append(res.limits, l...)
+// ietf reads the header RateLimit of draft-ietf-httpapi-ratelimit-headers: one
+// of limit=, remaining=, reset= (draft 07), or a list of named policies such as
+// "default";r=50;t=30 (from 08 on). Those of older drafts are a common family.
+// Resets are in seconds. No draft defines a cost; a parameter cost= is read
+// anyway.
+func ietf(a *answer, out *outcome) {
+	list := members(a.header, "Ratelimit")
+	if len(list) == 0 {
+		return
 	}
-	list := members(res.header, "Ratelimit")
+	policies := members(a.header, "Ratelimit-Policy")
 	if slices.ContainsFunc(list, func(m member) bool { return m.name == "remaining" }) {
 		var one member
 		for _, m := range list {
@@ -30,39 +27,43 @@ func ietf(res *response) {
 		list = []member{one}
 	}
 	for _, m := range list {
-		l := limit{bucket: bucketName(m.name), max: m.number("limit", "q"), left: m.number("remaining", "r")}
-		l.reset = delta.parse(m.text("reset", "t"), res.now)
-		if p, ok := policyOf(policies, m); ok {
-			if strings.HasPrefix(p.text("qu"), "content-bytes") || strings.HasPrefix(p.text("qu"), "concurrent") {
-				continue // neither units nor calls
-			}
-			if l.max < 0 {
-				l.max = p.number("q")
-			}
-			if l.max < 0 { // older drafts
-				l.max = units(p.name)
-			}
-			if l.reset == unknownReset {
-				l.reset = delta.parse(p.text("w"), res.now)
-			}
+		l := newLimit()
+		l.bucket, l.from = bucketName(m.name), "RateLimit"
+		l.max, l.left = m.number("limit", "q"), m.number("remaining", "r")
+		if wait, ok := ParseWait(m.text("reset", "t"), a.now, 0); ok {
+			l.reset = wait
+		}
+		if p, ok := policyOf(policies, m); ok && !l.addPolicy(p, a) {
+			continue
 		}
 		if n := m.number("cost"); n >= 0 {
-			res.setUndocumentedCost(n)
+			out.addCost(n, true, "RateLimit")
 		}
 		if l.left >= 0 || l.reset >= 0 {
-			res.limits = append(res.limits, l)
-		}
-	}
-	for _, name := range []string{"Ratelimit-Cost", "X-Ratelimit-Cost"} {
-		if n := units(single(res.header, name)); n >= 0 {
-			res.setUndocumentedCost(n)
+			out.limits = append(out.limits, l)
 		}
 	}
 }
 
-func (res *response) setUndocumentedCost(cost quota.Units) {
-	res.cost = cost
-	res.hasCost, res.undocumented = true, true
+// addPolicy adds what a policy says about a limit. It returns false if that
+// counts neither units nor calls.
+func (l *limit) addPolicy(p member, a *answer) bool {
+	if unit := p.text("qu"); strings.HasPrefix(unit, "content-bytes") || strings.HasPrefix(unit, "concurrent") {
+		return false
+	}
+	if l.max < 0 {
+		l.max = p.number("q")
+	}
+	if l.max < 0 { // older drafts
+		l.max = amountAt(p.name, 0)
+	}
+	if window, ok := ParseWait(p.text("w"), a.now, 0); ok {
+		l.span = window
+		if l.reset == unknownReset {
+			l.reset = window
+		}
+	}
+	return true
 }
 
 // policyOf returns the policy of m's name, or the only policy if m or the
@@ -73,7 +74,7 @@ func policyOf(policies []member, m member) (member, bool) {
 			return p, true
 		}
 	}
-	if len(policies) == 1 && (m.name == "" || units(policies[0].name) >= 0) {
+	if len(policies) == 1 && (m.name == "" || amountAt(policies[0].name, 0) >= 0) {
 		return policies[0], true
 	}
 	return member{}, false
@@ -97,7 +98,7 @@ func (m member) text(keys ...string) string {
 }
 
 // number is text as a number, or -1.
-func (m member) number(keys ...string) quota.Units { return units(m.text(keys...)) }
+func (m member) number(keys ...string) quota.Units { return amountAt(m.text(keys...), 0) }
 
 // A header with a longer list is ignored.
 const (

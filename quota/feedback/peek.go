@@ -17,12 +17,12 @@ import (
 const peekTime = 3 * time.Second
 
 // peek returns the body of a response if it has at most limit bytes and ends
-// within peekTime and before the request's context does, and nil otherwise. It
-// replaces the body with one that reads the same: the bytes read, then the rest
-// or the error.
-func peek(resp *http.Response, limit int) []byte {
+// within peekTime and before the request's context does, and false otherwise.
+// It replaces the body with one that reads the same: the bytes read, then the
+// rest or the error.
+func peek(resp *http.Response, limit int) (body []byte, whole bool) {
 	if resp.Body == nil || resp.Body == http.NoBody {
-		return nil
+		return nil, true
 	}
 	ahead := readahead.New(resp.Body, limit+1)
 	resp.Body = ahead
@@ -36,11 +36,11 @@ func peek(resp *http.Response, limit int) []byte {
 	case <-ahead.Done():
 	case <-ctx.Done():
 	}
-	body, whole := ahead.Stop()
+	body, whole = ahead.Stop()
 	if !whole || len(body) > limit {
-		return nil
+		return nil, false
 	}
-	return body
+	return body, true
 }
 
 // gunzip decompresses a body. net/http leaves a body compressed if the caller

@@ -1,0 +1,108 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
+)
+
+// UnexplainedRefusal is a refusal by an upstream that no rule explains: it says
+// neither what is spent nor for how long. Values of headers are not kept, since
+// some are credentials.
+type UnexplainedRefusal struct {
+	At      time.Time `json:"at"` // of the last one
+	Account string    `json:"account"`
+	Method  string    `json:"method"`
+	Status  int       `json:"status"`
+	Headers []string  `json:"headers"` // their names
+	Reason  string    `json:"reason"`  // the first line of the message
+	Count   int64     `json:"count"`
+}
+
+// String says what was not understood, and how to find out more.
+func (u *UnexplainedRefusal) String() string {
+	return fmt.Sprintf("the upstream of %s refused %s of %s without a reason that a rule explains, the last at %s: %s",
+		human.Name(u.Account), human.Count(u.Count, "call"), human.Name(u.Method), human.Time(u.At), human.Name(u.Reason))
+}
+
+// Explain is the command that says how such an answer is read.
+func (u *UnexplainedRefusal) Explain() string {
+	return fmt.Sprintf("ration explain --method %s --status %d BODY, then a rule as in docs/answers.md", human.Name(u.Method), u.Status)
+}
+
+const (
+	unexplainedFile = "unexplained.json"
+	maxUnexplained  = 20 // of an account, method and status each
+)
+
+// unexplainedLog adds to the file. What other processes add at the same time
+// may be lost.
+type unexplainedLog struct{ mu sync.Mutex }
+
+// UnexplainedRefusals returns what the state folder keeps, the newest first.
+func UnexplainedRefusals(state string) []UnexplainedRefusal {
+	var all []UnexplainedRefusal
+	text, err := privatefile.ReadFile(filepath.Join(state, unexplainedFile), maxStateFile)
+	if err != nil || json.Unmarshal(text, &all) != nil {
+		return nil
+	}
+	return all
+}
+
+// Unexplained returns the refusals that no rule explained, the newest first.
+func (c *Client) Unexplained() []UnexplainedRefusal { return UnexplainedRefusals(c.state) }
+
+// keepingUnexplained returns a function that reads answers as read does, and
+// keeps the refusals that no rule explains.
+func (c *Client) keepingUnexplained(read func(quota.Call, *http.Response) quota.Verdict) func(quota.Call, *http.Response) quota.Verdict {
+	return func(call quota.Call, resp *http.Response) quota.Verdict {
+		v := read(call, resp)
+		if v.Unexplained {
+			kept := v
+			if c.options.Redact != nil {
+				kept.Reason = c.options.Redact(kept.Reason)
+			}
+			now := time.Now
+			if c.options.Now != nil {
+				now = c.options.Now
+			}
+			c.unexplained.record(c.state, call, resp, &kept, now())
+		}
+		return v
+	}
+}
+
+// record adds an answer. It is best effort: a call never fails for it.
+func (l *unexplainedLog) record(state string, call quota.Call, resp *http.Response, v *quota.Verdict, now time.Time) {
+	if state == "" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := UnexplainedRefusals(state)
+	u := UnexplainedRefusal{Account: call.Account, Method: call.Method, Status: resp.StatusCode}
+	if i := slices.IndexFunc(all, func(old UnexplainedRefusal) bool {
+		return old.Account == u.Account && old.Method == u.Method && old.Status == u.Status
+	}); i >= 0 {
+		u.Count = all[i].Count
+		all = slices.Delete(all, i, i+1)
+	}
+	u.Count++
+	u.At, u.Reason = now.UTC(), v.Reason
+	for name := range resp.Header {
+		u.Headers = append(u.Headers, name)
+	}
+	slices.Sort(u.Headers)
+	all = append([]UnexplainedRefusal{u}, all[:min(len(all), maxUnexplained-1)]...)
+	if text, err := json.Marshal(all); err == nil {
+		_ = privatefile.Replace(filepath.Join(state, unexplainedFile), append(text, '\n'), false)
+	}
+}

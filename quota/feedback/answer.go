@@ -1,0 +1,324 @@
+package feedback
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// answer is an upstream's answer while it is read.
+type answer struct {
+	call   quota.Call
+	path   string // of the request's URL, in lower case, if it is known
+	status int
+	header http.Header
+	now    time.Time // Date plus Age, on the upstream's clock; without a Date, the host's time
+	doc    any       // the body; nil if it was not read or is not JSON
+	plain  string    // a body that is text and not JSON
+	texts  []string  // the strings of the body, without markup
+
+	candidates []*rule // those whose conditions on anything but the body hold
+	covered    []*coveredBudget
+	buffer     [8]*coveredBudget
+
+	focus     any // the item of a list that the conditions of the rule in hand are about
+	focusPath string
+}
+
+func (r *reader) newAnswer(call quota.Call, resp *http.Response) *answer {
+	a := &answer{call: call, status: resp.StatusCode, header: resp.Header, now: r.Now()}
+	if req := resp.Request; req != nil && req.URL != nil {
+		a.path = strings.ToLower(req.URL.Path)
+	}
+	for _, c := range r.rulesFor(a.status) {
+		if c.mayMatch(a) {
+			a.candidates = append(a.candidates, c)
+		}
+	}
+	a.covered = r.covering(call)
+	if date, ok := dateOf(a.header); ok {
+		a.now = date
+		if age, ok := ParseWait(single(a.header, "Age"), date, 0); ok { // how long a cache has held it
+			a.now = date.Add(age)
+		}
+	}
+	return a
+}
+
+func dateOf(header http.Header) (time.Time, bool) {
+	text := single(header, "Date")
+	if text == "" {
+		return time.Time{}, false
+	}
+	date, err := http.ParseTime(text)
+	return date, err == nil
+}
+
+// setBody sets the document or the text of a body.
+func (a *answer) setBody(body []byte) {
+	if len(body) == 0 {
+		return
+	}
+	if a.doc = parseJSON(body); a.doc != nil {
+		a.texts = collectTexts(a.doc, nil, 0)
+		return
+	}
+	kind := a.mediaType()
+	isMarkup := strings.Contains(kind, "html") || strings.HasPrefix(strings.TrimSpace(string(body[:min(len(body), 20)])), "<")
+	if !isMarkup && len(body) <= 4*maxText && body[0] != '{' {
+		a.plain = plainText(string(body))
+		a.texts = []string{a.plain}
+	}
+}
+
+func (a *answer) mediaType() string {
+	text := single(a.header, "Content-Type")
+	if text == "" {
+		return ""
+	}
+	kind, _, _ := strings.Cut(text, ";")
+	return strings.ToLower(strings.TrimSpace(kind))
+}
+
+// isJSON and isStream report the kind of a body.
+func isJSON(kind string) bool {
+	return strings.HasSuffix(kind, "/json") || strings.HasSuffix(kind, "+json")
+}
+
+func isStream(kind string) bool {
+	isLines := func(end string) bool { return strings.HasSuffix(kind, end) }
+	return kind == "text/event-stream" || slices.ContainsFunc([]string{"ndjson", "jsonlines", "/jsonl"}, isLines)
+}
+
+// single returns the value of a header that occurs once and has at most
+// 100 bytes, or "". name is in canonical form, which spares forming it for
+// each answer.
+func single(header http.Header, name string) string {
+	values := header[name]
+	if len(values) != 1 || len(values[0]) > 100 {
+		return ""
+	}
+	return strings.Trim(values[0], " \t")
+}
+
+// mayMatch reports whether a rule's conditions hold, those on the body aside.
+func (r *rule) mayMatch(a *answer) bool {
+	if len(r.statuses) > 0 && !slices.ContainsFunc(r.statuses, func(s [2]int) bool { return s[0] <= a.status && a.status <= s[1] }) {
+		return false
+	}
+	if len(r.When.Method) > 0 && !matchesAny(r.When.Method, a.call.Method) {
+		return false
+	}
+	if len(r.When.Path) > 0 && !matchesAny(r.When.Path, a.path) {
+		return false
+	}
+	for name, words := range r.When.Header {
+		if !slices.ContainsFunc(a.header[name], func(value string) bool { return matchesAny(words, value) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// matchesBody reports whether a rule's conditions on the body hold. If that is
+// so for one item of a list, the rule's values are read from this item.
+func (r *rule) matchesBody(a *answer) bool {
+	a.focus, a.focusPath = nil, ""
+	for path, words := range r.When.Body {
+		is := func(v any) bool {
+			text, ok := scalar(v)
+			if !ok {
+				return v != nil && slices.Contains(words, "*")
+			}
+			return matchesAny(words, plainText(text))
+		}
+		if !slices.ContainsFunc(a.lookup(path), is) {
+			return false
+		}
+		a.setFocus(path, is)
+	}
+	if len(r.When.Text) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(a.texts, func(text string) bool {
+		text = strings.ToLower(text)
+		return slices.ContainsFunc(r.When.Text, func(words string) bool { return matches("*"+words+"*", text) })
+	})
+}
+
+// lookup returns the values at a path. A path that does not say so begins in
+// the first item of a document that is a list.
+func (a *answer) lookup(path string) []any {
+	if rest, ok := strings.CutPrefix(path, a.focusPath); ok && a.focus != nil {
+		if found := lookup(a.focus, rest); len(found) > 0 {
+			return found
+		}
+	}
+	if list, ok := a.doc.([]any); ok && len(list) > 0 && !strings.HasPrefix(path, "*") {
+		return lookup(list[0], path)
+	}
+	return lookup(a.doc, path)
+}
+
+// setFocus finds the first item for which a condition on a path with * holds.
+func (a *answer) setFocus(path string, is func(any) bool) {
+	at := strings.LastIndex(path, "*.")
+	if at < 0 || a.focus != nil {
+		return
+	}
+	for _, item := range a.lookup(path[:at+1]) {
+		if slices.ContainsFunc(lookup(item, path[at+2:]), is) {
+			a.focus, a.focusPath = item, path[:at+2]
+			return
+		}
+	}
+}
+
+// read returns the texts at the first place of a value that is there.
+func (v *RuleValue) read(a *answer) []string {
+	var found []string
+	switch {
+	case v.Is != "":
+		found = []string{v.Is}
+	case len(v.Header) > 0:
+		found = v.readHeader(a)
+	case len(v.Body) > 0:
+		for i := 0; i < len(v.Body) && len(found) == 0; i++ {
+			for _, value := range a.lookup(v.Body[i]) {
+				if text, ok := scalar(value); ok {
+					found = append(found, text)
+				}
+			}
+		}
+	default:
+		found = v.readTexts(a)
+	}
+	if v.Item == 0 && v.LastOf == "" && v.Names == nil {
+		return found
+	}
+	parts := make([]string, len(found))
+	for i := range found {
+		parts[i] = v.part(found[i])
+	}
+	return parts
+}
+
+func (v *RuleValue) readHeader(a *answer) (found []string) {
+	for _, name := range v.Header {
+		values := a.header[name]
+		if len(values) == 0 {
+			continue
+		}
+		if v.Path == "" && len(values) == 1 {
+			return values[:1:1]
+		}
+		if v.Path == "" {
+			return []string{values[0] + "," + values[1]}
+		}
+		for _, value := range values {
+			for _, one := range lookup(parseJSON([]byte(value[:min(len(value), maxBody)])), v.Path) {
+				if text, ok := scalar(one); ok {
+					found = append(found, text)
+				}
+			}
+		}
+		return found
+	}
+	return nil
+}
+
+// readTexts returns what follows the value's words in the texts.
+func (v *RuleValue) readTexts(a *answer) (found []string) {
+	for _, words := range v.Text {
+		for _, text := range a.texts {
+			at := strings.Index(strings.ToLower(text), words)
+			if at < 0 || at+len(words) > len(text) {
+				continue
+			}
+			rest := text[at+len(words):]
+			if quoted, _, ok := strings.Cut(rest, "'"); ok && strings.HasSuffix(words, "'") {
+				found = append(found, quoted)
+				continue
+			}
+			if wait := timeIn.FindString(rest); wait != "" {
+				found = append(found, wait)
+			}
+		}
+	}
+	return found
+}
+
+// part returns the part of a text that the value is about.
+func (v *RuleValue) part(text string) string {
+	if v.Item > 0 {
+		items := strings.Split(text, ",")
+		if v.Item > len(items) {
+			return ""
+		}
+		text = strings.TrimSpace(items[v.Item-1])
+	}
+	if v.LastOf != "" {
+		text = text[strings.LastIndexAny(text, v.LastOf)+1:]
+	}
+	if name, ok := v.Names[strings.ToLower(text)]; ok {
+		return name
+	}
+	if v.Known {
+		return ""
+	}
+	return text
+}
+
+// text returns the first text of the values that are there, or "".
+func (v RuleValues) text(a *answer) string {
+	for i := range v {
+		for _, text := range v[i].read(a) {
+			if text != "" {
+				return text
+			}
+		}
+	}
+	return ""
+}
+
+// number returns the number at a value, or false.
+func (v *RuleValue) number(a *answer) (float64, bool) {
+	if v == nil {
+		return 0, false
+	}
+	for _, text := range v.read(a) {
+		if n, ok := parseAmount(text); ok {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// wait returns the longest time or wait among the texts of a value.
+func (v *RuleValue) wait(a *answer) (longest moment, ok bool) {
+	if v == nil {
+		return moment{}, false
+	}
+	unit, isRate, _ := unitOf(v.In)
+	for _, text := range v.read(a) {
+		var m moment
+		var readable bool
+		if n, isNumber := decimal(text); isRate && isNumber {
+			if readable = n > 0; readable {
+				m.wait = time.Duration(min(float64(unit)/n, float64(MaxDate)))
+			}
+		} else {
+			m, readable = parseMoment(text, a.now, unit)
+		}
+		if readable && (!ok || m.wait > longest.wait) {
+			longest, ok = m, true
+		}
+	}
+	if v.In != "" {
+		longest.bare = false
+	}
+	return longest, ok
+}

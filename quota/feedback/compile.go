@@ -1,0 +1,293 @@
+package feedback
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Check returns an error that says what is wrong with a rule and what to
+// write instead.
+func (r *Rule) Check() error {
+	_, err := compile(*r)
+	return err
+}
+
+// rule is a Rule that is ready to be tried.
+type rule struct {
+	Rule
+	statuses  [][2]int // the first and the last of each range; none is all
+	needsBody bool
+}
+
+// rulesFor returns the rules for answers of a status, perhaps with others.
+func (r *reader) rulesFor(status int) []*rule {
+	if status < 100 || status > 599 {
+		return r.rules
+	}
+	return r.byClass[status/100]
+}
+
+// classes returns the rules for each class of status.
+func classes(rules []*rule) (byClass [6][]*rule) {
+	for class := 1; class < len(byClass); class++ {
+		for _, r := range rules {
+			isIn := func(s [2]int) bool { return s[0]/100 <= class && class <= s[1]/100 }
+			if len(r.statuses) == 0 || slices.ContainsFunc(r.statuses, isIn) {
+				byClass[class] = append(byClass[class], r)
+			}
+		}
+	}
+	return byClass
+}
+
+// compile checks a rule, and puts the names of headers and the words into the
+// form in which they are compared.
+func compile(r Rule) (*rule, error) {
+	c := &rule{Rule: r}
+	saysCost := len(r.Cost) > 0 || len(r.Limits) > 0
+	if r.Stop == nil && !saysCost && r.Counts == nil {
+		return nil, errors.New("a rule without stop, cost, limits or counts says nothing: write one of them")
+	}
+	for _, word := range r.When.Status {
+		first, last, err := parseStatus(word)
+		if err != nil {
+			return nil, err
+		}
+		c.statuses = append(c.statuses, [2]int{first, last})
+	}
+	c.When.Method, c.When.Path = lowered(r.When.Method), lowered(r.When.Path)
+	c.When.Text = lowered(r.When.Text)
+	c.When.Header, c.When.Body = map[string]RuleWords{}, map[string]RuleWords{}
+	for name, words := range r.When.Header {
+		c.When.Header[http.CanonicalHeaderKey(name)] = lowered(words)
+	}
+	for path, words := range r.When.Body {
+		c.When.Body[path] = lowered(words)
+	}
+	c.needsBody = len(r.When.Body) > 0 || len(r.When.Text) > 0
+	c.Cost = slices.Clone(r.Cost)
+	c.Limits = slices.Clone(r.Limits)
+	return c, c.checkParts()
+}
+
+func (c *rule) checkParts() error {
+	for i := range c.Cost {
+		if err := c.checkValue(&c.Cost[i]); err != nil {
+			return err
+		}
+	}
+	for i := range c.Limits {
+		if err := c.checkLimit(&c.Limits[i]); err != nil {
+			return err
+		}
+	}
+	if c.Stop == nil {
+		return nil
+	}
+	stop := *c.Stop
+	stop.Name, stop.Word = slices.Clone(stop.Name), slices.Clone(stop.Word)
+	stop.Until = slices.Clone(stop.Until)
+	c.Stop = &stop
+	if kinds := []string{"", Spent, Busy, Blocked, Failed, None}; !slices.Contains(kinds, stop.Kind) {
+		return fmt.Errorf("unknown kind %q of stop: write spent, busy, blocked, failed or none", stop.Kind)
+	}
+	if scopes := []string{"", "account", "method"}; !slices.Contains(scopes, stop.Scope) {
+		return fmt.Errorf("unknown scope %q: write account or method, or name budgets", stop.Scope)
+	}
+	if _, err := parseSpan(stop.Window); err != nil {
+		return err
+	}
+	for i := range stop.Name {
+		if err := c.checkValue(&stop.Name[i]); err != nil {
+			return err
+		}
+	}
+	for i := range stop.Word {
+		if err := c.checkValue(&stop.Word[i]); err != nil {
+			return err
+		}
+	}
+	for i := range stop.Until {
+		if err := c.checkUntil(&stop.Until[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *rule) checkUntil(u *RuleUntil) error {
+	for _, zone := range []string{u.Day, u.Month} {
+		if _, err := time.LoadLocation(zone); err != nil {
+			return fmt.Errorf("unknown time zone %q: write one such as UTC or America/Los_Angeles", zone)
+		}
+	}
+	for _, length := range []string{u.Every, u.Pause} {
+		if _, ok := parseDuration(length); !ok && length != "" {
+			return fmt.Errorf("%q is not a duration: write one such as 15m", length)
+		}
+	}
+	if _, err := parseSpan(u.Window); err != nil {
+		return err
+	}
+	if u.Day+u.Month+u.Every+u.Pause+u.Window != "" {
+		return nil
+	}
+	return c.checkValue(&u.RuleValue)
+}
+
+func (c *rule) checkLimit(l *Limit) error {
+	if _, err := parseSpan(l.Window); err != nil {
+		return err
+	}
+	if counts := []string{"", "calls", "units"}; !slices.Contains(counts, l.Count) {
+		return fmt.Errorf("unknown count %q: write calls or units", l.Count)
+	}
+	if l.Left == nil && l.Used == nil && l.Pair == nil {
+		return errors.New("a limit without left, used or pair says nothing: write left: {header: X-RateLimit-Remaining}")
+	}
+	for _, part := range []**RuleValue{&l.Name, &l.Limit, &l.Left, &l.Used, &l.Pair, &l.Until, &l.Rate, &l.Needed} {
+		if *part == nil {
+			continue
+		}
+		value := **part
+		if err := c.checkValue(&value); err != nil {
+			return err
+		}
+		*part = &value
+	}
+	return nil
+}
+
+// checkValue checks a place, and puts its names into the form in which they are
+// looked up.
+func (c *rule) checkValue(v *RuleValue) error {
+	places := 0
+	for _, has := range []bool{len(v.Header) > 0, len(v.Body) > 0, len(v.Text) > 0, v.Is != ""} {
+		if has {
+			places++
+		}
+	}
+	if places != 1 {
+		return errors.New("a value is in one place: write header: X-Cost, body: usage.total_tokens, text: retry in, or is: a fixed one")
+	}
+	if _, _, ok := unitOf(v.In); !ok {
+		return fmt.Errorf("unknown unit %q: write seconds, ms, minutes, hours or days, or per second for a rate", v.In)
+	}
+	if v.Path != "" && len(v.Header) == 0 {
+		return errors.New("path is for a header that holds JSON: write the whole path as body")
+	}
+	c.needsBody = c.needsBody || len(v.Body) > 0 || len(v.Text) > 0
+	v.Text = lowered(v.Text)
+	v.Header = slices.Clone(v.Header)
+	for i, name := range v.Header {
+		v.Header[i] = http.CanonicalHeaderKey(name)
+	}
+	return nil
+}
+
+// parseStatus reads 429, 4xx and 400-499.
+func parseStatus(word string) (first, last int, err error) {
+	from, to, isRange := strings.Cut(word, "-")
+	if !isRange {
+		from, to = strings.ReplaceAll(word, "x", "0"), strings.ReplaceAll(word, "x", "9")
+	}
+	first, err1 := strconv.Atoi(from)
+	last, err2 := strconv.Atoi(to)
+	isRead := err1 == nil && err2 == nil
+	if isOrdered := 100 <= first && first <= last && last <= 599; !isRead || !isOrdered {
+		return 0, 0, fmt.Errorf("%q is not a status: write 429, 4xx or 400-499", word)
+	}
+	return first, last, nil
+}
+
+// spans are the windows that have a name.
+var spans = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": day, "week": 7 * day, "month": month}
+
+// parseSpan reads the length of a window: day, or 15m; 0 for "".
+func parseSpan(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if span, ok := spans[text]; ok {
+		return span, nil
+	}
+	if span, ok := parseDuration(text); ok && span > 0 {
+		return span, nil
+	}
+	return 0, fmt.Errorf("%q is not a window: write second, minute, hour, day, week or month, or a duration such as 15m", text)
+}
+
+// spanOf is parseSpan for a text that was checked.
+func spanOf(text string) time.Duration {
+	span, _ := parseSpan(text)
+	return span
+}
+
+func lowered(words RuleWords) RuleWords {
+	var all RuleWords
+	for _, word := range words {
+		all = append(all, strings.ToLower(word))
+	}
+	return all
+}
+
+// headers returns the headers that rules read as limits or costs, which the
+// generic rules then leave alone.
+func headersOf(rules []*rule) map[string]bool {
+	names := map[string]bool{}
+	add := func(v *RuleValue) {
+		if v != nil {
+			for _, name := range v.Header {
+				names[name] = true
+			}
+		}
+	}
+	for _, r := range rules {
+		for i := range r.Cost {
+			add(&r.Cost[i])
+		}
+		for _, l := range r.Limits {
+			for _, v := range []*RuleValue{l.Name, l.Limit, l.Left, l.Used, l.Pair, l.Until} {
+				add(v)
+			}
+		}
+	}
+	return names
+}
+
+// matchesAny reports whether one of the words, in which * is any text, is text.
+func matchesAny(words RuleWords, text string) bool {
+	text = strings.ToLower(text)
+	return slices.ContainsFunc(words, func(word string) bool { return matches(word, text) })
+}
+
+func matches(pattern, text string) bool {
+	begin, rest, hasStar := strings.Cut(pattern, "*")
+	if !hasStar {
+		return pattern == text
+	}
+	text, ok := strings.CutPrefix(text, begin)
+	if !ok {
+		return false
+	}
+	for {
+		part, more, hasMore := strings.Cut(rest, "*")
+		if !hasMore {
+			return strings.HasSuffix(text, part)
+		}
+		at := strings.Index(text, part)
+		if at < 0 {
+			return false
+		}
+		text, rest = text[at+len(part):], more
+	}
+}
+
+// sortedKeys returns the keys of a map in an order that is always the same.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

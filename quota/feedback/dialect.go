@@ -1,0 +1,127 @@
+package feedback
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A dialect is nothing but rules, in a file of its own.
+//
+//go:embed dialects
+var dialectFiles embed.FS
+
+// Dialect is how one upstream reports its quota.
+type Dialect struct {
+	Name     string   `json:"name"`
+	Document string   `json:"document"`          // what the rules follow
+	Read     string   `json:"read"`              // the day on which that was read
+	Unknown  []string `json:"unknown,omitempty"` // what the rules do not cover, and why
+	Hosts    []string `json:"hosts,omitempty"`   // whose answers these are; .example.com is any host under it
+	Zone     string   `json:"zone,omitempty"`    // in which the upstream's day ends
+	ByMethod bool     `json:"by_method,omitempty"`
+	Rules    []Rule   `json:"rules"`
+}
+
+// loadDialects reads all dialects, once.
+var loadDialects = sync.OnceValues(func() ([]*Dialect, error) {
+	var all []*Dialect
+	err := fs.WalkDir(dialectFiles, "dialects", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := dialectFiles.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		d, err := parseDialect(data)
+		if err != nil {
+			return fmt.Errorf("feedback: %s: %w", name, err)
+		}
+		if want := strings.TrimSuffix(path.Base(name), ".json"); d.Name != want {
+			return fmt.Errorf("feedback: %s names dialect %q", name, d.Name)
+		}
+		all = append(all, d)
+		return nil
+	})
+	return all, err
+})
+
+func parseDialect(data []byte) (*Dialect, error) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	d := &Dialect{}
+	if err := decoder.Decode(d); err != nil {
+		return nil, err
+	}
+	for i := range d.Rules {
+		d.Rules[i].At = fmt.Sprintf("%s %d", d.Name, i+1)
+		if err := d.Rules[i].Check(); err != nil {
+			return nil, fmt.Errorf("rule %d: %w", i+1, err)
+		}
+	}
+	return d, nil
+}
+
+// Dialects returns the dialects that New accepts, sorted by name.
+func Dialects() []*Dialect {
+	all, err := loadDialects()
+	if err != nil { // a test reads them all
+		panic(err)
+	}
+	return all
+}
+
+// Names returns the names of the dialects, sorted.
+func Names() []string {
+	var names []string
+	for _, d := range Dialects() {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// dialectNamed returns the dialect of a name, or nil.
+func dialectNamed(name string) *Dialect {
+	for _, d := range Dialects() {
+		if d.Name == name {
+			return d
+		}
+	}
+	return nil
+}
+
+// SaysCost reports whether answers in the named dialect may say what a
+// call cost.
+func SaysCost(name string) bool {
+	d := dialectNamed(name)
+	return d != nil && slices.ContainsFunc(d.Rules, func(r Rule) bool { return len(r.Cost) > 0 })
+}
+
+// ForHosts returns the name of the dialect that the upstream at these hosts
+// speaks, or "generic".
+func ForHosts(hosts []string) string {
+	for _, d := range Dialects() {
+		for _, known := range d.Hosts {
+			if slices.ContainsFunc(hosts, func(host string) bool { return isAt(host, known) }) {
+				return d.Name
+			}
+		}
+	}
+	return generic
+}
+
+// isAt reports whether a host is the known one, or under it if known begins
+// with a dot.
+func isAt(host, known string) bool {
+	host, _, _ = strings.Cut(strings.ToLower(host), ":")
+	return host == known || known[0] == '.' && strings.HasSuffix(host, known)
+}
+
+const generic = "generic"

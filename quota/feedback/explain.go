@@ -1,0 +1,66 @@
+package feedback
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// Explanation is how an answer was read.
+type Explanation struct {
+	Rules   []string // the rules that matched, in order: where each is written
+	Decided string   // the rule that asks for the stop; empty if it is what most upstreams mean
+	Kind    string   // of the stop: Spent, Busy or Blocked; empty for none
+	Found   []Finding
+	Verdict quota.Verdict
+}
+
+// Explain returns a function that reads answers as that of New does, and says
+// how it did so. Nothing is charged or stopped.
+func Explain(name string, o Options) (func(quota.Call, *http.Response) Explanation, error) {
+	r, err := newReader(name, o)
+	if err != nil {
+		return nil, err
+	}
+	r.traces = true
+	return func(call quota.Call, resp *http.Response) Explanation {
+		v, out, h := r.read(call, resp)
+		e := Explanation{Rules: out.reasons, Found: out.seen, Verdict: v}
+		if h != nil {
+			e.Kind, e.Decided = h.kind, h.rule
+		}
+		for i := range out.limits {
+			l := &out.limits[i]
+			e.Found = append(e.Found, l.finding())
+		}
+		return e
+	}, nil
+}
+
+// finding says what a limit is, for people.
+func (l *limit) finding() Finding {
+	what := ""
+	add := func(format string, args ...any) {
+		if what != "" {
+			what += ", "
+		}
+		what += fmt.Sprintf(format, args...)
+	}
+	if l.left >= 0 {
+		add("%d left", l.left)
+	}
+	if l.max >= 0 {
+		add("limit %d", l.max)
+	}
+	if l.span > 0 {
+		add("window %s", l.span)
+	}
+	if l.reset != unknownReset {
+		add("resets in %s", l.reset)
+	}
+	if l.bucket != "" {
+		add("named %s", l.bucket)
+	}
+	return Finding{From: l.from, What: what}
+}

@@ -1,0 +1,256 @@
+package feedback
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// outcome is what rules have read from an answer.
+type outcome struct {
+	stop    *halt
+	limits  []limit
+	counts  *bool
+	reasons []string // the rules that matched, for people
+	seen    []Finding
+	traces  bool // keeps what is for people
+
+	cost         quota.Units // what the call really cost, if hasCost
+	hasCost      bool
+	undocumented bool // no rule says so, but a common header
+
+	retry    moment // of a Retry-After
+	hasRetry bool
+}
+
+// Finding is something that was read from an answer.
+type Finding struct {
+	Rule string `json:"rule"` // the rule that read it; empty for the common ones
+	What string `json:"what"`
+	From string `json:"from"`
+}
+
+// failed reports whether a rule says that the upstream failed.
+func (o *outcome) failed() bool { return o.stop != nil && o.stop.kind == Failed }
+
+// halt is a stop that an answer asks for.
+type halt struct {
+	kind    string
+	account bool // all of it, whichever budget matches
+	method  bool
+	about   limit
+	word    string
+	rule    string
+
+	aside  bool          // the answer is about something else, and asks for a pause
+	wait   time.Duration // until the stop ends, if known
+	known  bool
+	told   bool // the answer itself says how long
+	date   bool // as a date
+	moment bool // until a window ends
+	double bool // a guess, which doubles
+}
+
+func (o *outcome) saw(rule, from, format string, args ...any) {
+	if !o.traces {
+		return
+	}
+	o.seen = append(o.seen, Finding{Rule: rule, From: from, What: fmt.Sprintf(format, args...)})
+}
+
+func (o *outcome) addRetry(a *answer, name, text string, unit time.Duration) {
+	m, ok := parseMoment(text, a.now, unit)
+	if !ok || o.hasRetry && name != "Retry-After" {
+		return
+	}
+	if unit != time.Millisecond && !m.date {
+		m.wait = ceilSecond(m.wait)
+	}
+	o.retry, o.hasRetry = m, true
+	o.saw("", name, "wait %s", m.wait)
+}
+
+func (o *outcome) addCost(units quota.Units, undocumented bool, from string) {
+	if o.hasCost {
+		return
+	}
+	o.cost, o.hasCost = units, true
+	o.undocumented = undocumented
+	o.saw("", from, "the call cost %d", units)
+}
+
+// add adds what a rule that matches says.
+func (o *outcome) add(r *reader, c *rule, a *answer) {
+	if o.traces {
+		o.reasons = append(o.reasons, c.At)
+	}
+	if c.Counts != nil && o.counts == nil {
+		o.counts = c.Counts
+	}
+	if len(c.Cost) > 0 && (!o.hasCost || o.undocumented) {
+		if units, ok := c.Cost.sum(a); ok {
+			o.cost, o.hasCost = units, true
+			o.undocumented = false
+			o.saw(c.At, c.Cost[0].where(), "the call cost %d", units)
+		}
+	}
+	for i := range c.Limits {
+		if l, ok := c.Limits[i].read(a); ok {
+			o.limits = append(o.limits, l)
+		}
+	}
+	if c.Stop != nil && o.stop == nil {
+		o.stop = c.stop(r, a, o)
+	}
+}
+
+// sum adds up the numbers at values. ok is false if there is none.
+func (v RuleValues) sum(a *answer) (sum quota.Units, ok bool) {
+	for i := range v {
+		for _, text := range v[i].read(a) {
+			if n, isNumber := parseAmount(text); isNumber {
+				sum, ok = min(sum+roundUp(n), quota.MaxLimit), true
+			}
+		}
+	}
+	return sum, ok
+}
+
+// where names the place of a value.
+func (v *RuleValue) where() string {
+	for _, words := range []RuleWords{v.Header, v.Body, v.Text} {
+		if len(words) > 0 {
+			return words[0]
+		}
+	}
+	return v.Is
+}
+
+// read returns the state of a limit.
+func (d *Limit) read(a *answer) (limit, bool) {
+	l := newLimit()
+	l.budget, l.count = d.Budget, d.Count
+	l.leaky, l.span = d.Leaky, spanOf(d.Window)
+	if d.Name != nil {
+		for _, text := range d.Name.read(a) {
+			l.bucket = bucketName(text)
+			break
+		}
+	}
+	for _, part := range []*RuleValue{d.Left, d.Used, d.Pair} {
+		if part != nil {
+			l.from = part.where()
+		}
+	}
+	set := func(to *quota.Units, v *RuleValue) {
+		if n, ok := v.number(a); ok {
+			*to = quota.Units(n)
+		}
+	}
+	set(&l.max, d.Limit)
+	set(&l.left, d.Left)
+	used := quota.Units(-1)
+	set(&used, d.Used)
+	if d.Pair != nil {
+		for _, text := range d.Pair.read(a) {
+			if most, spent, ok := pairOf(text); ok {
+				l.max, used = most, spent
+			}
+		}
+	}
+	l.setUsed(used)
+	if m, ok := d.Until.wait(a); ok {
+		l.reset, l.bare = m.wait, m.bare
+	}
+	if rate, ok := d.Rate.number(a); ok && l.left >= 0 {
+		needed, _ := d.Needed.number(a)
+		if rate > 0 {
+			missing := max(1, roundUp(needed)) - l.left
+			l.reset = ceilSecond(time.Duration(min(max(0, float64(missing))/rate, MaxDate.Seconds()) * float64(time.Second)))
+		}
+	}
+	return l, l.left >= 0 || l.reset >= 0
+}
+
+// stop reads the stop of a rule.
+func (c *rule) stop(r *reader, a *answer, out *outcome) *halt {
+	s := c.Stop
+	h := &halt{kind: s.Kind, account: s.Scope == "account", method: s.Scope == "method", rule: c.At, about: newLimit()}
+	if h.kind == "" {
+		h.kind = Spent
+	}
+	h.about.span = spanOf(s.Window)
+	h.about.bucket = bucketName(s.Name.text(a))
+	h.word = s.Word.text(a)
+	for _, b := range a.covered {
+		if slices.Contains(s.Budgets, b.Name) {
+			h.about.budget = b.Name
+			break
+		}
+	}
+	for i := range s.Until {
+		if s.Until[i].end(a, out, h) {
+			break
+		}
+	}
+	return h
+}
+
+// end sets when the stop ends, and returns false if that cannot be read.
+func (u *RuleUntil) end(a *answer, out *outcome, h *halt) bool {
+	switch {
+	case u.Day != "", u.Month != "":
+		zone, _ := time.LoadLocation(u.Day + u.Month)
+		window := quota.Daily(zone)
+		if u.Month != "" {
+			window = quota.Monthly(zone)
+		}
+		h.wait, h.moment = window.Day(a.now).Opens.Sub(a.now), true
+	case u.Every != "":
+		length, _ := parseDuration(u.Every)
+		h.wait, h.moment = a.now.Truncate(length).Add(length).Sub(a.now), true
+	case u.Window != "":
+		h.about.span = spanOf(u.Window)
+		return true
+	case u.Pause != "":
+		h.wait, _ = parseDuration(u.Pause)
+		h.double = u.Double
+	default:
+		m, ok := u.wait(a)
+		if slices.Contains(u.Header, "Retry-After") {
+			m, ok = out.retry, out.hasRetry
+		}
+		if !ok {
+			return false
+		}
+		h.wait, h.date = m.wait, m.date
+		h.told = true
+		out.saw(h.rule, u.where(), "wait %s", m.wait)
+	}
+	h.known = true
+	return true
+}
+
+// reason returns the status, the upstream's word or message, and the name of
+// the limit: 429 rateLimitExceeded search_list.
+func (a *answer) reason(h *halt) string {
+	what := h.word
+	if what == "" {
+		what = messageOf(a.doc)
+	}
+	if i := slices.IndexFunc(a.texts, func(text string) bool { return strings.Contains(text, " ") }); what == "" && i >= 0 {
+		what, _, _ = strings.Cut(a.texts[i], "\n")
+	}
+	if what == "" {
+		what = http.StatusText(a.status)
+	}
+	text := fmt.Sprintf("%d %s", a.status, what)
+	if name := h.about.bucket; name != "" && name != defaultBucket && !strings.Contains(text, name) {
+		text += " " + name
+	}
+	return clean(text)
+}
