@@ -2,11 +2,13 @@ package replica
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"io/fs"
 	"iter"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,55 +17,51 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// A file is named NAME-HASH.DATE.log: what is readable of the account's name, a
-// hash of the ledger's and the account's names, and the date in UTC on which it
-// was created.
+// A file is named HASH.DATE.log, by a hash of the ledger's and the account's
+// names, which may have any bytes, and the host's date in UTC. Its first element
+// has the names.
 const suffix = ".log"
 
 // filesOf returns how the names of an account's files begin.
 func filesOf(ledger, account string) string {
 	sum := sha256.Sum256(nameData(ledger, account))
-	readable := strings.Map(func(r rune) rune {
-		isPlain := r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		if !isPlain {
-			return '_'
-		}
-		return r
-	}, account[:min(len(account), 48)])
-	return readable + "-" + hex.EncodeToString(sum[:8])
+	return hex.EncodeToString(sum[:12])
+}
+
+// nameData is the data of an element that says whose file it is.
+func nameData(ledger, account string) []byte {
+	data := binary.AppendUvarint(nil, uint64(len(ledger)))
+	return append(append(data, ledger...), account...)
+}
+
+// accountIn is the inverse of nameData.
+func accountIn(data []byte) (ledger, account string, ok bool) {
+	length, size := binary.Uvarint(data)
+	if size <= 0 || length > uint64(len(data)-size) {
+		return "", "", false
+	}
+	data = data[size:]
+	return string(data[:length]), string(data[length:]), true
 }
 
 // dates returns the dates of the files whose names begin so, oldest first.
-func (r *Replica) dates(files string) (dates []string, err error) {
-	err = r.eachFile(func(name, date string) error {
-		if name == files {
-			dates = append(dates, date)
-		}
-		return nil
-	})
-	return dates, err
+func (r *Replica) dates(files string) ([]string, error) {
+	names, err := r.logs(files)
+	for i, name := range names {
+		names[i] = strings.TrimSuffix(name[len(files)+1:], suffix)
+	}
+	return names, err
 }
 
-// eachFile yields how the name of each file begins, and its date, sorted.
-func (r *Replica) eachFile(yield func(files, date string) error) error {
+// logs returns the names of the logs that begin so, sorted; "*" is any.
+func (r *Replica) logs(files string) (names []string, err error) {
 	entries, err := os.ReadDir(r.folder)
-	if err != nil {
-		return err
-	}
 	for _, entry := range entries {
-		name, isLog := strings.CutSuffix(entry.Name(), suffix)
-		i := strings.LastIndexByte(name, '.')
-		if !isLog || i < 0 {
-			continue
-		}
-		if _, err := time.Parse(time.DateOnly, name[i+1:]); err != nil {
-			continue
-		}
-		if err := yield(name[:i], name[i+1:]); err != nil {
-			return err
+		if isLog, _ := path.Match(files+".????-??-??"+suffix, entry.Name()); isLog {
+			names = append(names, entry.Name())
 		}
 	}
-	return nil
+	return names, err
 }
 
 // prune deletes the files that are too old. The newest one of those that begin
@@ -76,8 +74,8 @@ func (r *Replica) prune(files string, horizon int64) error {
 	isCovered := false // a later file is all of before horizon
 	for _, date := range slices.Backward(dates) {
 		if isCovered {
-			path := filepath.Join(r.folder, files+"."+date+suffix)
-			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			err := os.Remove(filepath.Join(r.folder, files+"."+date+suffix))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
@@ -105,22 +103,21 @@ func (r *Replica) Prune() error {
 // order. It stops after an error.
 func (r *Replica) Accounts() iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		last, isFound := "", false
-		err := r.eachFile(func(files, date string) error {
-			if files == last && isFound {
-				return nil
+		names, err := r.logs("*")
+		seen := map[string]bool{}
+		for _, name := range names {
+			var ledger, account string
+			if ledger, account, err = ownerOf(filepath.Join(r.folder, name)); err != nil {
+				break
 			}
-			ledger, account, err := ownerOf(filepath.Join(r.folder, files+"."+date+suffix))
-			if err != nil {
-				return err
+			if account == "" || ledger != r.o.Ledger || seen[account] {
+				continue
 			}
-			last, isFound = files, account != ""
-			if isFound && ledger == r.o.Ledger && !yield(account, nil) {
-				return errStop
+			if seen[account] = true; !yield(account, nil) {
+				return
 			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, errStop) {
+		}
+		if err != nil {
 			yield("", err)
 		}
 	}

@@ -9,7 +9,7 @@
 //
 // # Files
 //
-// Each account has a file for each day, NAME-HASH.DATE.log, by the host's date
+// Each account has a file for each day, HASH.DATE.log, by the host's date
 // in UTC, in which processes append elements that each have a checksum. Appends
 // need no lock: each is one write, and a batch that is kept twice counts once.
 // A reader skips damaged bytes and goes on behind them. Each batch names the one
@@ -103,9 +103,13 @@ func (r *Replica) Load(account string, yield func(epoch uint64, b *engine.Batch)
 	a := r.account(account)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	failed, stopped := a.load(yield)
-	if failed != nil {
-		r.failed("read", failed)
+	var stopped error
+	err := a.load(func(epoch uint64, b *engine.Batch) error {
+		stopped = yield(epoch, b)
+		return stopped
+	})
+	if err != nil && stopped == nil {
+		r.failed("read", err)
 	}
 	return stopped
 }

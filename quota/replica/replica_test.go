@@ -96,7 +96,8 @@ func (l *log) add(units ...int64) *log {
 	for _, u := range units {
 		id := engine.ID{Client: engine.NewClient(), Seq: 1}
 		n := len(l.batches)
-		data := engine.Pack(id, []*engine.Record{{Kind: engine.KindGrant, ID: id, Amounts: engine.Amounts{Units: u, Calls: 1}}})
+		grant := &engine.Record{Kind: engine.KindGrant, ID: id, Amounts: engine.Amounts{Units: u, Calls: 1}}
+		data := engine.Pack(id, []*engine.Record{grant})
 		l.batches = append(l.batches, engine.Batch{Position: uint64(n + 1), At: noon.UnixMicro() + int64(n), Data: data})
 	}
 	return l
