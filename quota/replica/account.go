@@ -23,7 +23,7 @@ type account struct {
 	mu      sync.Mutex
 	days    []*day   // oldest first
 	today   *os.File // to which this process appends; nil before the first Save
-	date    string   // of today
+	path    string   // of today
 	chain   chain
 	outages []engine.Batch // of about the trailing day, oldest first
 	scanner scanner
@@ -32,21 +32,18 @@ type account struct {
 
 // day is one file and how far it was scanned.
 type day struct {
-	date string // as in its name
+	path string
 	end  int64
 	torn int64 // the offset of a torn tail that was reported; -1: none
-}
-
-func (a *account) path(date string) string {
-	return filepath.Join(a.replica.folder, a.files+"."+date+suffix)
 }
 
 // open opens the file of a date for appending. It notices if the file of a date
 // before was removed, and then forgets what was in it.
 func (a *account) open(date string) error {
+	path := filepath.Join(a.replica.folder, a.files+"."+date+suffix)
 	if a.today != nil {
-		isThere := isAt(a.today, a.path(a.date))
-		if isThere && a.date == date {
+		isThere := isAt(a.today, a.path)
+		if isThere && a.path == path {
 			return nil
 		}
 		if !isThere {
@@ -56,7 +53,7 @@ func (a *account) open(date string) error {
 			return err
 		}
 	}
-	file, err := privatefile.Append(a.path(date))
+	file, err := privatefile.Append(path)
 	if err != nil {
 		return err
 	}
@@ -74,7 +71,7 @@ func (a *account) open(date string) error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
-	a.today, a.date = file, date
+	a.today, a.path = file, path
 	return nil
 }
 
@@ -97,13 +94,13 @@ func (a *account) close() error {
 
 // scanAll scans what was appended to all files.
 func (a *account) scanAll() error {
-	dates, err := a.replica.dates(a.files)
+	names, err := a.replica.logs(a.files)
 	if err != nil {
 		return err
 	}
-	days := make([]*day, len(dates))
-	for i, date := range dates {
-		days[i] = a.day(date)
+	days := make([]*day, len(names))
+	for i, name := range names {
+		days[i] = a.day(filepath.Join(a.replica.folder, name))
 	}
 	a.days = days
 	return a.eachFile(func(d *day, file *os.File) error {
@@ -115,7 +112,7 @@ func (a *account) scanAll() error {
 // another process has deleted.
 func (a *account) eachFile(use func(*day, *os.File) error) error {
 	for _, d := range a.days {
-		file, err := privatefile.OpenRead(a.path(d.date))
+		file, err := privatefile.OpenRead(d.path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -129,13 +126,13 @@ func (a *account) eachFile(use func(*day, *os.File) error) error {
 	return nil
 }
 
-func (a *account) day(date string) *day {
+func (a *account) day(path string) *day {
 	for _, d := range a.days {
-		if d.date == date {
+		if d.path == path {
 			return d
 		}
 	}
-	return &day{date: date, torn: -1}
+	return &day{path: path, torn: -1}
 }
 
 // scan scans what was appended to a file since it was scanned last.
@@ -143,7 +140,7 @@ func (a *account) scan(d *day, file *os.File) error {
 	horizon := a.replica.horizon(a.name)
 	a.scanner.damaged = func(at, size int64) {
 		if at != d.torn {
-			a.replica.report(fmt.Errorf("replica: %s: skipped %d damaged bytes at offset %d; the rest is used",
+			a.replica.o.Report(fmt.Errorf("replica: %s: skipped %d damaged bytes at offset %d; the rest is used",
 				file.Name(), size, at))
 		}
 	}
@@ -169,15 +166,12 @@ const tailAge = time.Minute
 // checkTail reports a torn tail.
 func (a *account) checkTail(d *day, file *os.File) error {
 	info, err := file.Stat()
-	if err != nil {
+	if err != nil || info.Size() <= d.end || d.torn == d.end || a.replica.o.Now().Sub(info.ModTime()) < tailAge {
 		return err
 	}
-	isTorn := info.Size() > d.end && a.replica.o.Now().Sub(info.ModTime()) > tailAge
-	if isTorn && d.torn != d.end {
-		d.torn = d.end
-		a.replica.report(fmt.Errorf("replica: %s: ignored a torn element of %d bytes at its end; the rest is used",
-			file.Name(), info.Size()-d.end))
-	}
+	d.torn = d.end
+	a.replica.o.Report(fmt.Errorf("replica: %s: ignored a torn element of %d bytes at its end; the rest is used",
+		file.Name(), info.Size()-d.end))
 	return nil
 }
 
@@ -208,7 +202,7 @@ func (a *account) save(known engine.Known, batches []engine.Batch) error {
 	if err := a.open(a.replica.today()); err != nil {
 		return err
 	}
-	if err := a.scan(a.day(a.date), a.today); err != nil {
+	if err := a.scan(a.day(a.path), a.today); err != nil {
 		return err
 	}
 	a.out = a.out[:0]

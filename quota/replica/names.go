@@ -2,7 +2,6 @@ package replica
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -28,30 +26,8 @@ func filesOf(ledger, account string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// nameData is the data of an element that says whose file it is.
-func nameData(ledger, account string) []byte {
-	data := binary.AppendUvarint(nil, uint64(len(ledger)))
-	return append(append(data, ledger...), account...)
-}
-
-// accountIn is the inverse of nameData.
-func accountIn(data []byte) (ledger, account string, ok bool) {
-	length, size := binary.Uvarint(data)
-	if size <= 0 || length > uint64(len(data)-size) {
-		return "", "", false
-	}
-	data = data[size:]
-	return string(data[:length]), string(data[length:]), true
-}
-
-// dates returns the dates of the files whose names begin so, oldest first.
-func (r *Replica) dates(files string) ([]string, error) {
-	names, err := r.logs(files)
-	for i, name := range names {
-		names[i] = strings.TrimSuffix(name[len(files)+1:], suffix)
-	}
-	return names, err
-}
+// nameData is the data of the element that says whose file it is.
+func nameData(ledger, account string) []byte { return []byte(ledger + "\x00" + account) }
 
 // logs returns the names of the logs that begin so, sorted; "*" is any.
 func (r *Replica) logs(files string) (names []string, err error) {
@@ -67,20 +43,19 @@ func (r *Replica) logs(files string) (names []string, err error) {
 // prune deletes the files that are too old. The newest one of those that begin
 // before horizon is kept, so that what follows is known to be complete.
 func (r *Replica) prune(files string, horizon int64) error {
-	dates, err := r.dates(files)
+	names, err := r.logs(files)
 	if err != nil {
 		return err
 	}
-	isCovered := false // a later file is all of before horizon
-	for _, date := range slices.Backward(dates) {
-		if isCovered {
-			err := os.Remove(filepath.Join(r.folder, files+"."+date+suffix))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
+	before := time.UnixMicro(horizon).UTC().Format(time.DateOnly) // all of an earlier date is before horizon
+	for i := range len(names) - 1 {
+		if names[i+1] >= files+"."+before+suffix {
+			break
 		}
-		start, err := time.Parse(time.DateOnly, date)
-		isCovered = isCovered || err == nil && start.Add(24*time.Hour).UnixMicro() <= horizon
+		err := os.Remove(filepath.Join(r.folder, names[i]))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return nil
 }
@@ -137,14 +112,11 @@ func ownerOf(path string) (ledger, account string, err error) {
 	defer file.Close()
 	s := scanner{buf: make([]byte, 4<<10)}
 	_, err = s.scan(file, 0, func(e *element) error {
-		ok := false
-		if e.kind == kindAccount {
-			ledger, account, ok = accountIn(e.batch.Data)
+		if e.kind != kindAccount {
+			return nil
 		}
-		if ok {
-			return errStop
-		}
-		return nil
+		ledger, account, _ = strings.Cut(string(e.batch.Data), "\x00")
+		return errStop
 	})
 	if errors.Is(err, errStop) {
 		err = nil
