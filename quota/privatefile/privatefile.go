@@ -127,11 +127,11 @@ func NewReader() (*Reader, error) {
 // Open opens the file at path for reading.
 func (r *Reader) Open(path string) (*os.File, error) { return r.c.open(path, os.O_RDONLY) }
 
-// Append opens the file at path for appending, and creates it with mode
-// 0600 if it does not exist. A write of one call is not mixed with those of
+// Append opens the file at path for reading and appending, and creates it with
+// mode 0600 if it does not exist. A write of one call is not mixed with those of
 // other processes.
 func Append(path string) (*os.File, error) {
-	return open(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, rules{})
+	return open(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, rules{})
 }
 
 // Create creates the file at path with mode 0600 and opens it for reading and

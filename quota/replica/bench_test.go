@@ -27,8 +27,8 @@ func fillBenchmark(b *testing.B, folder string, perBatch int) {
 	for n := 0; n < benchRecords; n += perBatch {
 		records := make([]*engine.Record, perBatch)
 		for i := range records {
-			records[i] = &engine.Record{Kind: engine.KindGrant, Labels: engine.Labels{Method: "videos.list", Lane: "cron", Job: "fetch", Region: "US"},
-				Amounts: engine.Amounts{Units: 1, Calls: 1}}
+			records[i] = &engine.Record{Kind: engine.KindGrant, Amounts: engine.Amounts{Units: 1, Calls: 1},
+				Labels: engine.Labels{Method: "videos.list", Lane: "cron", Job: "fetch", Region: "US"}}
 		}
 		l.batches = append(l.batches, engine.Batch{Position: uint64(len(l.batches) + 1),
 			At: time.Now().UnixMicro() - benchRecords + int64(n), Data: engine.Pack(id, records)})

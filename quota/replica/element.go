@@ -3,7 +3,6 @@ package replica
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -72,31 +71,25 @@ func (e *element) append(out []byte) []byte {
 	return out
 }
 
-var (
-	errShort = errors.New("the element is longer")
-	errBad   = errors.New("not an element")
-)
-
-// parse reads the element at the beginning of b, and returns its size. The data
-// is part of b. The error is errShort if b ends too early, and need is then the
-// least size to try again with, or errBad.
-func (e *element) parse(b []byte) (size int, err error) {
+// parse reads the element at the beginning of b, whose data is part of b. It
+// returns its size: more than len(b) if b ends too early, and 0 if there is none.
+func (e *element) parse(b []byte) (size int) {
 	if n := min(len(b), len(magic)); string(b[:n]) != magic[:n] {
-		return 0, errBad
+		return 0
 	}
 	if len(b) < headerSize {
-		return headerSize, errShort
+		return headerSize
 	}
 	data := binary.LittleEndian.Uint32(b[8:])
 	e.kind = kind(b[12])
 	if data > maxData || e.kind < kindAccount || e.kind > kindOutage {
-		return 0, errBad
+		return 0
 	}
 	if size = headerSize + int(data); len(b) < size {
-		return size, errShort
+		return size
 	}
 	if checksum(b[8:size]) != binary.LittleEndian.Uint32(b[4:]) {
-		return 0, errBad
+		return 0
 	}
 	e.gap = binary.LittleEndian.Uint32(b[13:])
 	e.epoch = binary.LittleEndian.Uint64(b[17:])
@@ -104,7 +97,7 @@ func (e *element) parse(b []byte) (size int, err error) {
 	e.batch.At = int64(binary.LittleEndian.Uint64(b[33:]))
 	e.before = engine.Tag(b[41:])
 	e.batch.Data = b[headerSize:size:size]
-	return size, nil
+	return size
 }
 
 // scanner reads the elements of files with one buffer.
@@ -131,9 +124,9 @@ func (s *scanner) scan(file io.ReaderAt, from int64, yield func(*element) error)
 	s.file, s.at, s.rest, s.isDone = file, from, nil, false
 	var e element
 	for end = from; ; {
-		size, err := e.parse(s.rest)
+		size := e.parse(s.rest)
 		switch {
-		case err == nil:
+		case size > 0 && size <= len(s.rest):
 			if s.at > end && s.damaged != nil {
 				s.damaged(end, s.at-end)
 			}
@@ -143,7 +136,7 @@ func (s *scanner) scan(file io.ReaderAt, from int64, yield func(*element) error)
 			s.skip(size)
 			end = s.at
 			continue
-		case errors.Is(err, errShort) && !s.isDone:
+		case size > 0 && !s.isDone:
 			if err := s.fill(size); err != nil {
 				return end, err
 			}
@@ -153,11 +146,11 @@ func (s *scanner) scan(file io.ReaderAt, from int64, yield func(*element) error)
 			return end, nil
 		}
 		s.skip(1)
-		if i := bytes.IndexByte(s.rest, magic[0]); i >= 0 {
-			s.skip(i)
-		} else {
-			s.skip(len(s.rest))
+		i := bytes.IndexByte(s.rest, magic[0])
+		if i < 0 {
+			i = len(s.rest)
 		}
+		s.skip(i)
 	}
 }
 

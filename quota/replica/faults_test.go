@@ -113,6 +113,18 @@ var faults = []struct {
 		w.ledger.losesNext = true
 		first.spend("list", 2)
 	}},
+	{"settled in the lost tail, killed while it is restored", func(w *world, first, last *host) {
+		last.spend("search", 2)
+		paid := len(w.events) - 1
+		copied := w.copy()
+		last.settle(paid, 5)
+		w.replace(copied)
+		first.spend("list", 1)
+		w.ledger.allowed = 0
+		last.spend("list", 1)
+		w.ledger.recover()
+		last.restart()
+	}},
 	{"settled in the lost tail", func(w *world, first, last *host) {
 		last.spend("search", 2)
 		paid := len(w.events) - 1
@@ -133,7 +145,8 @@ func TestFaultsAdmitOnlyWhatNoHostCouldKnow(t *testing.T) {
 			return memledger.Open(&memledger.Options{Now: now}), nil
 		},
 		"sqlite": func(t *testing.T, now func() time.Time) (engine.Ledger, error) {
-			return sqliteledger.Open(filepath.Join(t.TempDir(), "ledger.db"), &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal})
+			o := &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal}
+			return sqliteledger.Open(filepath.Join(t.TempDir(), "ledger.db"), o)
 		},
 		"redis": func(_ *testing.T, now func() time.Time) (engine.Ledger, error) {
 			stores++
@@ -171,7 +184,8 @@ func TestFaultsAdmitOnlyWhatNoHostCouldKnow(t *testing.T) {
 // order.
 func TestDrawnFaultsAdmitOnlyWhatNoHostCouldKnow(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld(rt, t.TempDir(), rapid.IntRange(1, 3).Draw(rt, "hosts"), rapid.Bool().Draw(rt, "real"), func(now func() time.Time) engine.Ledger {
+		hosts, isReal := rapid.IntRange(1, 3).Draw(rt, "hosts"), rapid.Bool().Draw(rt, "real")
+		w := newWorld(rt, t.TempDir(), hosts, isReal, func(now func() time.Time) engine.Ledger {
 			return memledger.Open(&memledger.Options{Now: now})
 		})
 		defer w.close()
@@ -180,7 +194,8 @@ func TestDrawnFaultsAdmitOnlyWhatNoHostCouldKnow(t *testing.T) {
 			h := w.hosts[rapid.IntRange(0, len(w.hosts)-1).Draw(rt, "host")]
 			switch rapid.SampledFrom(steps).Draw(rt, "step") {
 			case "spend":
-				h.spend(rapid.SampledFrom([]string{"list", "search"}).Draw(rt, "method"), rapid.Int64Range(1, 4).Draw(rt, "units"))
+				method := rapid.SampledFrom([]string{"list", "search"}).Draw(rt, "method")
+				h.spend(method, rapid.Int64Range(1, 4).Draw(rt, "units"))
 			case "settle":
 				if len(h.ids) > 0 {
 					i := rapid.SampledFrom(sortedKeys(h.ids)).Draw(rt, "call")
@@ -222,5 +237,5 @@ func TestDrawnFaultsAdmitOnlyWhatNoHostCouldKnow(t *testing.T) {
 }
 
 // steps are what a drawn world does, the frequent ones repeatedly.
-var steps = []string{"spend", "spend", "spend", "spend", "spend", "settle", "settle", "outage", "down", "up", "up", "lost answer",
-	"copy", "replace", "restart", "killed", "lose replica", "torn", "disk"}
+var steps = []string{"spend", "spend", "spend", "spend", "spend", "settle", "settle", "outage", "down", "up", "up",
+	"lost answer", "copy", "replace", "restart", "killed", "lose replica", "torn", "disk"}

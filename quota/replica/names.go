@@ -7,82 +7,55 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// A file is named NAME-HASH.DATE.log: what is readable of the account's name, a
-// hash of the ledger's and the account's names, and the date in UTC on which it
-// was created.
+// A file is named HASH.DATE.log, by a hash of the ledger's and the account's
+// names, which may have any bytes, and the host's date in UTC. Its first element
+// has the names.
 const suffix = ".log"
 
 // filesOf returns how the names of an account's files begin.
 func filesOf(ledger, account string) string {
 	sum := sha256.Sum256(nameData(ledger, account))
-	readable := strings.Map(func(r rune) rune {
-		isPlain := r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		if !isPlain {
-			return '_'
-		}
-		return r
-	}, account[:min(len(account), 48)])
-	return readable + "-" + hex.EncodeToString(sum[:8])
+	return hex.EncodeToString(sum[:12])
 }
 
-// dates returns the dates of the files whose names begin so, oldest first.
-func (r *Replica) dates(files string) (dates []string, err error) {
-	err = r.eachFile(func(name, date string) error {
-		if name == files {
-			dates = append(dates, date)
-		}
-		return nil
-	})
-	return dates, err
-}
+// nameData is the data of the element that says whose file it is.
+func nameData(ledger, account string) []byte { return []byte(ledger + "\x00" + account) }
 
-// eachFile yields how the name of each file begins, and its date, sorted.
-func (r *Replica) eachFile(yield func(files, date string) error) error {
+// logs returns the names of the logs that begin so, sorted; "*" is any.
+func (r *Replica) logs(files string) (names []string, err error) {
 	entries, err := os.ReadDir(r.folder)
-	if err != nil {
-		return err
-	}
 	for _, entry := range entries {
-		name, isLog := strings.CutSuffix(entry.Name(), suffix)
-		i := strings.LastIndexByte(name, '.')
-		if !isLog || i < 0 {
-			continue
-		}
-		if _, err := time.Parse(time.DateOnly, name[i+1:]); err != nil {
-			continue
-		}
-		if err := yield(name[:i], name[i+1:]); err != nil {
-			return err
+		if isLog, _ := path.Match(files+".????-??-??"+suffix, entry.Name()); isLog {
+			names = append(names, entry.Name())
 		}
 	}
-	return nil
+	return names, err
 }
 
 // prune deletes the files that are too old. The newest one of those that begin
 // before horizon is kept, so that what follows is known to be complete.
 func (r *Replica) prune(files string, horizon int64) error {
-	dates, err := r.dates(files)
+	names, err := r.logs(files)
 	if err != nil {
 		return err
 	}
-	isCovered := false // a later file is all of before horizon
-	for _, date := range slices.Backward(dates) {
-		if isCovered {
-			path := filepath.Join(r.folder, files+"."+date+suffix)
-			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
+	before := time.UnixMicro(horizon).UTC().Format(time.DateOnly) // all of an earlier date is before horizon
+	for i := range len(names) - 1 {
+		if names[i+1] >= files+"."+before+suffix {
+			break
 		}
-		start, err := time.Parse(time.DateOnly, date)
-		isCovered = isCovered || err == nil && start.Add(24*time.Hour).UnixMicro() <= horizon
+		err := os.Remove(filepath.Join(r.folder, names[i]))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return nil
 }
@@ -105,22 +78,21 @@ func (r *Replica) Prune() error {
 // order. It stops after an error.
 func (r *Replica) Accounts() iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		last, isFound := "", false
-		err := r.eachFile(func(files, date string) error {
-			if files == last && isFound {
-				return nil
+		names, err := r.logs("*")
+		seen := map[string]bool{}
+		for _, name := range names {
+			var ledger, account string
+			if ledger, account, err = ownerOf(filepath.Join(r.folder, name)); err != nil {
+				break
 			}
-			ledger, account, err := ownerOf(filepath.Join(r.folder, files+"."+date+suffix))
-			if err != nil {
-				return err
+			if account == "" || ledger != r.o.Ledger || seen[account] {
+				continue
 			}
-			last, isFound = files, account != ""
-			if isFound && ledger == r.o.Ledger && !yield(account, nil) {
-				return errStop
+			if seen[account] = true; !yield(account, nil) {
+				return
 			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, errStop) {
+		}
+		if err != nil {
 			yield("", err)
 		}
 	}
@@ -140,14 +112,11 @@ func ownerOf(path string) (ledger, account string, err error) {
 	defer file.Close()
 	s := scanner{buf: make([]byte, 4<<10)}
 	_, err = s.scan(file, 0, func(e *element) error {
-		ok := false
-		if e.kind == kindAccount {
-			ledger, account, ok = accountIn(e.batch.Data)
+		if e.kind != kindAccount {
+			return nil
 		}
-		if ok {
-			return errStop
-		}
-		return nil
+		ledger, account, _ = strings.Cut(string(e.batch.Data), "\x00")
+		return errStop
 	})
 	if errors.Is(err, errStop) {
 		err = nil

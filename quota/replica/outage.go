@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/internal/filelock"
@@ -66,25 +67,14 @@ func (a *account) recent(now time.Time) (records []engine.Record, err error) {
 		return nil, err
 	}
 	since := now.Add(-outageSpan).UnixMicro()
-	seen := map[engine.ID]bool{}
-	var kept []engine.Batch
-	for _, b := range a.outages {
-		if b.At <= since {
-			continue
-		}
-		kept = append(kept, b)
-		part, err := engine.Unpack(&b)
+	a.outages = slices.DeleteFunc(a.outages, func(b engine.Batch) bool { return b.At <= since })
+	for i := range a.outages {
+		part, err := engine.Unpack(&a.outages[i])
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range part {
-			if !seen[r.ID] {
-				records = append(records, r)
-			}
-			seen[r.ID] = true
-		}
+		records = append(records, part...)
 	}
-	a.outages = kept
 	return records, nil
 }
 

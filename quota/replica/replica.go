@@ -9,7 +9,7 @@
 //
 // # Files
 //
-// Each account has a file for each day, NAME-HASH.DATE.log, by the host's date
+// Each account has a file for each day, HASH.DATE.log, by the host's date
 // in UTC, in which processes append elements that each have a checksum. Appends
 // need no lock: each is one write, and a batch that is kept twice counts once.
 // A reader skips damaged bytes and goes on behind them. Each batch names the one
@@ -27,6 +27,7 @@
 package replica
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -43,7 +44,7 @@ const DefaultKeep = 35 * 24 * time.Hour
 
 // Options are the options of Open. The zero value is the default.
 type Options struct {
-	// Ledger names the ledger, in any words without a secret. Several ledgers
+	// Ledger names the ledger, without a secret or a zero byte. Several ledgers
 	// can share a folder if their names differ.
 	Ledger string
 
@@ -86,6 +87,12 @@ func Open(folder string, o *Options) (*Replica, error) {
 	if r.o.Now == nil {
 		r.o.Now = time.Now
 	}
+	if r.o.Keep == nil {
+		r.o.Keep = func(string) time.Duration { return DefaultKeep }
+	}
+	if r.o.Report == nil {
+		r.o.Report = func(error) {}
+	}
 	var err error
 	if r.folder, err = filepath.Abs(folder); err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
@@ -103,9 +110,13 @@ func (r *Replica) Load(account string, yield func(epoch uint64, b *engine.Batch)
 	a := r.account(account)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	failed, stopped := a.load(yield)
-	if failed != nil {
-		r.failed("read", failed)
+	var stopped error
+	err := a.load(func(epoch uint64, b *engine.Batch) error {
+		stopped = yield(epoch, b)
+		return stopped
+	})
+	if err != nil && stopped == nil {
+		r.failed("read", err)
 	}
 	return stopped
 }
@@ -132,25 +143,19 @@ func (r *Replica) Err() error {
 	return r.err
 }
 
-// Newest says up to where the host knows a log.
-type Newest struct {
-	Epoch    uint64 // 0 if it knows nothing
-	Position uint64
-	At       time.Time // of the batch at Position, by the ledger's clock; zero if there is none
-}
-
-// Newest returns up to where the host knows the log of an account.
-func (r *Replica) Newest(account string) (Newest, error) {
+// Newest returns up to which position the host knows the log of an account, and
+// that batch's time by the ledger's clock. The epoch is 0 if it knows nothing.
+func (r *Replica) Newest(account string) (epoch, position uint64, at time.Time, err error) {
 	a := r.account(account)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.scanAll(); err != nil {
-		return Newest{}, fmt.Errorf("replica: %w", err)
+		return 0, 0, at, fmt.Errorf("replica: %w", err)
 	}
-	if a.chain.epoch == 0 {
-		return Newest{}, nil
+	if a.chain.epoch != 0 {
+		at = time.UnixMicro(a.chain.at).UTC()
 	}
-	return Newest{a.chain.epoch, a.chain.end(), time.UnixMicro(a.chain.at).UTC()}, nil
+	return a.chain.epoch, a.chain.end(), at, nil
 }
 
 // Close closes the files that are open. A later use opens them again.
@@ -180,14 +185,7 @@ func (r *Replica) account(name string) *account {
 
 // horizon returns the time before which no window sees an account's records.
 func (r *Replica) horizon(account string) int64 {
-	keep := time.Duration(0)
-	if r.o.Keep != nil {
-		keep = r.o.Keep(account)
-	}
-	if keep <= 0 {
-		keep = DefaultKeep
-	}
-	return r.o.Now().Add(-keep).UnixMicro()
+	return r.o.Now().Add(-cmp.Or(r.o.Keep(account), DefaultKeep)).UnixMicro()
 }
 
 func (r *Replica) today() string { return r.o.Now().UTC().Format(time.DateOnly) }
@@ -204,12 +202,6 @@ func (r *Replica) failed(what string, err error) {
 	}
 	r.mu.Unlock()
 	if isDue {
-		r.report(err)
-	}
-}
-
-func (r *Replica) report(err error) {
-	if r.o.Report != nil {
 		r.o.Report(err)
 	}
 }

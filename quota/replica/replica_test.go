@@ -7,10 +7,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/quota/internal/next/memledger"
 	"github.com/ration-dev/ration/quota/privatefile"
 	"github.com/ration-dev/ration/quota/replica"
 )
@@ -96,7 +98,8 @@ func (l *log) add(units ...int64) *log {
 	for _, u := range units {
 		id := engine.ID{Client: engine.NewClient(), Seq: 1}
 		n := len(l.batches)
-		data := engine.Pack(id, []*engine.Record{{Kind: engine.KindGrant, ID: id, Amounts: engine.Amounts{Units: u, Calls: 1}}})
+		grant := &engine.Record{Kind: engine.KindGrant, ID: id, Amounts: engine.Amounts{Units: u, Calls: 1}}
+		data := engine.Pack(id, []*engine.Record{grant})
 		l.batches = append(l.batches, engine.Batch{Position: uint64(n + 1), At: noon.UnixMicro() + int64(n), Data: data})
 	}
 	return l
@@ -136,12 +139,56 @@ func TestAProcessLoadsWhatAllHaveSavedOnce(t *testing.T) {
 	l.save(two, 2, 4)
 	l.save(one, 2, 5)
 	f.want(f.load(f.open()), "7/1=1 7/2=2 7/3=3 7/4=4 7/5=5")
-	newest, err := one.Newest(account)
-	if err != nil || newest.Epoch != 7 || newest.Position != 5 || newest.At.UnixMicro() != l.batches[4].At {
-		t.Errorf("newest %+v, %v", newest, err)
+	epoch, position, at, err := one.Newest(account)
+	if err != nil || epoch != 7 || position != 5 || at.UnixMicro() != l.batches[4].At {
+		t.Errorf("the newest batch is %d of %d at %v, %v", position, epoch, at, err)
 	}
 	if len(f.reports) > 0 {
 		t.Error(f.reports)
+	}
+}
+
+func TestProcessesSaveAtTheSameTime(t *testing.T) {
+	f := newFixture(t)
+	ledger := memledger.Open(nil)
+	var wg sync.WaitGroup
+	for range 6 {
+		r, err := replica.Open(f.folder, &replica.Options{Report: func(err error) { t.Error(err) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		a := engine.New(ledger, &engine.Options{Replica: r}).Account(account)
+		for range 2 {
+			wg.Go(func() {
+				for range 50 {
+					_, err := a.Spend(t.Context(), &engine.Request{Amounts: engine.Amounts{Units: 1, Calls: 1}})
+					if err != nil {
+						t.Error(err)
+					}
+					if _, _, _, err := r.Newest(account); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	f.now = time.Now()
+	tail, err := ledger.Read(t.Context(), account, &engine.Read{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := uint64(1)
+	err = f.open().Load(account, func(epoch uint64, b *engine.Batch) error {
+		if epoch != tail.Epoch || b.Position != next {
+			return fmt.Errorf("position %d of epoch %d, want %d of %d", b.Position, epoch, next, tail.Epoch)
+		}
+		next++
+		return nil
+	})
+	if err != nil || next != tail.Position+1 || len(f.reports) > 0 {
+		t.Errorf("%d of %d positions: %v, reports %q", next-1, tail.Position, err, f.reports)
 	}
 }
 
@@ -345,6 +392,25 @@ func TestOnlyTheOwnerCanReadAndWrite(t *testing.T) {
 			t.Errorf("a folder of mode %o: %v", mode, err)
 		}
 	}
+}
+
+func TestAFolderMayBeReachedByALink(t *testing.T) {
+	f := newFixture(t)
+	real, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(real, link); err != nil {
+		t.Fatal(err)
+	}
+	f.folder = filepath.Join(link, "replica")
+	r := f.open()
+	l := (&log{epoch: 7}).add(1, 2, 3)
+	l.save(r, 0, 2)
+	size := f.size()
+	l.save(r, 0, 2)
+	if f.size() != size {
+		t.Error("batches that were there were written again")
+	}
+	l.save(r, 2, 3)
+	f.want(f.load(r), "7/1=1 7/2=2 7/3=3")
 }
 
 func TestLinksAreNotFollowed(t *testing.T) {

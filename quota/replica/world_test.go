@@ -270,7 +270,8 @@ func (h *host) ask(method string, units int64) *engine.Answer {
 	h.w.Helper()
 	h.w.now, h.isNew = h.w.now.Add(time.Second), false
 	answers, err := h.engine.Account(account).Spend(context.Background(), &engine.Request{
-		Labels: engine.Labels{Method: method, Host: h.name}, Amounts: engine.Amounts{Units: units, Calls: 1}, Budgets: h.w.budgets(method)})
+		Labels:  engine.Labels{Method: method, Host: h.name},
+		Amounts: engine.Amounts{Units: units, Calls: 1}, Budgets: h.w.budgets(method)})
 	if err != nil {
 		if !h.w.ledger.hasFailed() {
 			h.w.Fatalf("%s: %v", h.name, err)
