@@ -98,7 +98,8 @@ type Claim struct {
 // Claim gives something to an owner for a length of time, unless it belongs to
 // another one. It returns what the claim was before, and whether it was given.
 // may decides by the claim that is in force, if there is one.
-func (a *Account) Claim(ctx context.Context, name string, next Claim, length int64, may func(held Claim) bool) (before Claim, ok bool, err error) {
+func (a *Account) Claim(ctx context.Context, name string, next Claim, length int64,
+	may func(held Claim) bool) (before Claim, ok bool, err error) {
 	var id ID
 	err = a.do(ctx, newTask(true, func(d *decision) {
 		before, ok = claimOf(d.fold.control.claims[name]), true
