@@ -79,15 +79,17 @@ func (l *engineLedger) checkName(ctx context.Context, account string) error {
 	}
 	isNew := false
 	err := l.engine.Account(account).View(ctx, func(v *engine.View) { isNew = v.Epoch() == 0 })
-	if err != nil || !isNew {
+	if err != nil {
 		return err
 	}
-	for known, err := range l.store.Accounts(ctx) {
-		if err == nil {
-			err = CheckLookAlike(account, known)
-		}
-		if err != nil {
-			return err
+	if isNew {
+		for known, err := range l.store.Accounts(ctx) {
+			if err == nil {
+				err = CheckLookAlike(account, known)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	l.checked.Store(account, true)

@@ -49,6 +49,24 @@ func BenchmarkSpend(b *testing.B) {
 	}
 }
 
+// BenchmarkReceive is the cost of a decision of a process that receives one
+// batch of each of 15 others with each of its own.
+func BenchmarkReceive(b *testing.B) {
+	ledger := memledger.Open(nil)
+	var accounts []*engine.Account
+	for range 16 {
+		accounts = append(accounts, engine.New(ledger, nil).Account(account))
+	}
+	request := benchmarkRequest(benchmarkBudgets())
+	b.ReportAllocs()
+	for i := range b.N {
+		answers, err := accounts[i%16].Spend(context.Background(), request)
+		if err != nil || answers[0].Refusal != nil {
+			b.Fatal(err, answers)
+		}
+	}
+}
+
 // BenchmarkStart is the time in which a process without a replica decides its
 // first call beside a log of some records, in batches of 1 and of 64. It reports
 // what the process then holds.
