@@ -156,7 +156,9 @@ func (l *engineLedger) refusal(batch *Batch, r *Request, a *engine.Answer) error
 		i := slices.IndexFunc(r.Charges, func(c *Charge) bool { return c.Budget == no.Budget.Name })
 		charge := r.Charges[i]
 		refused.Budget, refused.Measure = charge.Budget, charge.Coverage.Measure
-		refused.Limit, refused.Used, refused.Kept = Units(no.Held.Limit), Units(no.Held.Used), Units(no.Held.Reserved)
+		refused.Limit = Units(no.Held.Limit)
+		refused.Used = Units(no.Held.Used)
+		refused.Kept = Units(no.Held.Reserved)
 		refused.Remaining = max(0, refused.Limit-refused.Used-refused.Kept)
 		if no.Held.Until != 0 {
 			refused.OwnLimit, refused.LimitUntil = charge.Limit, ledgerTime(no.Held.Until)
@@ -167,7 +169,9 @@ func (l *engineLedger) refusal(batch *Batch, r *Request, a *engine.Answer) error
 			Limit: refused.Limit, Kept: refused.Kept, Needed: refused.Needed, OwnLimit: refused.OwnLimit, LimitUntil: refused.LimitUntil}
 	}
 	if no.Cooldown != nil {
-		refused.Reason, refused.Detail, refused.Budget = ReasonCooldown, no.Cooldown.Text, no.Cooldown.Name
+		refused.Reason = ReasonCooldown
+		refused.Detail = no.Cooldown.Text
+		refused.Budget = no.Cooldown.Name
 	}
 	return refused
 }
@@ -210,8 +214,8 @@ func standingOf(v *engine.View, b *engine.Budget, key string, charge *Charge) St
 	return s
 }
 
-// cooldownIn returns the cooldown in force for a budget: its own, or that of the
-// account if that ends later.
+// cooldownIn returns the cooldown in force for a budget: its own, or that of
+// the account if that ends later.
 func cooldownIn(v *engine.View, account, budget, key string) *Cooldown {
 	own, isOwn := v.Cooldown(budget, key)
 	all, isAll := v.Cooldown("", key)

@@ -17,7 +17,11 @@ const module = "github.com/ration-dev/ration"
 // boundaries says what each package may import of this module, test files
 // aside. A package that is not here is not known, and fails.
 var boundaries = map[string][]string{
-	"quota":                            {"internal/textfmt"},
+	"quota":                            {"internal/textfmt", "quota/internal/engine"},
+	"quota/internal/engine":            {},
+	"quota/replica":                    {"internal/filelock", "quota/internal/engine", "quota/privatefile"},
+	"quota/internal/next/redisledger":  {"internal/textfmt", "quota", "quota/internal/engine", "quota/privatefile"},
+	"quota/internal/next/ledgercopy":   {"internal/textfmt", "quota", "quota/internal/engine", "quota/internal/next/memledger", "quota/privatefile"},
 	"quota/internal/decide":            {"internal/textfmt", "quota"},
 	"quota/inbound":                    {},
 	"quota/inbound/redisstore":         {"quota/inbound"},

@@ -128,8 +128,8 @@ func NewReader() (*Reader, error) {
 func (r *Reader) Open(path string) (*os.File, error) { return r.c.open(path, os.O_RDONLY) }
 
 // Append opens the file at path for reading and appending, and creates it with
-// mode 0600 if it does not exist. A write of one call is not mixed with those of
-// other processes.
+// mode 0600 if it does not exist. A write of one call is not mixed with those
+// of other processes.
 func Append(path string) (*os.File, error) {
 	return open(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, rules{})
 }

@@ -47,7 +47,9 @@ func (a *account) open(date string) error {
 			return nil
 		}
 		if !isThere {
-			a.days, a.chain, a.outages = nil, chain{}, nil
+			a.days = nil
+			a.chain = chain{}
+			a.outages = nil
 		}
 		if err := a.close(); err != nil {
 			return err
@@ -108,8 +110,8 @@ func (a *account) scanAll() error {
 	})
 }
 
-// eachFile opens the files of all days in turn, oldest first, but for those that
-// another process has deleted.
+// eachFile opens the files of all days in turn, oldest first, but for those
+// that another process has deleted.
 func (a *account) eachFile(use func(*day, *os.File) error) error {
 	for _, d := range a.days {
 		file, err := privatefile.OpenRead(d.path)
@@ -166,7 +168,10 @@ const tailAge = time.Minute
 // checkTail reports a torn tail.
 func (a *account) checkTail(d *day, file *os.File) error {
 	info, err := file.Stat()
-	if err != nil || info.Size() <= d.end || d.torn == d.end || a.replica.o.Now().Sub(info.ModTime()) < tailAge {
+	if err != nil || info.Size() <= d.end {
+		return err
+	}
+	if isNew := d.torn != d.end; !isNew || a.replica.o.Now().Sub(info.ModTime()) < tailAge {
 		return err
 	}
 	d.torn = d.end

@@ -44,8 +44,11 @@ func (c *chain) add(e *element, horizon int64) {
 // follows reports whether e is the batch at the position after the newest one.
 func (c *chain) follows(e *element) bool {
 	n := len(c.marks)
-	return n > 0 && e.gap == 1 && e.kind == kindNext && e.epoch == c.epoch &&
-		e.batch.Position == c.first+uint64(n) && c.marks[n-1] == markOf(e.before)
+	if n == 0 || e.epoch != c.epoch || e.batch.Position != c.first+uint64(n) {
+		return false
+	}
+	isNext := e.kind == kindNext && e.gap == 1
+	return isNext && c.marks[n-1] == markOf(e.before)
 }
 
 // contains reports whether the batch of e is in the chain.
@@ -54,7 +57,8 @@ func (c *chain) contains(e *element) bool { return c.has(e.epoch, e.batch.Positi
 // has reports whether the batch at a position has a tag.
 func (c *chain) has(epoch, position uint64, tag engine.Tag) bool {
 	i := position - c.first
-	return epoch == c.epoch && position >= c.first && i < uint64(len(c.marks)) && c.marks[i] == markOf(tag)
+	isCovered := position >= c.first && i < uint64(len(c.marks))
+	return epoch == c.epoch && isCovered && c.marks[i] == markOf(tag)
 }
 
 // end returns the newest position, and 0 of an empty chain.

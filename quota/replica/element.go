@@ -72,7 +72,8 @@ func (e *element) append(out []byte) []byte {
 }
 
 // parse reads the element at the beginning of b, whose data is part of b. It
-// returns its size: more than len(b) if b ends too early, and 0 if there is none.
+// returns its size: more than len(b) if b ends too early, and 0 if there is
+// none.
 func (e *element) parse(b []byte) (size int) {
 	if n := min(len(b), len(magic)); string(b[:n]) != magic[:n] {
 		return 0
@@ -121,7 +122,10 @@ const bufferSize = 256 << 10
 // is writing it, or has died while it did. An element is valid until yield
 // returns.
 func (s *scanner) scan(file io.ReaderAt, from int64, yield func(*element) error) (end int64, err error) {
-	s.file, s.at, s.rest, s.isDone = file, from, nil, false
+	s.file = file
+	s.at = from
+	s.rest = nil
+	s.isDone = false
 	var e element
 	for end = from; ; {
 		size := e.parse(s.rest)

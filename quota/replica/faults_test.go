@@ -180,8 +180,8 @@ func TestFaultsAdmitOnlyWhatNoHostCouldKnow(t *testing.T) {
 	}
 }
 
-// TestDrawnFaultsAdmitOnlyWhatNoHostCouldKnow draws faults of every kind, in any
-// order.
+// TestDrawnFaultsAdmitOnlyWhatNoHostCouldKnow draws faults of every kind, in
+// any order.
 func TestDrawnFaultsAdmitOnlyWhatNoHostCouldKnow(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		hosts, isReal := rapid.IntRange(1, 3).Draw(rt, "hosts"), rapid.Bool().Draw(rt, "real")

@@ -16,8 +16,8 @@ import (
 )
 
 // A file is named HASH.DATE.log, by a hash of the ledger's and the account's
-// names, which may have any bytes, and the host's date in UTC. Its first element
-// has the names.
+// names, which may have any bytes, and the host's date in UTC. Its first
+// element has the names.
 const suffix = ".log"
 
 // filesOf returns how the names of an account's files begin.

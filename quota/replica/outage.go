@@ -25,8 +25,8 @@ const (
 // time now, and the engine appends it to the log when the ledger is back. No
 // other process of the host decides for the account meanwhile.
 //
-// The record has an id of the engine that grants it. If Outage returns an error,
-// which may be decide's, the record is not granted: it must not be sent.
+// The record has an id of the engine that grants it. If Outage returns an
+// error, which may be decide's, the record is not granted: it must not be sent.
 func (r *Replica) Outage(account string, now time.Time,
 	decide func(recent []engine.Record) (*engine.Record, error)) (err error) {
 	a := r.account(account)

@@ -3,27 +3,27 @@
 // ledger, or granted without it.
 //
 // A process reads the copy when it starts, and then only what is new from the
-// ledger. If the ledger has lost a log, or a part of it, the engine appends what
-// the copy has and the log has not. While the ledger is down, the copy counts
-// what an outage's allowance has granted.
+// ledger. If the ledger has lost a log, or a part of it, the engine appends
+// what the copy has and the log has not. While the ledger is down, the copy
+// counts what an outage's allowance has granted.
 //
 // # Files
 //
-// Each account has a file for each day, HASH.DATE.log, by the host's date
-// in UTC, in which processes append elements that each have a checksum. Appends
+// Each account has a file for each day, HASH.DATE.log, by the host's date in
+// UTC, in which processes append elements that each have a checksum. Appends
 // need no lock: each is one write, and a batch that is kept twice counts once.
-// A reader skips damaged bytes and goes on behind them. Each batch names the one
-// before it, so a reader knows where the copy is complete, and the engine reads
-// the rest from the ledger again. Only the owner of the folder can read the
-// files, which are never synced: a power cut can lose the newest of them.
+// A reader skips damaged bytes and goes on behind them. Each batch names the
+// one before it, so a reader knows where the copy is complete, and the engine
+// reads the rest from the ledger again. Only the owner of the folder can read
+// the files, which are never synced: a power cut can lose the newest of them.
 //
 // # Failures
 //
 // The copy is worth less than the calls that it is a copy of. If it cannot be
 // written, such as on a full disk, calls are still decided by the ledger; the
-// failure is reported, and Err returns it until a write succeeds. What is not in
-// the copy is lost if the ledger loses it too. Only Outage fails, since what it
-// grants is recorded nowhere else.
+// failure is reported, and Err returns it until a write succeeds. What is not
+// in the copy is lost if the ledger loses it too. Only Outage fails, since what
+// it grants is recorded nowhere else.
 package replica
 
 import (
@@ -104,8 +104,8 @@ func Open(folder string, o *Options) (*Replica, error) {
 }
 
 // Load implements engine.Replica. It returns the error of yield, and no other
-// one: what cannot be read is reported, and the engine reads it from the ledger.
-// yield must not use the Replica for the same account.
+// one: what cannot be read is reported, and the engine reads it from the
+// ledger. yield must not use the Replica for the same account.
 func (r *Replica) Load(account string, yield func(epoch uint64, b *engine.Batch) error) error {
 	a := r.account(account)
 	a.mu.Lock()

@@ -68,8 +68,8 @@ func BenchmarkReceive(b *testing.B) {
 }
 
 // BenchmarkStart is the time in which a process without a replica decides its
-// first call beside a log of some records, in batches of 1 and of 64. It reports
-// what the process then holds.
+// first call beside a log of some records, in batches of 1 and of 64. It
+// reports what the process then holds.
 func BenchmarkStart(b *testing.B) {
 	for _, records := range []int{0, 10_000, 100_000, 1_000_000} {
 		for _, size := range []int{1, 64} {

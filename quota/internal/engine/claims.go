@@ -52,7 +52,10 @@ func (c *controls) claim(name string, now int64) (s ClaimState) {
 		isOwners := r.Ref == s.ID
 		switch {
 		case r.Value == claimTaken:
-			s.ID, s.Owner, s.Since, s.Until = r.ID, r.Owner, r.At, r.Until
+			s.ID = r.ID
+			s.Owner = r.Owner
+			s.Since = r.At
+			s.Until = r.Until
 		case r.Value == claimAnew:
 			s = ClaimState{ID: r.ID, Owner: r.Owner, Since: r.At, Until: r.Until}
 		case r.Value == claimRenewed && isOwners:
@@ -60,7 +63,9 @@ func (c *controls) claim(name string, now int64) (s ClaimState) {
 		case r.Value == claimNoted && r.Until > now:
 			s.Notes = append(s.Notes, r.Text)
 		case r.Value == claimDone && r.Until > now:
-			s.Done, s.DoneUntil, s.Until = r.At, r.Until, 0
+			s.Done = r.At
+			s.DoneUntil = r.Until
+			s.Until = 0
 		case r.Value == claimReleased && isOwners:
 			s.Until = 0
 		}
@@ -84,7 +89,9 @@ type ClaimRequest struct {
 // its state before, when that was, and whether it was taken.
 func (a *Account) Claim(ctx context.Context, r ClaimRequest) (id ID, before ClaimState, now int64, err error) {
 	err = a.do(ctx, newTask(true, func(d *decision) {
-		before, now, id = d.fold.control.claim(r.Name, d.now), d.now, ID{}
+		before = d.fold.control.claim(r.Name, d.now)
+		now = d.now
+		id = ID{}
 		isHeld := before.Until > d.now && !(before.Owner != "" && slices.Contains(r.Resumes, before.Owner))
 		isDone := before.DoneUntil > d.now && !r.Anew
 		if isHeld || isDone {
@@ -105,8 +112,8 @@ func (d *decision) claimRecord(name string, what int64, ref ID, until int64) *Re
 	return &Record{Kind: KindClaim, Name: name, Value: what, Ref: ref, Until: until, Labels: Labels{Host: d.host}}
 }
 
-// RenewClaim makes a claim last for a length of time from now. ok is false if it
-// has lapsed and another process may have it.
+// RenewClaim makes a claim last for a length of time from now. ok is false if
+// it has lapsed and another process may have it.
 func (a *Account) RenewClaim(ctx context.Context, name string, id ID, hold int64) (ok bool, err error) {
 	err = a.do(ctx, newTask(false, func(d *decision) {
 		s := d.fold.control.claim(name, d.now)

@@ -4,8 +4,8 @@ import "slices"
 
 // conditions returns what must hold when the records are appended, so that what
 // was decided is still right: that at most so much was added since, in the
-// totals that rise with a budget's use. What is appended counts from then on, so
-// it never makes room for itself: near a limit, where it matters when units
+// totals that rise with a budget's use. What is appended counts from then on,
+// so it never makes room for itself: near a limit, where it matters when units
 // return, what was tried is taken back first.
 func (d *decision) conditions() (conditions []Condition, notAfter int64) {
 	conditions, steps := d.conditionsBuffer[:0], d.stepsBuffer[:0]

@@ -123,8 +123,8 @@ func (c *controls) cooldown(budget, key string, now int64) (found control) {
 	return found
 }
 
-// limitInForce is the lowest limit that is in force for a budget. The zero value
-// is one that must be found.
+// limitInForce is the lowest limit that is in force for a budget. The zero
+// value is one that must be found.
 type limitInForce struct {
 	units int64
 	until int64 // 0 if it is the budget's own

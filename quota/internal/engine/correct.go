@@ -13,7 +13,8 @@ type clockRecord struct {
 
 // applies reports whether a record is corrected.
 func (c *clockRecord) applies(r *Record, position uint64) bool {
-	return !r.Kept && position != 0 && position < c.position && r.At > c.above
+	isBefore := position != 0 && position < c.position
+	return !r.Kept && isBefore && r.At > c.above
 }
 
 // apply corrects a record. What it says until when moves with it.

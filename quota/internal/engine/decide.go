@@ -271,8 +271,12 @@ func (d *decision) repeated(r *Request, count int) *Answer {
 // grant records one call, and tries it in the fold.
 func (d *decision) grant(r *Request, i int) ID {
 	record := d.newGrant()
-	record.Kind, record.Labels, record.Amounts = cmp.Or(r.Kind, KindGrant), r.Labels, r.Amounts
-	record.Ref, record.Name, record.Text = r.Ticket, r.Name, r.Text
+	record.Kind = cmp.Or(r.Kind, KindGrant)
+	record.Labels = r.Labels
+	record.Amounts = r.Amounts
+	record.Ref = r.Ticket
+	record.Name = r.Name
+	record.Text = r.Text
 	if r.ID != (ID{}) {
 		record.ID = ID{r.ID.Client, r.ID.Seq + uint64(i)}
 	}
@@ -314,7 +318,8 @@ func (f *fold) heldBy(g *gauge, now int64) (h Held) {
 // less.
 const maxLead = 2 * 60 * 1_000_000
 
-// ahead returns how far the newest stamp is ahead of the clock, if that is much.
+// ahead returns how far the newest stamp is ahead of the clock, if that is
+// much.
 func (f *fold) ahead(now int64) int64 {
 	if ahead := f.maxStamp - now; ahead > maxLead {
 		return ahead

@@ -120,7 +120,10 @@ func (f *fold) receive(t *Tail) error {
 	if t.More {
 		f.reserve(t)
 	} else {
-		f.gen, f.totals, f.first, f.newest = t.Gen, t.Totals, t.First, t.Newest
+		f.gen = t.Gen
+		f.totals = t.Totals
+		f.first = t.First
+		f.newest = t.Newest
 	}
 	f.known.Epoch = t.Epoch
 	f.isFresh = false

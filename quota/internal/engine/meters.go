@@ -130,7 +130,9 @@ func (f *fold) seriesFor(c Coverage, key string) *series {
 
 // fill computes the points of a series from the entries.
 func (f *fold) fill(s *series) {
-	s.points, s.total, s.unsorted = s.points[:0], 0, true
+	s.points = s.points[:0]
+	s.total = 0
+	s.unsorted = true
 	add := func(n uint32, isCovered bool) {
 		if !isCovered || f.at(n).isVoid {
 			return
@@ -188,7 +190,9 @@ func (f *fold) seriesOf(labels uint32) []*series {
 	if l.covered == f.covered && l.ofKey == len(ofKey) {
 		return l.series
 	}
-	l.series, l.covered, l.ofKey = nil, f.covered, len(ofKey)
+	l.series = nil
+	l.covered = f.covered
+	l.ofKey = len(ofKey)
 	for _, all := range [...][]*series{f.shared, ofKey} {
 		for _, s := range all {
 			if s.covers(l) {

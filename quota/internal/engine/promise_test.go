@@ -137,7 +137,8 @@ func TestCompetingProcessesNeverExceedALimit(t *testing.T) {
 }
 
 // TestARefusalIsTruthful draws spends, settles and pauses of two processes, and
-// checks that a refused call fits at its retry time and not a microsecond before.
+// checks that a refused call fits at its retry time and not a microsecond
+// before.
 func TestARefusalIsTruthful(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clock := newTestClock()

@@ -73,7 +73,8 @@ type Amount struct {
 	N       int64
 }
 
-// The names of the measures that every account has. Others are named by budgets.
+// The names of the measures that every account has. Others are named by
+// budgets.
 const (
 	MeasureUnits = "units"
 	MeasureCalls = "calls"
@@ -104,7 +105,9 @@ func (a *Amounts) Of(measure string) int64 {
 
 // times returns the amounts of some calls that are alike.
 func (a Amounts) times(count int64) Amounts {
-	a.Units, a.Calls, a.More = a.Units*count, a.Calls*count, slices.Clone(a.More)
+	a.Units = a.Units * count
+	a.Calls = a.Calls * count
+	a.More = slices.Clone(a.More)
 	for i := range a.More {
 		a.More[i].N *= count
 	}

@@ -127,9 +127,9 @@ func waitingFor(b *Budget, key string, tickets []*ticket) (units, ends int64) {
 const longestPace = 50_000
 
 // paced lets a process that waits, while others wait too, take its units at a
-// tenth more than an equal share of the rate at which all return, and at least a
-// call in longestPace. Otherwise the nearest process takes all that returns at
-// one time, and does so again when that returns.
+// tenth more than an equal share of the rate at which all return, and at least
+// a call in longestPace. Otherwise the nearest process takes all that returns
+// at one time, and does so again when that returns.
 func (d *decision) paced(g *gauge, r *Request, needed int64) *Refusal {
 	b := g.budget
 	if !r.Wait || b.Window.Kind != Sliding {

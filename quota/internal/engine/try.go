@@ -3,10 +3,10 @@ package engine
 import "slices"
 
 // A decision tries its grants in the fold, so that each is decided beside those
-// before it. If they were appended with nothing before them, as nearly always in
-// a process that is alone, the fold keeps what was tried and corrects its times:
-// folding each grant twice took a third of a decision's time. Otherwise what was
-// tried is taken back, and folded from the log.
+// before it. If they were appended with nothing before them, as nearly always
+// in a process that is alone, the fold keeps what was tried and corrects its
+// times: folding each grant twice took a third of a decision's time. Otherwise
+// what was tried is taken back, and folded from the log.
 
 // try folds an entry that is not in the log yet. r.At must be later than the
 // newest timestamp, by as many microseconds as entries were tried before.
@@ -54,8 +54,12 @@ func (f *fold) endTry() {
 // canConfirm reports whether the records of a batch that was appended are just
 // those that were tried, with nothing appended before them.
 func (f *fold) canConfirm(records []*Record, t *Tail) bool {
-	isAlone := t.Appended && !t.More && len(t.Batches) == 0 && t.Position == f.known.After+1
-	if !isAlone || f.tried != len(records) || len(f.lack) > 0 {
+	isAlone := !t.More && len(t.Batches) == 0
+	isNext := t.Appended && t.Position == f.known.After+1
+	if !isAlone || !isNext {
+		return false
+	}
+	if f.tried != len(records) || len(f.lack) > 0 {
 		return false
 	}
 	for _, s := range f.trying {

@@ -32,8 +32,8 @@ const (
 	InFlight
 )
 
-// Floor is a part of a limit that is reserved for the calls of a coverage, which
-// is part of the budget's.
+// Floor is a part of a limit that is reserved for the calls of a coverage,
+// which is part of the budget's.
 type Floor struct {
 	Coverage Coverage
 	Units    int64

@@ -4,8 +4,8 @@
 // A Copy first closes the account in the new ledger, which must hold nothing of
 // it, and copies the log. Then it closes the old one, copies what that got
 // meanwhile, and opens the new one. The old one stays closed. So no call is
-// decided by two ledgers, or by one that does not know of all earlier calls, and
-// the account is closed in both only while the last records are copied.
+// decided by two ledgers, or by one that does not know of all earlier calls,
+// and the account is closed in both only while the last records are copied.
 //
 // Records keep their ids and times. A log is a set of records, so copying one
 // twice changes nothing: a copy that was interrupted is completed by running it
@@ -171,8 +171,13 @@ func timeOf(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 func (a *account) summarize(ctx context.Context) error {
 	err := engine.New(a.From, nil).Account(a.name).View(ctx, func(v *engine.View) {
 		r := a.report
-		r.Entries, r.Units, r.Calls = 0, 0, 0
-		r.Keys, r.Oldest, r.Newest, r.Cooldowns = len(v.Keys()), nil, nil, []CooldownReport{}
+		r.Entries = 0
+		r.Units = 0
+		r.Calls = 0
+		r.Keys = len(v.Keys())
+		r.Oldest = nil
+		r.Newest = nil
+		r.Cooldowns = []CooldownReport{}
 		v.Entries(0, engine.Never, false, func(e engine.Entry) bool {
 			at := timeOf(e.At)
 			if r.Newest = &at; r.Oldest == nil {

@@ -108,7 +108,8 @@ func checkMoved(t testing.TB, s store, name, address string) {
 	}
 }
 
-// records returns all records of a log but those that are not copied, each once.
+// records returns all records of a log but those that are not copied, each
+// once.
 func records(t testing.TB, l engine.Ledger) map[engine.ID]engine.Record {
 	t.Helper()
 	all := map[engine.ID]engine.Record{}

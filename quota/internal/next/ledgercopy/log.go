@@ -59,7 +59,9 @@ func (l *log) receive(t *engine.Tail, each func(*engine.Record) error) error {
 	if t.Diverged {
 		return l.failed(fmt.Errorf("%w: account %q has lost records meanwhile", engine.ErrLedgerDown, l.account))
 	}
-	l.gen, l.now, l.known.Epoch = t.Gen, t.Now, t.Epoch
+	l.gen = t.Gen
+	l.now = t.Now
+	l.known.Epoch = t.Epoch
 	for i := range t.Batches {
 		b := &t.Batches[i]
 		records, err := engine.Unpack(b)
@@ -161,7 +163,10 @@ const attempts = 3
 func (l *log) append(ctx context.Context, a *engine.Append, records []*engine.Record) (t *engine.Tail, err error) {
 	first := engine.ID{Client: l.client, Seq: l.seq}
 	l.seq += uint64(len(records))
-	a.Known, a.NewEpoch, a.Count, a.Bump = l.known, engine.NewEpoch(), 1, true
+	a.Known = l.known
+	a.NewEpoch = engine.NewEpoch()
+	a.Count = 1
+	a.Bump = true
 	a.Data = engine.Pack(first, records)
 	for range attempts {
 		if t, err = l.ledger.Append(ctx, l.account, a); !errors.Is(err, engine.ErrInDoubt) {

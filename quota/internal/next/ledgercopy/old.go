@@ -16,8 +16,8 @@ import (
 )
 
 // Old is a ledger that an earlier release has written, for Copy.From. It reads
-// entries and cooldowns; claims, trials and asked limits are left behind, and so
-// is what an estimate of a counter window has counted.
+// entries and cooldowns; claims, trials and asked limits are left behind, and
+// so is what an estimate of a counter window has counted.
 //
 // To close an account, it gives it the cooldown without an end by which earlier
 // releases say that an account has moved. Their processes are then refused, and
@@ -52,8 +52,8 @@ func newOld(format oldFormat) *Old {
 // Close releases the ledger.
 func (o *Old) Close() error { return errors.Join(o.Ledger.Close(), o.format.release()) }
 
-// reserved begins the names of accounts, keys and cooldowns that earlier releases
-// have kept for themselves.
+// reserved begins the names of accounts, keys and cooldowns that earlier
+// releases have kept for themselves.
 const reserved = "ration: "
 
 // Accounts implements engine.Ledger.
@@ -230,10 +230,13 @@ func (c *oldCooldown) record(now int64) *engine.Record {
 		ID: hashedID(fmt.Sprintf("cooldown %q %d %q", c.budget, c.until, c.reason))}
 	to, hasLeft := strings.CutPrefix(c.reason, movedTo)
 	from, arrives := strings.CutPrefix(c.reason, movedFrom)
-	if isMove := c.budget == "" && c.until >= moveUntil && (hasLeft || arrives); !isMove {
+	isEndless := c.budget == "" && c.until >= moveUntil
+	if isMove := isEndless && (hasLeft || arrives); !isMove {
 		return r
 	}
-	r.Kind, r.Until, r.Text = engine.KindMoved, 0, to
+	r.Kind = engine.KindMoved
+	r.Until = 0
+	r.Text = to
 	if arrives {
 		r.Name, r.Text = engine.Arriving, from
 	}

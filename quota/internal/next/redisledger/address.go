@@ -228,7 +228,9 @@ func (a *address) setCredentials(o *Options) error {
 		a.SentinelPassword = cmp.Or(o.SentinelPassword, a.SentinelPassword)
 	}
 	// go-redis would ignore a user without a password and be the default user.
-	if a.Username != "" && a.Password == "" || a.SentinelUsername != "" && a.SentinelPassword == "" {
+	lacksPassword := a.Username != "" && a.Password == ""
+	lacksSentinels := a.SentinelUsername != "" && a.SentinelPassword == ""
+	if lacksPassword || lacksSentinels {
 		return badURL("a user without a password; give its password too")
 	}
 	return nil

@@ -85,11 +85,8 @@ local function holds()
   return true
 end
 
-local appended, at = 0, 0
-if ARGV[3] and not diverged and known == epoch and holds() then
-  appended, at = 1, now
-  if reset == 0 then at = math.max(now, newest + 1) end
-  newest = at + count - 1
+-- raise adds to the totals, and reports whether a number would be too large.
+local function raise()
   local isFull = newest >= EXACT
   for i = place, #numbers, 2 do
     local index = numbers[i] + 1
@@ -97,8 +94,12 @@ if ARGV[3] and not diverged and known == epoch and holds() then
     total[index] = total[index] + numbers[i + 1]
     isFull = isFull or total[index] >= EXACT
   end
-  if isFull then return {'full'} end
   totals = write(total)
+  return isFull
+end
+
+-- append writes the batch and the head.
+local function append(at)
   position = position + 1
   trim = math.min(trim, position)
   local fields = {'position', text(position), 'newest', text(newest), 'tag', string.sub(ARGV[3], 1, 10),
@@ -117,6 +118,15 @@ if ARGV[3] and not diverged and known == epoch and holds() then
   redis.call('RPUSH', BATCHES, struct.pack('>i8', at) .. ARGV[3])
   if trim == position then redis.call('DEL', BATCHES) end
   redis.call('HSET', HEAD, unpack(fields))
+end
+
+local appended, at = 0, 0
+if ARGV[3] and not diverged and known == epoch and holds() then
+  appended, at = 1, now
+  if reset == 0 then at = math.max(now, newest + 1) end
+  newest = at + count - 1
+  if raise() then return {'full'} end
+  append(at)
 end
 
 reply[1] = write({appended, diverged and 1 or 0, more, at, now, epoch, position, first, newest, gen, from})

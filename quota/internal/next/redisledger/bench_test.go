@@ -67,7 +67,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkBatchesOf64 appends batches of 64 records of 16 bytes, one in flight.
+// BenchmarkBatchesOf64 appends batches of 64 records of 16 bytes, one in
+// flight.
 func BenchmarkBatchesOf64(b *testing.B) {
 	server := redistest.Start(b)
 	l := newLog(b, open(b, server.URL(), nil), "a")

@@ -26,7 +26,10 @@ func (a *address) client() (redis.UniversalClient, error) {
 	o := a.UniversalOptions
 	o.TLSConfig, o.DialTimeout = config, dialTimeout
 	o.Dialer = redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: config})
-	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout, o.ContextTimeoutEnabled = patience, patience, patience, true
+	o.ReadTimeout = patience
+	o.WriteTimeout = patience
+	o.PoolTimeout = patience
+	o.ContextTimeoutEnabled = true
 	o.MaxRetries, o.DialerRetries = -1, 1
 	// Fewer commands for an ACL to allow.
 	o.DisableIdentity = true
@@ -58,9 +61,9 @@ func (a *address) client() (redis.UniversalClient, error) {
 	return client, nil
 }
 
-// hook is a redis.Hook of a client of one server. It returns an *unsentError for
-// commands that failed before they were sent, for lack of a connection. With
-// sentinels it remembers the master, for when none of them answers.
+// hook is a redis.Hook of a client of one server. It returns an *unsentError
+// for commands that failed before they were sent, for lack of a connection.
+// With sentinels it remembers the master, for when none of them answers.
 type hook struct {
 	dial   func(ctx context.Context, network, addr string) (net.Conn, error) // nil without sentinels
 	master atomic.Pointer[string]

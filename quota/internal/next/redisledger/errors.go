@@ -25,9 +25,10 @@ const (
 )
 
 // knownErrors are texts of errors with what they mean and what to do about them
-// (seen on Redis 7.0.15, 2026-11-20). A text of capitals is a code, see hasCode.
-// Other errors of a server are config: unknown or forbidden commands. READONLY
-// and NOREPLICAS happen in a failover: the next try may find the new master.
+// (seen on Redis 7.0.15, 2026-11-20). A text of capitals is a code, see
+// hasCode. Other errors of a server are config: unknown or forbidden commands.
+// READONLY and NOREPLICAS happen in a failover: the next try may find the new
+// master.
 var knownErrors = [...]struct {
 	text   string
 	class  errorClass
@@ -71,7 +72,11 @@ func lookUp(err error) (class errorClass, advice string) {
 	folded := strings.NewReplacer("`", "'", "EVAL", "eval").Replace(err.Error())
 	for _, known := range &knownErrors {
 		isCode := strings.ToUpper(known.text) == known.text
-		if isCode && hasCode(text, known.text) || !isCode && strings.Contains(folded, known.text) {
+		isKnown := strings.Contains(folded, known.text)
+		if isCode {
+			isKnown = hasCode(text, known.text)
+		}
+		if isKnown {
 			return known.class, known.advice
 		}
 	}
@@ -117,11 +122,12 @@ func isTLSFailure(err error) bool {
 	_, isHeader := errors.AsType[tls.RecordHeaderError](err)
 	op, isOp := errors.AsType[*net.OpError](err) // how crypto/tls reports an alert
 	isAlert := isOp && (op.Op == "remote error" || op.Op == "local error")
-	return isVerification || isAuthority || isHeader || isAlert
+	isCertificate := isVerification || isAuthority
+	return isCertificate || isHeader || isAlert
 }
 
-// failed wraps the error that ended an operation. If doubt is set, an append may
-// have been executed.
+// failed wraps the error that ended an operation. If doubt is set, an append
+// may have been executed.
 func (l *Ledger) failed(err error, found errorClass, doubt bool) error {
 	kind, otherwise := engine.ErrLedgerDown, "see that it is up and can be reached, and whether it speaks TLS"
 	switch {
@@ -136,8 +142,8 @@ func (l *Ledger) failed(err error, found errorClass, doubt bool) error {
 	return fmt.Errorf("%w: redis at %s: %w; %s", kind, l.where, l.scrubbed(err), cmp.Or(advice, otherwise))
 }
 
-// scrubbed returns err, or its text with the address's passwords hidden. A server
-// that does not know HELLO or AUTH repeats their arguments.
+// scrubbed returns err, or its text with the address's passwords hidden. A
+// server that does not know HELLO or AUTH repeats their arguments.
 func (l *Ledger) scrubbed(err error) error {
 	if l.address == nil {
 		return err

@@ -76,8 +76,8 @@ func (p *proxy) serve(client net.Conn) {
 	}
 }
 
-// TestLostAnswers: an append whose answer is lost is in doubt, and is in the log
-// exactly once. A read is repeated.
+// TestLostAnswers: an append whose answer is lost is in doubt, and is in the
+// log exactly once. A read is repeated.
 func TestLostAnswers(t *testing.T) {
 	server := redistest.Start(t)
 	way := startProxy(t, server.Addr)
@@ -125,8 +125,8 @@ func TestMalformedAnswers(t *testing.T) {
 	}
 }
 
-// TestCanceled: a context that has ended before is returned, and nothing is sent.
-// One that ends while the server hangs leaves an append in doubt.
+// TestCanceled: a context that has ended before is returned, and nothing is
+// sent. One that ends while the server hangs leaves an append in doubt.
 func TestCanceled(t *testing.T) {
 	server := redistest.Start(t)
 	given := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: -1})
@@ -267,8 +267,8 @@ func TestOtherServers(t *testing.T) {
 	}
 }
 
-// answering returns the address of a server that answers each connection's first
-// bytes once.
+// answering returns the address of a server that answers each connection's
+// first bytes once.
 func answering(t *testing.T, answer func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -11,9 +11,9 @@
 //
 // An element is the timestamp of the batch's first record, 8 bytes of
 // microseconds, and then the batch as package engine encodes it, which begins
-// with its tag of 10 bytes. Packed numbers are big-endian. In ACCOUNT all but letters, digits, '.', '_'
-// and '-' is percent-encoded. The keys never expire: what no window needs is
-// trimmed by an append.
+// with its tag of 10 bytes. Packed numbers are big-endian. In ACCOUNT all but
+// letters, digits, '.', '_' and '-' is percent-encoded. The keys never expire:
+// what no window needs is trimmed by an append.
 //
 // To look at a log, use ration log, or:
 //
@@ -58,8 +58,8 @@ type Options struct {
 // patience is how long one operation may take in all.
 const patience = time.Second
 
-// Ledger is an engine.Ledger in Redis. It is safe for concurrent use. Any number
-// of them, in any number of processes, share the logs under one prefix.
+// Ledger is an engine.Ledger in Redis. It is safe for concurrent use. Any
+// number of them, in any number of processes, share the logs under one prefix.
 type Ledger struct {
 	client   redis.UniversalClient
 	address  *address // of Open; nil of New
@@ -85,8 +85,8 @@ type Ledger struct {
 // parameters are errors.
 //
 // The client, of package github.com/redis/go-redis/v9, writes connections that
-// fail to stderr. Disable of its package logging turns that off for the program;
-// the errors of the ledger say the same.
+// fail to stderr. Disable of its package logging turns that off for the
+// program; the errors of the ledger say the same.
 //
 // Open does not dial: the first use reports what is wrong. Its error is an
 // *AddressError, which never shows a password. The user and password are the

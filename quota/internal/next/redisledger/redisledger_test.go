@@ -13,8 +13,8 @@ import (
 	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
-// open returns a ledger that is closed when the test ends. It waits a minute for
-// answers, so that a busy machine does not change what a test sees.
+// open returns a ledger that is closed when the test ends. It waits a minute
+// for answers, so that a busy machine does not change what a test sees.
 func open(t testing.TB, url string, o *Options) *Ledger {
 	t.Helper()
 	l, err := Open(url, o)
@@ -58,8 +58,8 @@ func newLog(t testing.TB, l *Ledger, account string) *log {
 	return &log{TB: t, Ledger: l, account: account}
 }
 
-// next returns an append of one more batch, which is appended unless the log has
-// diverged.
+// next returns an append of one more batch, which is appended unless the log
+// has diverged.
 func (l *log) next() *engine.Append {
 	l.number++
 	return &engine.Append{Known: l.known, NewEpoch: 7, Any: true, Data: batch(l.number, 45), Count: 1}

@@ -19,9 +19,9 @@ type command struct {
 	append  bool
 }
 
-// once is a command that go-redis must not retry. Else it retries when an answer
-// is lost, in a cluster even with MaxRetries -1, and appends twice (measured on
-// v9.23.0).
+// once is a command that go-redis must not retry. Else it retries when an
+// answer is lost, in a cluster even with MaxRetries -1, and appends twice
+// (measured on v9.23.0).
 type once struct{ *redis.StringSliceCmd }
 
 // NoRetry implements redis.Cmder.

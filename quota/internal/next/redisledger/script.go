@@ -124,7 +124,9 @@ func parseTail(answer []string) (*engine.Tail, error) {
 		return nil, errOld
 	case len(answer) == 1 && answer[0] == "full":
 		return nil, errFull
-	case len(answer) < 2 || len(answer[0]) != 8*head || len(answer[1])%8 != 0 || len(answer[1]) > 8*engine.MaxTotals:
+	case len(answer) < 2 || len(answer[0]) != 8*head:
+		return nil, errMalformed
+	case len(answer[1])%8 != 0 || len(answer[1]) > 8*engine.MaxTotals:
 		return nil, errMalformed
 	}
 	n := numbers(answer[0])
