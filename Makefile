@@ -49,7 +49,7 @@ DRAWN = Contract.*/AgainstAModel|ExampleRun/AgainstAModel|SameAsInMemory|TestEve
 DRAWING = $$(grep -rlE --include='*_test.go' 'rapid\.Check|ledgertest\.Run' costs jobs quota | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
 # The packages whose tests take longest begin first, so that no processor waits for them at the end.
-LONGEST = ./cmd/ration ./quota/journal ./quota/redisledger ./quota/sqliteledger ./jobs
+LONGEST = ./cmd/ration ./quota/journal ./quota/redisledger ./quota/sqliteledger ./quota/postgresledger ./jobs
 
 # The packages whose code and tests start no goroutine, serve nothing and lock nothing.
 # They run without the race detector; what they call is watched in its own package.
@@ -80,10 +80,10 @@ test: deps
 	export TMPDIR=$(IN_MEMORY); \
 	(cd quota/internal/sim && RATION_SIM_DURATION=$(SIM_IN_TEST) $(GO) test $(TOOLS) -vet=off -count=1) & simulator=$$!; code=0; \
 	alone="$(ALONE)"; \
-	RATION_REQUIRE_REDIS=1 $(GO) test $(TOOLS) -vet=off -parallel 4 -timeout 20m -run '$(DRAWN)|$(SEQUENTIAL)' ./cmd/ration $$($(GO) list $(DRAWING) | grep -vxF "$$alone") || code=1; \
+	RATION_REQUIRE_REDIS=1 RATION_REQUIRE_POSTGRES=1 $(GO) test $(TOOLS) -vet=off -parallel 4 -timeout 20m -run '$(DRAWN)|$(SEQUENTIAL)' ./cmd/ration $$($(GO) list $(DRAWING) | grep -vxF "$$alone") || code=1; \
 	$(GO) test $(TOOLS) -vet=off $$alone || code=1; \
 	wait $$simulator && exit $$code
-	alone="$(ALONE)"; TMPDIR=$(IN_MEMORY) RAPID_CHECKS=10 GORACE=atexit_sleep_ms=20 RATION_REQUIRE_REDIS=1 $(GO) test $(TOOLS) -vet=off $(RACE) $(BESIDE) -timeout 20m -skip '$(SEQUENTIAL)' $(LONGEST) $$($(GO) list -race ./... | grep -vxF "$$alone")
+	alone="$(ALONE)"; TMPDIR=$(IN_MEMORY) RAPID_CHECKS=10 GORACE=atexit_sleep_ms=20 RATION_REQUIRE_REDIS=1 RATION_REQUIRE_POSTGRES=1 $(GO) test $(TOOLS) -vet=off $(RACE) $(BESIDE) -timeout 20m -skip '$(SEQUENTIAL)' $(LONGEST) $$($(GO) list -race ./... | grep -vxF "$$alone")
 
 # IN_MEMORY is the folder of a file system in memory, if there is one with room where
 # programs may run, or else that of all temporary files. Ledgers and journals sync their
@@ -96,7 +96,7 @@ IN_MEMORY = $$( \
 # -short skips the tests that take seconds, which say why, and draws a fifth of
 # RAPID_CHECKS.
 test-short: deps
-	TMPDIR=$(IN_MEMORY) RAPID_CHECKS=50 RATION_REQUIRE_REDIS=1 $(GO) test $(TOOLS) -vet=off -short -p 4 -parallel 8 $(LONGEST) ./...
+	TMPDIR=$(IN_MEMORY) RAPID_CHECKS=50 RATION_REQUIRE_REDIS=1 RATION_REQUIRE_POSTGRES=1 $(GO) test $(TOOLS) -vet=off -short -p 4 -parallel 8 $(LONGEST) ./...
 
 # $(call installed,PROGRAM,PACKAGE,ELSEWHERE) installs a program from Debian's packages
 # if it is missing.
@@ -114,6 +114,8 @@ endef
 
 deps:
 	$(call installed,redis-server,redis-server,brew install redis; dnf install redis; apk add redis)
+	$(call installed,pgbouncer,pgbouncer,brew install pgbouncer; dnf install pgbouncer; apk add pgbouncer)
+	$(call installed,pg_lsclusters,postgresql,brew install postgresql; dnf install postgresql-server; apk add postgresql)
 
 check: tidy analyse
 
@@ -123,7 +125,7 @@ tidy:
 	@# Windows: all that needs no SQLite, whose build takes longer than everything else's; make windows builds that too.
 	GOOS=windows $(GO) build $$(GOOS=windows $(GO) list -f '{{if .GoFiles}}{{.ImportPath}} {{join .Deps " "}}{{end}}' ./... | grep -v modernc.org/sqlite | cut -d ' ' -f 1)
 	$(call installed,luacheck,lua-check,brew install luacheck; luarocks install luacheck)
-	luacheck -q quota/redisledger/lua
+	luacheck -q quota/redisledger/lua quota/internal/next/redisledger
 	RATION_REQUIRE_TOOLS=1 $(GO) test $(TOOLS) -vet=off -run '^TestScriptsHaveWhatTheyUse$$' ./quota/redisledger
 	$(GO) mod verify
 	@# With differences it fails, and prints them.
@@ -150,11 +152,11 @@ lint:
 	$(GO) run $(GOLANGCI) run ./...
 
 bench:
-	RATION_REQUIRE_REDIS=1 $(GO) test -run '^$$' -bench . -benchmem ./quota/... ./costs ./costs/gateway ./jobs/... ./cmd/ration
+	RATION_REQUIRE_REDIS=1 RATION_REQUIRE_POSTGRES=1 $(GO) test -run '^$$' -bench . -benchmem ./quota/... ./costs ./costs/gateway ./jobs/... ./cmd/ration
 
 soak: deps
 	RATION_REQUIRE_REDIS=1 RATION_SOAK=1 $(GO) test $(RACE) -count=5 -timeout 60m ./quota/...
-	RAPID_CHECKS=5000 RATION_REQUIRE_REDIS=1 $(GO) test -timeout 60m ./quota/... -run 'Contract.*/AgainstAModel|TestLostAnswersGrantTwice'
+	RAPID_CHECKS=5000 RATION_REQUIRE_REDIS=1 RATION_REQUIRE_POSTGRES=1 $(GO) test -timeout 60m ./quota/... -run 'Contract.*/AgainstAModel|TestLostAnswersGrantTwice'
 	RATION_SOAK=1 $(GO) test -run StreamFills -v ./costs/gateway
 	cd quota/internal/sim && RATION_SIM_DURATION=$(SIM) RATION_SIM_SEED=$$(date +%s) $(GO) test -timeout 0 -count=1 -run ThePromiseHolds
 
