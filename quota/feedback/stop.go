@@ -206,10 +206,10 @@ func (r *reader) unspentReset(a *answer, out *outcome) (wait time.Duration, ok b
 // whole number of seconds that is longer may be one of milliseconds.
 func (r *reader) capped(a *answer, l *limit, budget *coveredBudget) time.Duration {
 	longest := min(r.longest(a, budget, MaxRetryAfter), MaxDate)
-	inMillis := l.reset / 1000
+	milliseconds := l.reset / 1000
 	isTooLong := l.reset > longest && l.reset >= 10_000*time.Second
-	if l.bare && isTooLong && inMillis <= longest {
-		return inMillis
+	if l.bare && isTooLong && milliseconds <= longest {
+		return milliseconds
 	}
 	return min(l.reset, longest)
 }

@@ -119,16 +119,24 @@ func TestAnAllowanceReturnsAfterADay(t *testing.T) {
 		}
 		return isGranted
 	}
-	if !grant() || !grant() || grant() {
-		t.Fatal("the allowance is not 2")
+	granted := func() (count int) {
+		for range 3 {
+			if grant() {
+				count++
+			}
+		}
+		return count
+	}
+	if n := granted(); n != 2 {
+		t.Fatalf("granted %d of an allowance of 2", n)
 	}
 	f.now = noon.Add(24*time.Hour - time.Microsecond)
 	if grant() {
 		t.Error("granted before a day has passed")
 	}
 	r, f.now = f.open(), noon.Add(24*time.Hour)
-	if !grant() || !grant() || grant() {
-		t.Error("the allowance is not 2 a day later")
+	if n := granted(); n != 2 {
+		t.Errorf("granted %d of an allowance of 2, a day later", n)
 	}
 }
 

@@ -114,16 +114,6 @@ func (a Amounts) times(count int64) Amounts {
 	return a
 }
 
-// isZero reports whether all amounts are 0, as those of a refunded call are.
-func (a *Amounts) isZero() bool {
-	for _, m := range a.More {
-		if m.N != 0 {
-			return false
-		}
-	}
-	return a.Units == 0 && a.Calls == 0
-}
-
 // changesDecisions reports whether a record can change a decision otherwise
 // than by its amounts, so that appends that were decided before it must be
 // decided again.

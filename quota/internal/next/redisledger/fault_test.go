@@ -23,9 +23,8 @@ import (
 type proxy struct {
 	net.Listener
 	server string
-	cut    atomic.Bool                  // the next answer is dropped, and its connection
-	answer atomic.Pointer[string]       // replaces the next answer
-	asked  atomic.Pointer[func([]byte)] // is called with each request
+	cut    atomic.Bool            // the next answer is dropped, and its connection
+	answer atomic.Pointer[string] // replaces the next answer
 }
 
 func startProxy(t *testing.T, server string) *proxy {
