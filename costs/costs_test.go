@@ -83,7 +83,7 @@ func TestTheShippedBudgetsGrantADaysSearchesAtOnce(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 	table := load(t)
-	guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: clock.Now}), table.Budgets(), nil)
+	guard, err := quota.NewGuard(ledgertest.Memory(&memledger.Options{Now: clock.Now}), table.Budgets(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func expect(t *testing.T, cases []mistake) {
 }
 
 // guardable is a ledger for quota.NewGuard, which does not call it.
-type guardable struct{ quota.Ledger }
+type guardable struct{ quota.Log }
 
 // Parse does not panic for any bytes. A guard accepts a table that it returns,
 // and the table prices every method within its limits.
@@ -262,7 +262,7 @@ func TestLongestFloorUntil(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := quota.NewGuard(memledger.Open(nil), table.Budgets(), nil); err != nil {
+		if _, err := quota.NewGuard(ledgertest.Memory(nil), table.Budgets(), nil); err != nil {
 			t.Error(err)
 		}
 		if _, err := costs.Parse("costs.yaml", []byte(text+longest+"1s}]\n")); err == nil || !strings.Contains(err.Error(), "write at most "+longest) {

@@ -21,13 +21,13 @@ import (
 // link is a host's way to a ledger. While it is cut, the ledger is down for
 // the host.
 type link struct {
-	quota.Ledger
+	quota.Log
 	cut    atomic.Bool
 	spends atomic.Int64 // that were not cut off
 	heard  func()       // called before each answer to a spend; may be nil
 }
 
-// Spend implements quota.Ledger.
+// Spend implements quota.Log.
 func (l *link) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	if l.cut.Load() {
 		return nil, quota.ErrLedgerDown
@@ -36,23 +36,23 @@ func (l *link) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, e
 	if l.heard != nil {
 		defer l.heard()
 	}
-	return l.Ledger.Spend(ctx, batch)
+	return l.Log.Spend(ctx, batch)
 }
 
-// Sums implements quota.Ledger.
+// Sums implements quota.Log.
 func (l *link) Sums(ctx context.Context, q quota.Query) iter.Seq2[quota.Sum, error] {
 	if l.cut.Load() {
 		return func(yield func(quota.Sum, error) bool) { yield(quota.Sum{}, quota.ErrLedgerDown) }
 	}
-	return l.Ledger.Sums(ctx, q)
+	return l.Log.Sums(ctx, q)
 }
 
-// Refund implements quota.Ledger.
+// Refund implements quota.Log.
 func (l *link) Refund(ctx context.Context, receipt quota.Receipt) error {
 	if l.cut.Load() {
 		return quota.ErrLedgerDown
 	}
-	return l.Ledger.Refund(ctx, receipt)
+	return l.Log.Refund(ctx, receipt)
 }
 
 // waitForSpend waits until the host has spent something.
@@ -77,13 +77,13 @@ func newHosts(t *testing.T, n int, fetch string, regions ...string) *hosts {
 	t.Helper()
 	const budget = "  - {name: all, limit: 9500, window: 24h}\n"
 	h := &hosts{scene: newScene(t, budget, fetch, nil, regions...)}
-	shared := memledger.Open(nil)
+	shared := ledgertest.Memory(nil)
 	table, err := costs.Parse("costs.yaml", []byte(pricelist+budget))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range n {
-		l := &link{Ledger: shared}
+		l := &link{Log: shared}
 		guard, err := quota.NewGuard(l, h.budgets, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -297,13 +297,13 @@ func cutOffHostGoesOn(t *testing.T) (inTime bool) {
 func TestLedgerForgetsTheClaim(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t, 2, fourPages, "US")
-	empty := memledger.Open(nil)
+	empty := ledgertest.Memory(nil)
 	for _, l := range h.links {
-		l.Ledger = &replaced{Ledger: l.Ledger, later: empty}
+		l.Log = &replaced{Log: l.Log, later: empty}
 	}
 	h.beforeRequest(3, func(*http.Request) {
 		for _, l := range h.links {
-			l.Ledger.(*replaced).lost.Store(true)
+			l.Log.(*replaced).lost.Store(true)
 		}
 		before := h.links[0].spends.Load()
 		for h.links[0].spends.Load() < before+4 { // a renewal, the claim, its owner and a note
@@ -318,29 +318,29 @@ func TestLedgerForgetsTheClaim(t *testing.T) {
 
 // replaced is a ledger that is replaced by an empty one.
 type replaced struct {
-	quota.Ledger
-	later quota.Ledger
+	quota.Log
+	later quota.Log
 	lost  atomic.Bool
 }
 
-func (l *replaced) now() quota.Ledger {
+func (l *replaced) now() quota.Log {
 	if l.lost.Load() {
 		return l.later
 	}
-	return l.Ledger
+	return l.Log
 }
 
-// Spend implements quota.Ledger.
+// Spend implements quota.Log.
 func (l *replaced) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	return l.now().Spend(ctx, batch)
 }
 
-// Refund implements quota.Ledger.
+// Refund implements quota.Log.
 func (l *replaced) Refund(ctx context.Context, receipt quota.Receipt) error {
 	return l.now().Refund(ctx, receipt)
 }
 
-// Entries implements quota.Ledger.
+// Entries implements quota.Log.
 func (l *replaced) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota.Entry, error] {
 	return l.now().Entries(ctx, query)
 }

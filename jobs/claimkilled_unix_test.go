@@ -27,11 +27,11 @@ const asRunner = "RATION_TEST_AS_RUNNER"
 
 // dyingLedger kills its process.
 type dyingLedger struct {
-	quota.Ledger
+	quota.Log
 	left int // spends before that; negative means never
 }
 
-// Spend implements quota.Ledger.
+// Spend implements quota.Log.
 func (l *dyingLedger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	if l.left == 0 {
 		self, err := os.FindProcess(os.Getpid())
@@ -41,12 +41,12 @@ func (l *dyingLedger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.An
 		return nil, errors.Join(errors.New("still alive"), err)
 	}
 	l.left--
-	return l.Ledger.Spend(ctx, batch)
+	return l.Log.Spend(ctx, batch)
 }
 
 // runClaimed runs the region of a folder, whose program does nothing.
 func runClaimed(dir string, spends int) (*jobs.Report, error) {
-	ledger, err := sqliteledger.Open(filepath.Join(dir, "ledger.db"), nil)
+	ledger, err := ledgertest.SQLite(filepath.Join(dir, "ledger.db"), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func runClaimed(dir string, spends int) (*jobs.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	guard, err := quota.NewGuard(&dyingLedger{Ledger: ledger, left: spends}, table.Budgets(), nil)
+	guard, err := quota.NewGuard(&dyingLedger{Log: ledger, left: spends}, table.Budgets(), nil)
 	if err != nil {
 		return nil, err
 	}

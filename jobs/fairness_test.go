@@ -80,7 +80,7 @@ func newMarket(t *testing.T, budgets string) *market {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.guard, err = quota.NewGuard(memledger.Open(&memledger.Options{Now: m.clock.Now}), table.Budgets(), nil); err != nil {
+	if m.guard, err = quota.NewGuard(ledgertest.Memory(&memledger.Options{Now: m.clock.Now}), table.Budgets(), nil); err != nil {
 		t.Fatal(err)
 	}
 	m.client.Transport = &quota.Transport{Guard: m.guard, Price: table.Price, Base: direct{m.upstream}}

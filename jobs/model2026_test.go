@@ -50,7 +50,7 @@ func (h *host) run(t *testing.T) *jobs.Report {
 	config, err := jobs.Parse("regions.yaml", []byte(`{version: 1, schedule: "@monthly", fetch: [search: {queries: [`+strings.Join(queries, ", ")+
 		`]}, trending: {pages: 1}], regions: {US: {}, GB: {}, DE: {}, FR: {}, IN: {}, BR: {}, AU: {}, CA: {}}}`), table.CheckFetched)
 	check(err)
-	ledger, err := sqliteledger.Open(filepath.Join(h.dir, "ration.db"), &sqliteledger.Options{Now: h.clock.Now, Sync: sqliteledger.Normal})
+	ledger, err := ledgertest.SQLite(filepath.Join(h.dir, "ration.db"), &sqliteledger.Options{Now: h.clock.Now, Sync: sqliteledger.Normal})
 	check(err)
 	defer ledger.Close()
 	guard, err := quota.NewGuard(ledger, table.Budgets(), nil)

@@ -113,7 +113,7 @@ func (g *Guard) states(ctx context.Context, account, key string, charges []*Char
 			queries = append(queries, &Charge{Budget: c.Budget, Coverage: floor.Coverage, Limit: c.Limit, Window: c.Window})
 		}
 	}
-	standings, err := g.ledger.Standings(ctx, account, key, queries)
+	standings, err := g.log.Standings(ctx, account, key, queries)
 	if err != nil {
 		return nil, err
 	}

@@ -25,14 +25,14 @@ type Cooldown struct {
 // the ledger.
 func (g *Guard) Cool(ctx context.Context, cooldown Cooldown) error {
 	defer g.refusals.invalidate()
-	return opError("cooldown", g.ledger.SetCooldown(context.WithoutCancel(ctx), cooldown))
+	return opError("cooldown", g.log.SetCooldown(context.WithoutCancel(ctx), cooldown))
 }
 
 // Uncool clears the cooldown of a budget or, if budget is empty, of the
 // whole account.
 func (g *Guard) Uncool(ctx context.Context, account, budget string) error {
 	defer g.refusals.invalidate()
-	return opError("clear cooldown", g.ledger.ClearCooldown(ctx, account, budget))
+	return opError("clear cooldown", g.log.ClearCooldown(ctx, account, budget))
 }
 
 // Moves returns the Move by which an account is closed. ok is false if it is
@@ -76,5 +76,5 @@ func (g *Guard) cooldownStandings(ctx context.Context, account, key string, budg
 	for i, name := range budgets {
 		charges[i] = &Charge{Budget: name, Coverage: everything, Limit: 1, Window: Sliding(time.Minute)}
 	}
-	return g.ledger.Standings(ctx, account, key, charges)
+	return g.log.Standings(ctx, account, key, charges)
 }

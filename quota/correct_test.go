@@ -3,7 +3,6 @@ package quota_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +16,7 @@ import (
 func TestCorrectionsExcludeEachOther(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
+	ledger := ledgertest.Memory(&memledger.Options{Now: clock.Now})
 	open := func() *quota.Guard {
 		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 100, time.Hour)}, nil)
 		if err != nil {
@@ -45,35 +44,11 @@ func TestCorrectionsExcludeEachOther(t *testing.T) {
 	}
 }
 
-// TestCorrectionsAreLockedForTenYears: a lock that was left behind while the
-// ledger's clock was wrong says what to do, and restamping frees it.
-func TestCorrectionsAreLockedForTenYears(t *testing.T) {
-	clock := &ledgertest.Clock{}
-	clock.Set(time.Date(2036, 11, 20, 12, 0, 0, 0, time.UTC))
-	guard := newGuard(t, &memledger.Options{Now: clock.Now}, budget("day", 100, time.Hour))
-	var during error
-	err := guard.Correct(t.Context(), account, func() error {
-		clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-		during = guard.Correct(t.Context(), account, func() error { return nil })
-		if _, err := guard.Restamp(t.Context(), account); err != nil {
-			t.Fatal(err)
-		}
-		clock.Add(11 * time.Second)
-		return guard.Correct(t.Context(), account, func() error { return nil })
-	})
-	if err != nil {
-		t.Errorf("after it was restamped: %v", err)
-	}
-	if !errors.Is(during, quota.ErrCorrecting) || !strings.Contains(during.Error(), "ration ledger restamp") {
-		t.Errorf("during it: %v; want what to do", during)
-	}
-}
-
 // TestCachedRefusalOutlivesACorrection: a correction that returns units is
 // followed by a grant, not by a refusal from before it.
 func TestCachedRefusalOutlivesACorrection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := memledger.Open(nil)
+		ledger := ledgertest.Memory(nil)
 		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, time.Hour)}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -100,7 +75,7 @@ func TestCachedRefusalOutlivesACorrection(t *testing.T) {
 }
 
 // refusing is a ledger that answers every spend with a refusal.
-type refusing struct{ quota.Ledger }
+type refusing struct{ quota.Log }
 
 func (refusing) Spend(_ context.Context, b *quota.Batch) ([]quota.Answer, error) {
 	answers := make([]quota.Answer, len(b.Requests))
@@ -113,7 +88,7 @@ func (refusing) Spend(_ context.Context, b *quota.Batch) ([]quota.Answer, error)
 // TestCorrectionRunsWithoutItsLock: a caller whose lock was refused must get an
 // error, not a correction.
 func TestCorrectionRunsWithoutItsLock(t *testing.T) {
-	guard, err := quota.NewGuard(refusing{memledger.Open(nil)}, []quota.Budget{budget("day", 100, time.Hour)}, nil)
+	guard, err := quota.NewGuard(refusing{ledgertest.Memory(nil)}, []quota.Budget{budget("day", 100, time.Hour)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

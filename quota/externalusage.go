@@ -197,7 +197,7 @@ func (g *Guard) lowerLeft(ctx context.Context, account string, charge *Charge, l
 // the note would count for both days, and the upstream may mean the one that
 // ends.
 func (g *Guard) excessLeft(ctx context.Context, note *Call, charge *Charge, left Units) (Units, error) {
-	standings, err := g.ledger.Standings(ctx, note.Account, "", []*Charge{charge})
+	standings, err := g.log.Standings(ctx, note.Account, "", []*Charge{charge})
 	if err != nil {
 		return 0, err
 	}

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/sqliteledger"
+	"github.com/ration-dev/ration/quota/ledgertest"
 )
 
 // goingAway is an HTTP/2 server that reads the first request of each connection
@@ -108,7 +108,7 @@ const killedEnv = "QUOTA_TEST_GOAWAY" // the upstream that this binary calls, an
 func TestKilledWhileItSendsAgain(t *testing.T) {
 	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	guarded := func(path string) *quota.Guard {
-		ledger, err := sqliteledger.Open(path, nil)
+		ledger, err := ledgertest.SQLite(path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

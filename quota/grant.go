@@ -116,7 +116,7 @@ func (g *Grant) Settle(ctx context.Context, used Units) error {
 		return nil
 	}
 	defer g.guard.refusals.invalidate()
-	err := g.guard.ledger.Settle(context.WithoutCancel(ctx), g.recorded(), used)
+	err := g.guard.log.Settle(context.WithoutCancel(ctx), g.recorded(), used)
 	if err == nil {
 		g.units = used
 		g.refunded, g.settled = false, true
@@ -136,7 +136,7 @@ func (g *Grant) Refund(ctx context.Context) error {
 	defer g.mu.Unlock()
 	g.endTrial(ctx, false)
 	defer g.guard.refusals.invalidate()
-	err := g.guard.ledger.Refund(context.WithoutCancel(ctx), g.recorded())
+	err := g.guard.log.Refund(context.WithoutCancel(ctx), g.recorded())
 	if g.settled = false; err == nil {
 		g.units, g.refunded = 0, true
 	}

@@ -15,7 +15,7 @@ import (
 // Guard charges calls to the budgets that cover them. It is safe for concurrent
 // use. Any number of Guards, in any number of processes, may share a ledger.
 type Guard struct {
-	ledger   Ledger
+	log      Log
 	budgets  []Budget
 	history  map[string]time.Duration // by account
 	accounts map[string][]chargedBudget
@@ -25,9 +25,7 @@ type Guard struct {
 	queue      waitQueue
 	refusals   refusalCache
 	external   externalUsage
-	upstreams  upstreamClocks
-	upstream   func(string, time.Time) time.Time // upstreams.since
-	reported   sync.Map                          // what firstReport has seen; few, since they are budgets and methods
+	reported   sync.Map // what firstReport has seen; few, since they are budgets and methods
 	observer   atomic.Pointer[func(Decision)]
 }
 
@@ -56,6 +54,22 @@ type Options struct {
 	// account, so that they can be listed: 0 to MaxHistory. With 0 the ledger
 	// keeps them only for as long as a budget's window needs them.
 	History map[string]time.Duration
+
+	// Host is the name of this host, which records carry; it may be empty.
+	Host string
+
+	// Replica keeps this host's copy of the logs, from which a ledger that has
+	// lost data is restored: see package replica. With nil, a process restores
+	// what it has received itself.
+	Replica Replica
+
+	// Allowance says what may be sent while the ledger is down. It needs a
+	// Replica that is an OutageReplica. With nil, nothing may be sent.
+	Allowance *Allowance
+
+	// Restored is called when a ledger that had lost records got them back from
+	// this host; nil is a no-op.
+	Restored func(Restoration)
 }
 
 // NewGuard returns a Guard that charges calls to budgets and records them in
@@ -65,14 +79,13 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 	if ledger == nil {
 		return nil, errors.New("quota: new guard: no ledger; open one of memledger, sqliteledger, redisledger")
 	}
-	g := &Guard{ledger: ledger, budgets: append([]Budget(nil), budgets...), accounts: map[string][]chargedBudget{}}
+	g := &Guard{log: logOn(ledger, o), budgets: append([]Budget(nil), budgets...), accounts: map[string][]chargedBudget{}}
 	g.history = map[string]time.Duration{}
 	if o != nil {
 		maps.Copy(g.history, o.History)
 	}
 	g.chargeSets.byClass.Store(&map[callClass]*chargeSet{})
-	g.upstream = g.upstreams.since
-	g.refusals.on = RealTime(ledger)
+	g.refusals.on = RealTime(g.log)
 	g.refusals.base = time.Now()
 	coverages := Coverages(g.budgets)
 	var errs []error
@@ -174,8 +187,6 @@ type entryMode struct {
 	force bool
 	kind  EntryKind
 	calls Units // of a note or a correction
-
-	anyClock bool // whatever the ledger's clock says
 }
 
 // spendBuffer is a batch of one request. It is reused, so that a spend
@@ -206,11 +217,7 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 	buffer.batch.Client, buffer.batch.Seq = call.ID.Client, call.ID.Seq
 	buffer.batch.Once = call.ID != (ID{})
 	buffer.batch.History = set.history
-	buffer.batch.Clock, buffer.batch.Upstream = time.Time{}, g.upstream
-	if g.refusals.on && !mode.anyClock { // the ledger is on real time
-		buffer.batch.Clock = time.Now()
-	}
-	answers, err := g.decide(ledgerContext(ctx), &buffer.batch)
+	answers, err := g.log.Spend(ledgerContext(ctx), &buffer.batch)
 	if err != nil {
 		return nil, opError("spend "+call.Method, err) // the ledger may still read the buffer
 	}
@@ -261,8 +268,8 @@ func (g *Guard) Retention(account string) time.Duration {
 	return Retention(longest)
 }
 
-// Ledger returns the ledger that was passed to NewGuard.
-func (g *Guard) Ledger() Ledger { return g.ledger }
+// Log returns the log that the guard decides by.
+func (g *Guard) Log() Log { return g.log }
 
 // Covering returns the budgets that call would be charged to.
 func (g *Guard) Covering(call Call) []Budget {

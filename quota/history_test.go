@@ -16,7 +16,7 @@ func TestHistoryKeepsEntriesBeyondTheWindows(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	history := map[string]time.Duration{account: 24 * time.Hour}
-	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
+	ledger := ledgertest.Memory(&memledger.Options{Now: clock.Now})
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("minute", 10, time.Minute)}, &quota.Options{History: history})
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestHistoryKeepsEntriesBeyondTheWindows(t *testing.T) {
 }
 
 func TestRetentionCoversWindowsAndHistory(t *testing.T) {
-	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{
+	guard, err := quota.NewGuard(ledgertest.Memory(nil), []quota.Budget{
 		budget("minute", 10, time.Minute), budget("hour", 10, time.Hour),
 		{Account: "counted", Name: "each", Limit: 10, Window: quota.Counter(time.Hour)},
 		{Account: "listed", Name: "each", Limit: 10, Window: quota.Counter(time.Minute)},
@@ -57,7 +57,7 @@ func TestRetentionCoversWindowsAndHistory(t *testing.T) {
 
 func TestHistoryIsChecked(t *testing.T) {
 	for history, ok := range map[time.Duration]bool{-time.Microsecond: false, 0: true, time.Nanosecond: false, time.Microsecond: true, quota.MaxHistory: true, quota.MaxHistory + time.Microsecond: false} {
-		_, err := quota.NewGuard(memledger.Open(nil), nil, &quota.Options{History: map[string]time.Duration{account: history}})
+		_, err := quota.NewGuard(ledgertest.Memory(nil), nil, &quota.Options{History: map[string]time.Duration{account: history}})
 		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "a history of") {
 			t.Errorf("a history of %s: %v", history, err)
 		}

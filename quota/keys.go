@@ -34,7 +34,7 @@ func (g *Guard) FullestKeys(ctx context.Context, account string, n int) (fullest
 	for i, b := range budgets {
 		charges[i] = b.charge
 	}
-	for key, err := range g.ledger.Keys(ctx, account) {
+	for key, err := range g.log.Keys(ctx, account) {
 		if err != nil {
 			return nil, read, false, opError("keys of "+account, err)
 		}
@@ -44,7 +44,7 @@ func (g *Guard) FullestKeys(ctx context.Context, account string, n int) (fullest
 		if read == MaxKeys {
 			return fullest, read, false, nil
 		}
-		standings, err := g.ledger.Standings(ctx, account, key, charges)
+		standings, err := g.log.Standings(ctx, account, key, charges)
 		if err != nil {
 			return nil, read, false, opError("balances of a key of "+account, err)
 		}

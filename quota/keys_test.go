@@ -44,34 +44,6 @@ func TestFullestKeysComeFirst(t *testing.T) {
 	}
 }
 
-// TestClockGlitchFreezesABudget: a clock that was wrong is reported, and one
-// call repairs the account's log and those of its keys.
-func TestClockGlitchFreezesABudget(t *testing.T) {
-	clock := &ledgertest.Clock{}
-	clock.Set(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
-	guard := newGuard(t, &memledger.Options{Now: clock.Now}, budget("day", 10, 24*time.Hour))
-	keyed := call("m", 5)
-	keyed.Key = "client"
-	clock.Add(87_600 * time.Hour)
-	for _, c := range []quota.Call{call("m", 6), keyed} {
-		if _, err := guard.Spend(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	clock.Add(-87_600 * time.Hour)
-	balances, err := guard.Balances(t.Context())
-	if err != nil || balances[0].Ahead != 87_600*time.Hour || balances[0].NextFree.After(clock.Now().Add(24*time.Hour)) {
-		t.Fatalf("%+v, %v; want how far ahead the log is", balances, err)
-	}
-	if n, err := guard.Restamp(t.Context(), account); n != 2 || err != nil {
-		t.Fatalf("restamped %d, %v; want both", n, err)
-	}
-	clock.Add(24 * time.Hour)
-	if used(t, guard) != 0 {
-		t.Error("the window is not free a day later")
-	}
-}
-
 // TestGrantKnowsItsBalances: the balances of a grant, as spend --json shows
 // them, do not need a second query of the ledger.
 func TestGrantKnowsItsBalances(t *testing.T) {

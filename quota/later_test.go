@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/ledgertest"
 )
 
 // arrivals is an upstream that counts calls when they arrive, by its own clock.
@@ -52,7 +52,7 @@ func TestUpstreamThatCountsLaterSeesMore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 0))
 				budgets := []quota.Budget{{Name: "burst", Account: "a", Limit: limit, Window: quota.Sliding(length).WithMargin(margin)}}
-				guard, err := quota.NewGuard(memledger.Open(nil), budgets, nil)
+				guard, err := quota.NewGuard(ledgertest.Memory(nil), budgets, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

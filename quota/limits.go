@@ -86,5 +86,5 @@ func limitNote(limit, own Units, until time.Time) string {
 // still has such a configuration.
 func (g *Guard) AcceptLimits(ctx context.Context, account string) error {
 	defer g.refusals.invalidate()
-	return opError("accept limits of "+account, g.ledger.ClearLimits(ctx, account))
+	return opError("accept limits of "+account, g.log.ClearLimits(ctx, account))
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/ledgertest"
 )
 
 // claims is the ledger of a process that claims a trial only after another. It
@@ -45,7 +45,7 @@ func TestAWaitingProcessClaimsAgainAndAgain(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { getStatus(slow) })
 		time.Sleep(time.Second)
-		waiting := newProcess(t, func() (quota.Ledger, error) {
+		waiting := newProcess(t, func() (quota.Log, error) {
 			ledger, err := open()
 			return claims{behind{ledger, probing}, &made}, err
 		}, 3*time.Second, statusTripper(func(*http.Request) int { return http.StatusOK }))
@@ -58,7 +58,7 @@ func TestAWaitingProcessClaimsAgainAndAgain(t *testing.T) {
 
 // corrected is a ledger with a hook before its second Standings.
 type corrected struct {
-	quota.Ledger
+	quota.Log
 	asked int
 	then  func() error
 }
@@ -69,7 +69,7 @@ func (c *corrected) Standings(ctx context.Context, account, key string, charges 
 			return nil, err
 		}
 	}
-	return c.Ledger.Standings(ctx, account, key, charges)
+	return c.Log.Standings(ctx, account, key, charges)
 }
 
 // TestWhatAnotherProcessEnteredIsEnteredTwice: between the comparison and the
@@ -92,7 +92,7 @@ func TestWhatAnotherProcessEnteredIsEnteredTwice(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ledger := &corrected{Ledger: memledger.Open(nil)}
+				ledger := &corrected{Log: ledgertest.Memory(nil)}
 				guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 1000, 24*time.Hour)}, nil)
 				if err != nil {
 					t.Fatal(err)

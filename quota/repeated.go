@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -40,23 +39,10 @@ func (g *Grant) checkRepeated(ctx context.Context, call *Call) error {
 	return nil
 }
 
-// refundedSince reports whether one of several grants was repeated and has been
-// refunded since it was looked up: the request that it repeats was being
-// decided, and not all of its calls fit.
-func refundedSince(ctx context.Context, grants []*Grant) bool {
-	return slices.ContainsFunc(grants, func(g *Grant) bool {
-		if !g.repeated {
-			return false
-		}
-		entry, ok := g.entry(ctx)
-		return ok && entry.Kind == EntryRefunded
-	})
-}
-
 // entry looks up the entry of a grant. ok is false if the log cannot tell.
 func (g *Grant) entry(ctx context.Context) (found Entry, ok bool) {
 	query := Query{Account: g.receipt.Account, Key: g.receipt.Key, Since: g.receipt.At, Until: g.receipt.At.Add(time.Microsecond)}
-	for entry, err := range g.guard.ledger.Entries(ctx, query) {
+	for entry, err := range g.guard.log.Entries(ctx, query) {
 		if err == nil && sameID(entry.ID, g.receipt.ID) {
 			return entry, true
 		}

@@ -7,14 +7,13 @@ import (
 
 	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
-	"github.com/ration-dev/ration/quota/redisledger"
+	"github.com/ration-dev/ration/quota/ledgertest"
 )
 
 // TestRepeatedSpendIsChargedTwice: a call with the same ID is charged once,
 // also by another process, after a settle, and when it was refused before.
 func TestRepeatedSpendIsChargedTwice(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		first, second := openGuard(t, open), openGuard(t, open)
 		one := call("search", 400)
 		one.ID = quota.NameID("a name", "")
@@ -51,7 +50,7 @@ func TestRepeatedSpendIsChargedTwice(t *testing.T) {
 // TestIDOfAnotherCallIsGranted: an ID that another call had is an error, and
 // charges nothing.
 func TestIDOfAnotherCallIsGranted(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		guard := openGuard(t, open)
 		one := call("search", 100)
 		one.ID = quota.NameID("a name", "")
@@ -69,7 +68,7 @@ func TestIDOfAnotherCallIsGranted(t *testing.T) {
 // TestRefundedCallIsRepeatedFree: a call that was refunded is charged anew
 // under its ID, and then once.
 func TestRefundedCallIsRepeatedFree(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		guard := openGuard(t, open)
 		one := call("search", 100)
 		one.ID = quota.NameID("a name", "")
@@ -91,7 +90,7 @@ func TestRefundedCallIsRepeatedFree(t *testing.T) {
 // TestRefundedCallOfACounterIsRepeatedFree: so it is in a log without entries,
 // and a call that was not refunded keeps its grant.
 func TestRefundedCallOfACounterIsRepeatedFree(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		guard := openGuard(t, open, counterOfADay)
 		one := call("search", 100)
 		one.ID = quota.NameID("a name", "")
@@ -134,7 +133,7 @@ func TestRefundedCallOfACounterIsRepeatedFree(t *testing.T) {
 // TestRepeatSaysOtherUnits: the grant of a repeated call counts for what was
 // charged, although its price has changed since.
 func TestRepeatSaysOtherUnits(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		guard := openGuard(t, open)
 		one := call("search", 100)
 		one.ID = quota.NameID("a name", "")
@@ -158,15 +157,15 @@ func TestIDOfACallWithoutALabel(t *testing.T) {
 	insert := list
 	insert.Method, insert.Units = "insert", 1600
 	server := redistest.Start(t)
-	shared, err := redisledger.Open(server.URL(), nil)
+	shared, err := ledgertest.Redis(server.URL(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
-		ledger quota.Ledger
+		ledger quota.Log
 		lose   func()
 	}{
-		"memory":           {memledger.Open(nil), func() {}},
+		"memory":           {ledgertest.Memory(nil), func() {}},
 		"Redis":            {shared, func() {}},
 		"Redis that loses": {shared, func() { server.Do(t, "del", "ration:{my-project}:meta") }},
 	} {

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/ledgertest"
 )
 
 // FuzzRedeem: a text is a token only if it is the one of its grant, and nothing
 // else can crash.
 func FuzzRedeem(f *testing.F) {
-	guard, err := quota.NewGuard(memledger.Open(nil), nil, nil)
+	guard, err := quota.NewGuard(ledgertest.Memory(nil), nil, nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func FuzzRedeem(f *testing.F) {
 // grant that several processes hold was lowered before. Only the process that
 // got it lowers it.
 func TestRedeemedGrantIsLoweredTwice(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		guard, other := openGuard(t, open, counterOfADay), openGuard(t, open, counterOfADay)
 		one := call("search", 40)
 		one.ID = quota.NameID("a name", "")

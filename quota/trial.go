@@ -157,7 +157,7 @@ type rivalClaim struct {
 
 // outcome returns the units of the claim, or 0 if it was refunded or is gone.
 func (r *rivalClaim) outcome(ctx context.Context, g *Guard, account string) (Units, error) {
-	for entry, err := range g.ledger.Entries(ctx, Query{Account: account, Key: trialKey, Since: r.entry.At, Until: r.entry.At.Add(time.Microsecond)}) {
+	for entry, err := range g.log.Entries(ctx, Query{Account: account, Key: trialKey, Since: r.entry.At, Until: r.entry.At.Add(time.Microsecond)}) {
 		if err != nil {
 			return 0, err
 		}
@@ -181,7 +181,7 @@ func (t *trial) claim(ctx context.Context, g *Guard) (*rivalClaim, error) {
 	}
 	request := Request{Method: method, Caller: caller, Units: trialPending,
 		Charges: []*Charge{{Budget: id.budget, Coverage: NewCoverage(Coverage{}), Limit: MaxUnits, Window: Sliding(trialMemory)}}}
-	answers, err := g.ledger.Spend(ctx, &Batch{Account: id.account, Key: trialKey, Requests: []Request{request}})
+	answers, err := g.log.Spend(ctx, &Batch{Account: id.account, Key: trialKey, Requests: []Request{request}})
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (t *trial) claim(ctx context.Context, g *Guard) (*rivalClaim, error) {
 	t.claimed = &ours
 	t.repeats, t.outcome = -1, 0
 	var rival *rivalClaim
-	for entry, err := range g.ledger.Entries(ctx, Query{Account: id.account, Key: trialKey, Since: ours.At.Add(-trialMemory), Until: ours.At}) {
+	for entry, err := range g.log.Entries(ctx, Query{Account: id.account, Key: trialKey, Since: ours.At.Add(-trialMemory), Until: ours.At}) {
 		if err != nil {
 			t.release(ctx, g)
 			return nil, err
@@ -220,9 +220,9 @@ func (t *trial) release(ctx context.Context, g *Guard) {
 	}
 	ctx = context.WithoutCancel(ctx)
 	if t.outcome == 0 {
-		g.ledger.Refund(ctx, *t.claimed)
+		g.log.Refund(ctx, *t.claimed)
 	} else {
-		g.ledger.Settle(ctx, *t.claimed, t.outcome)
+		g.log.Settle(ctx, *t.claimed, t.outcome)
 	}
 	t.claimed = nil
 }

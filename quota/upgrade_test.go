@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/ledgertest"
 )
 
 // ownContext is a context of a type of its own: each context that is derived
@@ -38,7 +38,7 @@ func TestUpgradeKeepsItsContext(t *testing.T) {
 			io.Copy(server, reader)
 			server.Close()
 		}()
-		guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget("day", 10, time.Hour)}, nil)
+		guard, err := quota.NewGuard(ledgertest.Memory(nil), []quota.Budget{budget("day", 10, time.Hour)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

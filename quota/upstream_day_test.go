@@ -47,7 +47,7 @@ func TestWindowsAgainstTheUpstreamsDay(t *testing.T) {
 			for i, w := range c.windows {
 				budgets = append(budgets, quota.Budget{Account: account, Name: fmt.Sprint(i), Limit: limit, Window: w})
 			}
-			guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: clock.Now}), budgets, nil)
+			guard, err := quota.NewGuard(ledgertest.Memory(&memledger.Options{Now: clock.Now}), budgets, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

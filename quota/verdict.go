@@ -100,7 +100,6 @@ func (e *CostError) Error() string {
 // that was set, and the ledger's errors, which go to Report too. If grant is
 // nil, no charge is changed. The body of resp is read, not closed.
 func (t *Transport) Answered(ctx context.Context, call Call, grant *Grant, resp *http.Response) (Verdict, error) {
-	t.Guard.upstreams.recordDate(call.Account, resp)
 	if t.Feedback == nil {
 		return Verdict{}, nil
 	}

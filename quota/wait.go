@@ -131,8 +131,7 @@ func mustGiveUp(ctx context.Context, err error, maxWait time.Duration) bool {
 	if !ok || maxWait <= 0 || refused.RetryAfter > maxWait {
 		return true
 	}
-	_, stayed := errors.AsType[*stayedError](err) // to try again would charge more
-	if stayed || waitsEnded(ctx) {
+	if waitsEnded(ctx) {
 		return true
 	}
 	deadline, ok := ctx.Deadline()

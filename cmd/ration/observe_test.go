@@ -45,7 +45,7 @@ func prometheusTool(t *testing.T, name string) string {
 // metricNames returns the names of all metrics.
 func metricNames(t *testing.T) (names []string) {
 	t.Helper()
-	ledger := metrics.NewLedger(memledger.Open(nil))
+	ledger := metrics.NewLedger(ledgertest.Memory(nil))
 	guard, err := quota.NewGuard(ledger, nil, nil)
 	if err != nil {
 		t.Fatal(err)

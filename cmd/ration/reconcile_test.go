@@ -15,7 +15,7 @@ import (
 // answer says so.
 func TestLoweringReachesABoundedNumberOfEntriesBack(t *testing.T) {
 	s := newStand(t, nil, "{name: all, limit: 1000, window: 24h}", "[trending]", "US")
-	ledger, err := sqliteledger.Open(filepath.Join(s.dir, "ration.db"), nil)
+	ledger, err := ledgertest.SQLite(filepath.Join(s.dir, "ration.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -218,11 +218,11 @@ func TestMovedAccountAlerts(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t, 0)
 	c := newClient(t, "{webhook: "+r.URL+"/hook}", sqlite(dir), dir)
 	for _, move := range []quota.Move{{Account: "p", Ledger: "sqlite:there.db", Arriving: true, ID: "0123456789ab"}, {Account: "p", Ledger: "sqlite:there.db", ID: "0123456789ab"}} {
-		if err := c.Guard().Ledger().SetCooldown(t.Context(), move.Cooldown()); err != nil {
+		if err := c.Guard().Log().SetCooldown(t.Context(), move.Cooldown()); err != nil {
 			t.Fatal(err)
 		}
 		alert.New(c, nil).Check(t.Context())
-		if err := c.Guard().Ledger().ClearCooldown(t.Context(), "p", ""); err != nil {
+		if err := c.Guard().Log().ClearCooldown(t.Context(), "p", ""); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -101,10 +101,10 @@ type Options struct {
 	// implements. Close closes it. The state folder and the journal of this
 	// host do not apply to it: without State nothing is kept, and without
 	// Journal the journal is in State. nil opens the ledger.
-	Opened quota.Ledger
+	Opened quota.Log
 	// Layer decorates the ledger itself, below the journal, for example to time
 	// its answers. nil leaves it as it is.
-	Layer func(quota.Ledger) quota.Ledger
+	Layer func(quota.Log) quota.Log
 	// State is the state folder. "" means the one that StateFolder returns.
 	State string
 
@@ -161,7 +161,7 @@ type Client struct {
 	options   Options // with its defaults filled in
 	state     string  // "" where there is none
 	name      string
-	inner     quota.Ledger // as it was opened
+	inner     quota.Log // as it was opened
 	journal   *journal.Ledger
 	guard     *quota.Guard
 	outages   *outages
@@ -244,7 +244,7 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 // newJournal wraps inner with the journal of this host. Without a folder for
 // it, nothing is granted while the ledger is down. outages is nil for a journal
 // that is only read.
-func (o *Options) newJournal(inner quota.Ledger, name string, table *costs.Table, outages *outages) *journal.Ledger {
+func (o *Options) newJournal(inner quota.Log, name string, table *costs.Table, outages *outages) *journal.Ledger {
 	options := &journal.Options{Name: journalName(name), Budgets: table.Budgets(), Now: o.Now}
 	if outages != nil {
 		options.Report, options.Granted = outages.report, outages.granted
@@ -280,7 +280,7 @@ func (c *Client) Guard() *quota.Guard { return c.guard }
 
 // Ledger returns the ledger that the guard charges. It falls back to the
 // allowance while the ledger itself is down.
-func (c *Client) Ledger() quota.Ledger { return c.journal }
+func (c *Client) Ledger() quota.Log { return c.journal }
 
 // Journal returns this host's journal, which Ledger contains.
 func (c *Client) Journal() *journal.Ledger { return c.journal }

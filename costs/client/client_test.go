@@ -133,7 +133,7 @@ func TestLedgerOfAMoveIsReportedEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.options.Ledger = "sqlite:" + filepath.Join(s.dir, "other.db")
-	ledger, err := sqliteledger.Open(filepath.Join(s.dir, "other.db"), nil)
+	ledger, err := ledgertest.SQLite(filepath.Join(s.dir, "other.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestLedgerOfATestRemembersTheLast(t *testing.T) {
 	home := t.TempDir()
 	s.options.State, s.options.Getenv = "", func(name string) string { return map[string]string{"HOME": home}[name] }
 	for range 2 {
-		s.options.Opened = memledger.Open(nil)
+		s.options.Opened = ledgertest.Memory(nil)
 		c := s.open()
 		call, err := c.Table().Call("", "get")
 		if err != nil {

@@ -180,7 +180,7 @@ func checkRedis(address string) error {
 }
 
 // openLedger opens the ledger at address and returns it with its name.
-func (o *Options) openLedger(table *costs.Table, address, state string) (name string, l quota.Ledger, err error) {
+func (o *Options) openLedger(table *costs.Table, address, state string) (name string, l quota.Log, err error) {
 	if err := checkAddress(address); err != nil {
 		return "", nil, err
 	}
@@ -194,7 +194,7 @@ func (o *Options) openLedger(table *costs.Table, address, state string) (name st
 }
 
 // openSQLite opens a ledger in the file of an address without its scheme.
-func (o *Options) openSQLite(table *costs.Table, rest, state string) (quota.Ledger, error) {
+func (o *Options) openSQLite(table *costs.Table, rest, state string) (quota.Log, error) {
 	path, sync, err := parseSQLite(rest)
 	if err == nil {
 		err = o.checkFolder(table, path, state)
@@ -206,7 +206,7 @@ func (o *Options) openSQLite(table *costs.Table, rest, state string) (quota.Ledg
 }
 
 // opened returns a nil interface with an error.
-func opened[L quota.Ledger](l L, err error) (quota.Ledger, error) {
+func opened[L quota.Log](l L, err error) (quota.Log, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +277,7 @@ func (o *Options) checkFolder(table *costs.Table, path, state string) error {
 }
 
 // openRedis opens a ledger in Redis.
-func (o *Options) openRedis(address string) (l quota.Ledger, err error) {
+func (o *Options) openRedis(address string) (l quota.Log, err error) {
 	options := &redisledger.Options{Now: o.Now}
 	if options.Password, err = o.secret(passwordVariable); err != nil {
 		return nil, err

@@ -66,7 +66,7 @@ func TestCountsHideALoss(t *testing.T) {
 	if err := errors.Join(c.Close(), os.RemoveAll(filepath.Dir(file)), os.Mkdir(filepath.Dir(file), 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	stranger, err := sqliteledger.Open(file, nil)
+	stranger, err := ledgertest.SQLite(file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

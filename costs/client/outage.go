@@ -78,7 +78,7 @@ func LastOutage(state string) *OutageError {
 }
 
 func (m *outageMark) outage() *OutageError {
-	return &OutageError{Ledger: m.Ledger, Down: true, Since: m.Since, Reason: m.Reason}
+	return &OutageError{Log: m.Log, Down: true, Since: m.Since, Reason: m.Reason}
 }
 
 func readMark(path string) (mark outageMark, ok bool) {
@@ -184,7 +184,7 @@ func (o *outages) begin(reason string) bool {
 	if known, ok := readMark(o.mark); ok && known.Ledger == o.ledger {
 		since = known.Since
 	}
-	o.last = OutageError{Ledger: o.ledger, Down: true, Since: since, Reason: reason, refused: o.refused, Total: o.last.Total}
+	o.last = OutageError{Log: o.ledger, Down: true, Since: since, Reason: reason, refused: o.refused, Total: o.last.Total}
 	o.writeMark()
 	return true
 }
@@ -217,25 +217,25 @@ func outageReason(err error) string {
 // ends with an answer about calls: the journal learns account by account that
 // the ledger is back, and of those that a Guard keeps for itself perhaps first.
 type underJournal struct {
-	quota.Ledger
+	quota.Log
 	outages *outages
 	spend   quota.SpendFunc
 }
 
-func newUnderJournal(inner quota.Ledger, outages *outages) *underJournal {
+func newUnderJournal(inner quota.Log, outages *outages) *underJournal {
 	return &underJournal{inner, outages, inner.Spend}
 }
 
 // Around implements quota.CombiningLedger.
 func (l *underJournal) Around(layer func(quota.SpendFunc) quota.SpendFunc) {
-	if combining, ok := l.Ledger.(quota.CombiningLedger); ok {
+	if combining, ok := l.Log.(quota.CombiningLedger); ok {
 		combining.Around(layer)
 	} else {
 		l.spend = layer(l.spend)
 	}
 }
 
-// Spend implements quota.Ledger.
+// Spend implements quota.Log.
 func (l *underJournal) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	answers, err := l.spend(ctx, batch)
 	if err == nil && !quota.IsReserved(batch.Account) {
@@ -244,18 +244,18 @@ func (l *underJournal) Spend(ctx context.Context, batch *quota.Batch) ([]quota.A
 	return answers, l.observe(err)
 }
 
-// Restore implements quota.Ledger.
+// Restore implements quota.Log.
 func (l *underJournal) Restore(ctx context.Context, r *quota.Restoration) (quota.RestoreResult, error) {
-	result, err := l.Ledger.Restore(ctx, r)
+	result, err := l.Log.Restore(ctx, r)
 	if err == nil && !quota.IsReserved(r.Account) {
 		l.outages.answered()
 	}
 	return result, l.observe(err)
 }
 
-// Standings implements quota.Ledger.
+// Standings implements quota.Log.
 func (l *underJournal) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
-	standings, err := l.Ledger.Standings(ctx, account, key, charges)
+	standings, err := l.Log.Standings(ctx, account, key, charges)
 	if err == nil && !quota.IsReserved(account) {
 		l.outages.told(account)
 	}
@@ -281,4 +281,4 @@ func wantsPassword(text string) bool {
 }
 
 // RealTime implements quota.RealTimeLedger.
-func (l *underJournal) RealTime() bool { return quota.RealTime(l.Ledger) }
+func (l *underJournal) RealTime() bool { return quota.RealTime(l.Log) }

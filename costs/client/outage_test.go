@@ -19,7 +19,7 @@ import (
 
 // failingLedger is a ledger that is down while down is true.
 type failingLedger struct {
-	quota.Ledger
+	quota.Log
 	down atomic.Bool
 }
 
@@ -27,14 +27,14 @@ func (l *failingLedger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.
 	if l.down.Load() {
 		return nil, fmt.Errorf("try again: %w", &unreachableError{})
 	}
-	return l.Ledger.Spend(ctx, batch)
+	return l.Log.Spend(ctx, batch)
 }
 
 func (l *failingLedger) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
 	if l.down.Load() {
 		return nil, fmt.Errorf("try again: %w", &unreachableError{})
 	}
-	return l.Ledger.Standings(ctx, account, key, charges)
+	return l.Log.Standings(ctx, account, key, charges)
 }
 
 // TestDeadLedgerInvisible: calls that were granted without the ledger used to
@@ -155,7 +155,7 @@ func (*unreachableError) Unwrap() error { return quota.ErrLedgerDown }
 
 // openFailing opens a client as a process would, over a ledger that can fail.
 func openFailing(t *testing.T, dir string, report func(error)) (*Client, *quota.Guard, *failingLedger) {
-	inner := &failingLedger{Ledger: memledger.Open(nil)}
+	inner := &failingLedger{Log: ledgertest.Memory(nil)}
 	c := &Client{outages: &outages{ledger: "redis://x", mark: filepath.Join(dir, outageFile), creates: true, report: report}}
 	allowed := journal.New(newUnderJournal(inner, c.outages), dir+"-journal",
 		&journal.Options{Allow: func(quota.Call) quota.Units { return 20 }, Granted: c.outages.granted})

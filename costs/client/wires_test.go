@@ -17,22 +17,22 @@ import (
 
 // spends is a ledger that calls f with each batch before it is decided.
 type spends struct {
-	quota.Ledger
+	quota.Log
 	f func(*quota.Batch)
 }
 
-func (l *spends) RealTime() bool { return quota.RealTime(l.Ledger) }
+func (l *spends) RealTime() bool { return quota.RealTime(l.Log) }
 
 func (l *spends) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	l.f(batch)
-	return l.Ledger.Spend(ctx, batch)
+	return l.Log.Spend(ctx, batch)
 }
 
 // TestHistoryIsNotAsked: a ledger keeps entries for as long as costs.yaml says.
 func TestHistoryIsNotAsked(t *testing.T) {
 	s := newStand(t, "history: 48h\n")
 	var asked time.Duration
-	s.options.Layer = func(l quota.Ledger) quota.Ledger {
+	s.options.Layer = func(l quota.Log) quota.Log {
 		return &spends{l, func(batch *quota.Batch) { asked = batch.History }}
 	}
 	if err := get(s.open(), "get"); err != nil || asked != 48*time.Hour {
@@ -70,7 +70,7 @@ func TestCloseForgetsWhatAnAnswerSaid(t *testing.T) {
 	s.options.Base = dialing(srv)
 	begun, release := make(chan bool), make(chan bool)
 	var recorded atomic.Bool
-	s.options.Layer = func(l quota.Ledger) quota.Ledger {
+	s.options.Layer = func(l quota.Log) quota.Log {
 		return &spends{l, func(batch *quota.Batch) {
 			if batch.Requests[0].Kind == quota.EntryNote {
 				close(begun)

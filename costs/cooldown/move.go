@@ -59,7 +59,7 @@ func reopen(ctx context.Context, guard *quota.Guard, account string) error {
 	if err := guard.Uncool(ctx, account, ""); err != nil {
 		return err
 	}
-	if err := ledgercopy.PutBackCooldown(context.WithoutCancel(ctx), guard.Ledger(), account); err != nil {
+	if err := ledgercopy.PutBackCooldown(context.WithoutCancel(ctx), guard.Log(), account); err != nil {
 		return err
 	}
 	return record(ctx, guard, "ledger.reopen", account, "")

@@ -18,7 +18,7 @@ func TestClearOpensAnAccountThatMoved(t *testing.T) {
 		s := newStand(t)
 		held := quota.Cooldown{Account: "p", Until: noon.Add(time.Hour), Reason: "quotaExceeded"}
 		move := quota.Move{Account: "p", Ledger: "redis://there:6379/0", Arriving: arriving, ID: "0123456789ab"}
-		if err := s.guard.Ledger().SetCooldown(t.Context(), move.Cooldown()); err != nil {
+		if err := s.guard.Log().SetCooldown(t.Context(), move.Cooldown()); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.guard.Cool(t.Context(), held); err != nil {
@@ -36,7 +36,7 @@ func TestClearOpensAnAccountThatMoved(t *testing.T) {
 				t.Fatalf("%+v, %v; want the cooldown of before, still in force", out, err)
 			}
 		}
-		all, err := s.guard.Ledger().Cooldowns(t.Context(), "p")
+		all, err := s.guard.Log().Cooldowns(t.Context(), "p")
 		if err != nil || len(all) != 1 || all[0] != held {
 			t.Errorf("%+v, %v; want %+v", all, err, held)
 		}
@@ -51,7 +51,7 @@ func TestClearOpensAnAccountThatMoved(t *testing.T) {
 func TestClosedAccountIsInCooldown(t *testing.T) {
 	s := newStand(t)
 	move := quota.Move{Account: "p", Ledger: "redis://there:6379/0", ID: "0123456789ab"}
-	if err := s.guard.Ledger().SetCooldown(t.Context(), move.Cooldown()); err != nil {
+	if err := s.guard.Log().SetCooldown(t.Context(), move.Cooldown()); err != nil {
 		t.Fatal(err)
 	}
 	for _, budget := range []string{"", "few"} {

@@ -77,10 +77,10 @@ func TestCooldownWithoutAReason(t *testing.T) {
 }
 
 // lifting is a ledger of which another process lifts each cooldown at once.
-type lifting struct{ quota.Ledger }
+type lifting struct{ quota.Log }
 
 func (l lifting) SetCooldown(ctx context.Context, c quota.Cooldown) error {
-	return cmp.Or(l.Ledger.SetCooldown(ctx, c), l.ClearCooldown(ctx, c.Account, c.Budget))
+	return cmp.Or(l.Log.SetCooldown(ctx, c), l.ClearCooldown(ctx, c.Account, c.Budget))
 }
 
 // TestLiftedCooldownIsNull: the answer is what holds, not what was asked.
@@ -90,7 +90,7 @@ func TestLiftedCooldownIsNull(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	c, err := client.New(parsed, &client.Options{Opened: lifting{memledger.Open(nil)}, State: folder, Journal: folder + "/journal"})
+	c, err := client.New(parsed, &client.Options{Opened: lifting{ledgertest.Memory(nil)}, State: folder, Journal: folder + "/journal"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestMoveIsWhatTheUpstreamSays(t *testing.T) {
 	s := newServer(t, &gateway.Options{}, c)
 	granted := s.do("POST", "/v1/spend", `{"method": "read"}`)
 	move := quota.Move{Account: "my-project", Ledger: "redis://there:6379/0", ID: "0123456789ab"}
-	if err := c.Ledger().SetCooldown(t.Context(), move.Cooldown()); err != nil {
+	if err := c.Log().SetCooldown(t.Context(), move.Cooldown()); err != nil {
 		t.Fatal(err)
 	}
 	a := s.do("POST", fmt.Sprintf("/v1/grants/%s/report", granted.json["grant"]), `{"status": 429, "headers": {"Retry-After": "30"}}`)

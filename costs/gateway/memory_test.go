@@ -19,7 +19,7 @@ func newMemoryClient(t testing.TB, text, endpoint string) *client.Client {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	c, err := client.New(parsed, &client.Options{Opened: memledger.Open(nil), State: folder, Journal: folder + "/journal"})
+	c, err := client.New(parsed, &client.Options{Opened: ledgertest.Memory(nil), State: folder, Journal: folder + "/journal"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func Fill(ctx context.Context, store *catalog.Catalog, guard *quota.Guard, accou
 		return fmt.Errorf("history: %w", err)
 	}
 	for _, account := range accounts {
-		f := &filler{store: store, ledger: guard.Ledger(), account: account, retention: max(guard.Retention(account), quota.Retention(0))}
+		f := &filler{store: store, ledger: guard.Log(), account: account, retention: max(guard.Retention(account), quota.Retention(0))}
 		for try := 1; ; try++ {
 			err = f.fill(ctx, guard, balances)
 			if !errors.Is(err, catalog.ErrMoved) || try == attempts {
@@ -54,7 +54,7 @@ func Fill(ctx context.Context, store *catalog.Catalog, guard *quota.Guard, accou
 // filler fills the history of one account.
 type filler struct {
 	store     *catalog.Catalog
-	ledger    quota.Ledger
+	ledger    quota.Log
 	account   string
 	retention time.Duration
 

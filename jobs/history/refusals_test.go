@@ -26,7 +26,7 @@ func TestRefusalsOfSeveralProcessesAreCountedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger := memledger.Open(&memledger.Options{Now: now})
+	ledger := ledgertest.Memory(&memledger.Options{Now: now})
 	guard, err := quota.NewGuard(ledger, table.Budgets(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func checkRefusals(t *testing.T, store *catalog.Catalog, dir string) {
 // TestTwoProcessesFillAtOnce: two processes read the log, and the one that
 // wrote last had read first.
 func TestTwoProcessesFillAtOnce(t *testing.T) {
-	open := func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }
+	open := func(now func() time.Time) quota.Log { return ledgertest.Memory(&memledger.Options{Now: now}) }
 	w := newWorld(t, t.TempDir(), open, budget("b", quota.Sliding(24*time.Hour)))
 	defer w.close()
 	var all sync.WaitGroup

@@ -15,7 +15,7 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-func open(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }
+func open(now func() time.Time) quota.Log { return ledgertest.Memory(&memledger.Options{Now: now}) }
 
 // prices are those of YouTube.
 func prices(method string) (quota.Call, error) {

@@ -25,7 +25,7 @@ type player struct {
 func (p *player) play(ctx context.Context) error {
 	open := p.in.Open
 	if open == nil {
-		open = func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }
+		open = func(now func() time.Time) quota.Log { return memledger.Open(&memledger.Options{Now: now}) }
 	}
 	ledger := open(func() time.Time { return fromMicros(p.now) })
 	defer ledger.Close()
@@ -59,7 +59,7 @@ func (p *player) play(ctx context.Context) error {
 
 // restoreState copies p.in.State to the simulation's ledger, each entry at its
 // own timestamp.
-func (p *player) restoreState(ctx context.Context, ledger quota.Ledger) error {
+func (p *player) restoreState(ctx context.Context, ledger quota.Log) error {
 	for account, entries := range p.in.State.Entries {
 		var charges []*quota.Charge // tell the ledger how long to keep entries
 		for i := range p.in.Budgets {

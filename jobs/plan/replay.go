@@ -219,7 +219,7 @@ func (r *refusedCalls) has(id quota.ID) bool { return r.newest[id] || r.last[id]
 // The log keeps the window before that, too, so that what the shadow held then
 // is known. Others of the budgets refuse nothing, since the log has only what
 // they admitted.
-func ReplayShadow(ctx context.Context, ledger quota.Ledger, in ReplayInput, shadow int, now time.Time) (ReplayedBudget, error) {
+func ReplayShadow(ctx context.Context, ledger quota.Log, in ReplayInput, shadow int, now time.Time) (ReplayedBudget, error) {
 	in.Budgets = slices.Clone(in.Budgets)
 	for i := range in.Budgets {
 		in.Budgets[i].Shadow = i != shadow

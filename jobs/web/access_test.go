@@ -204,12 +204,12 @@ func TestThePageShowsThatTheLedgerIsDown(t *testing.T) {
 }
 
 // replaceable is a ledger in whose place another can be put.
-type replaceable struct{ quota.Ledger }
+type replaceable struct{ quota.Log }
 
 // TestThePageHidesALoss: a ledger that has forgotten looked like an unspent
 // one.
 func TestThePageHidesALoss(t *testing.T) {
-	ledger := &replaceable{memledger.Open(nil)}
+	ledger := &replaceable{ledgertest.Memory(nil)}
 	s := newScene(t, sceneOptions{opened: ledger, every: time.Millisecond})
 	call, err := s.Table().Call("", "search.list")
 	if err == nil {
@@ -222,7 +222,7 @@ func TestThePageHidesALoss(t *testing.T) {
 	if r := s.fetch("/"); strings.Contains(r.text, loss) {
 		t.Errorf("before the loss the page says %q", loss)
 	}
-	ledger.Ledger = memledger.Open(nil)
+	ledger.Ledger = ledgertest.Memory(nil)
 	for end := time.Now().Add(10 * time.Second); !strings.Contains(s.fetch("/").text, loss); {
 		if time.Now().After(end) {
 			t.Fatalf("the page does not say %q", loss)

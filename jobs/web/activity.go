@@ -46,7 +46,7 @@ type activity struct {
 }
 
 // newActivity reads the newest entries, and the sums of the hours before them.
-func newActivity(ctx context.Context, ledger quota.Ledger, account string, now time.Time) (*activity, error) {
+func newActivity(ctx context.Context, ledger quota.Log, account string, now time.Time) (*activity, error) {
 	a := &activity{account: account, builtAt: now, hours: hours{}}
 	for e, err := range ledger.Entries(ctx, quota.Query{Account: account, Newest: true}) {
 		if err != nil {
@@ -82,7 +82,7 @@ func newActivity(ctx context.Context, ledger quota.Ledger, account string, now t
 // update reads the entries that are new, and those that may have been settled
 // since. It reports whether the log goes on from what is known of it. An error
 // leaves the activity as it was, so that the next update adds each entry once.
-func (a *activity) update(ctx context.Context, ledger quota.Ledger, now time.Time) (goesOn bool, err error) {
+func (a *activity) update(ctx context.Context, ledger quota.Log, now time.Time) (goesOn bool, err error) {
 	settled := max(0, len(a.newest)-quota.MaxSettle-1)
 	open := a.newest[settled:] // those that can be settled, and one
 	known := make(map[int64]*quota.Entry, len(open))

@@ -23,13 +23,13 @@ import (
 
 // countingLedger counts the entries that are read of a ledger.
 type countingLedger struct {
-	quota.Ledger
+	quota.Log
 	entries atomic.Int64
 }
 
 func (l *countingLedger) Entries(ctx context.Context, q quota.Query) iter.Seq2[quota.Entry, error] {
 	return func(yield func(quota.Entry, error) bool) {
-		for e, err := range l.Ledger.Entries(ctx, q) {
+		for e, err := range l.Log.Entries(ctx, q) {
 			if l.entries.Add(1); !yield(e, err) {
 				return
 			}
@@ -41,7 +41,7 @@ func (l *countingLedger) Entries(ctx context.Context, q quota.Query) iter.Seq2[q
 // 5,000 entries: those that are new, and those that may have been settled
 // since. What was settled, refunded and added is right in the end.
 func TestAnUpdateReadsWhatIsNew(t *testing.T) {
-	counting := &countingLedger{Ledger: memledger.Open(nil)}
+	counting := &countingLedger{Log: ledgertest.Memory(nil)}
 	s := newScene(t, sceneOptions{opened: counting, every: time.Nanosecond})
 	batch := &quota.Batch{Account: "my-project"}
 	for range 5000 {
@@ -93,13 +93,13 @@ func TestAnUpdateReadsWhatIsNew(t *testing.T) {
 // failingLedger is a ledger that, while it is set to, fails after the last
 // entry that is read from an oldest one.
 type failingLedger struct {
-	quota.Ledger
+	quota.Log
 	failing atomic.Bool
 }
 
 func (l *failingLedger) Entries(ctx context.Context, q quota.Query) iter.Seq2[quota.Entry, error] {
 	return func(yield func(quota.Entry, error) bool) {
-		for e, err := range l.Ledger.Entries(ctx, q) {
+		for e, err := range l.Log.Entries(ctx, q) {
 			if !yield(e, err) {
 				return
 			}
@@ -135,7 +135,7 @@ func runOf(calls int) string {
 // TestAFailedUpdateAddsNothing: each update that failed in a later page of
 // entries added those of the pages before, and the next one added them again.
 func TestAFailedUpdateAddsNothing(t *testing.T) {
-	ledger := &failingLedger{Ledger: memledger.Open(nil)}
+	ledger := &failingLedger{Log: ledgertest.Memory(nil)}
 	s := newScene(t, sceneOptions{opened: ledger, every: time.Nanosecond})
 	s.spend("videos.list", "US", "j", 10)
 	s.until(runOf(10))
@@ -151,7 +151,7 @@ func TestAFailedUpdateAddsNothing(t *testing.T) {
 // TestRunGrowsWithThePage: a run counted what the page had read, which was more
 // the longer it was open.
 func TestRunGrowsWithThePage(t *testing.T) {
-	s := newScene(t, sceneOptions{opened: memledger.Open(nil), every: time.Nanosecond})
+	s := newScene(t, sceneOptions{opened: ledgertest.Memory(nil), every: time.Nanosecond})
 	s.spend("videos.list", "US", "j", 10)
 	s.until(runOf(10))
 	s.spend("videos.list", "US", "j", 2100)
@@ -162,7 +162,7 @@ func TestRunGrowsWithThePage(t *testing.T) {
 // after a restamp, until the log was read anew an hour later.
 func TestRestampedCallsCountOnce(t *testing.T) {
 	var ahead atomic.Int64
-	s := newScene(t, sceneOptions{every: time.Nanosecond, opened: memledger.Open(&memledger.Options{
+	s := newScene(t, sceneOptions{every: time.Nanosecond, opened: ledgertest.Memory(&memledger.Options{
 		Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})})
 	ahead.Store(int64(4 * time.Minute))
 	s.spend("videos.list", "US", "j", 10)
@@ -202,7 +202,7 @@ func fillLog(t *testing.T, path string, n int) {
 	end := time.Now()
 	start := end.Add(-48 * time.Hour)
 	at := start
-	l, err := sqliteledger.Open(path, &sqliteledger.Options{Now: func() time.Time { return at }, Sync: sqliteledger.Normal})
+	l, err := ledgertest.SQLite(path, &sqliteledger.Options{Now: func() time.Time { return at }, Sync: sqliteledger.Normal})
 	if err != nil {
 		t.Fatal(err)
 	}

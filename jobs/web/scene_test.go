@@ -59,7 +59,7 @@ type sceneOptions struct {
 	token          string
 	ledger         string       // a file; "" is a new one
 	catalog        string       // a file; "" is one in the state folder
-	opened         quota.Ledger // in place of a file
+	opened         quota.Log // in place of a file
 	every          time.Duration
 }
 
@@ -144,7 +144,7 @@ func (s *scene) spend(method, region, job string, calls int) {
 func past(t *testing.T, file string, now time.Time) {
 	t.Helper()
 	at := now.Add(-48 * time.Hour)
-	l, err := sqliteledger.Open(file, &sqliteledger.Options{Now: func() time.Time { return at }, Sync: sqliteledger.Normal})
+	l, err := ledgertest.SQLite(file, &sqliteledger.Options{Now: func() time.Time { return at }, Sync: sqliteledger.Normal})
 	if err != nil {
 		t.Fatal(err)
 	}

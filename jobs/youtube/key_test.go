@@ -73,7 +73,7 @@ func TestRedirectDoesNotTakeTheKeyAlong(t *testing.T) {
 		"/other": {2, 2}, "https://www.googleapis.com/x": {2, 2},
 		"http://youtube.googleapis.com/x": {1, 1}, "http://www.googleapis.com/x": {1, 1}, "https://evil.test/x": {1, 1}, "http://evil.test/x": {1, 1},
 	} {
-		guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{{Account: "a", Name: "day", Limit: 10, Window: quota.Sliding(time.Hour)}}, nil)
+		guard, err := quota.NewGuard(ledgertest.Memory(nil), []quota.Budget{{Account: "a", Name: "day", Limit: 10, Window: quota.Sliding(time.Hour)}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -114,7 +114,7 @@ func TestErrorsHoldNoURL(t *testing.T) {
 }
 
 func TestRefusalsAreReturnedUnwrapped(t *testing.T) {
-	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{{Account: "a", Name: "all", Limit: 5, Window: quota.Sliding(time.Hour)}}, nil)
+	guard, err := quota.NewGuard(ledgertest.Memory(nil), []quota.Budget{{Account: "a", Name: "all", Limit: 5, Window: quota.Sliding(time.Hour)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -274,7 +274,7 @@ func TestSpentBucketStopsOnlyItsBudget(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	guard, err := quota.NewGuard(memledger.Open(nil), shared, nil)
+	guard, err := quota.NewGuard(ledgertest.Memory(nil), shared, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

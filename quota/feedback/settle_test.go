@@ -78,7 +78,7 @@ func TestChargesAddUpToTheUpstreamsCount(t *testing.T) {
 			}))
 			defer server.Close()
 			budget := quota.Budget{Account: "my-project", Name: "all", Limit: 100_000, Window: quota.Sliding(time.Hour)}
-			guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget}, nil)
+			guard, err := quota.NewGuard(ledgertest.Memory(nil), []quota.Budget{budget}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +149,7 @@ func TestRetriesOfDialects(t *testing.T) {
 			}))
 			defer server.Close()
 			budget := quota.Budget{Account: "my-project", Name: "all", Limit: 1000, Window: quota.Sliding(24 * time.Hour)}
-			guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget}, nil)
+			guard, err := quota.NewGuard(ledgertest.Memory(nil), []quota.Budget{budget}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -41,7 +41,7 @@ func TestLongRetryAfterOn503IsASharedCooldown(t *testing.T) {
 			for header, value := range map[string]string{"Retry-After": "7200", "Retry-After-Ms": "7200000"} {
 				clock := &ledgertest.Clock{}
 				clock.Set(at(noon))
-				ledger := memledger.Open(&memledger.Options{Now: clock.Now})
+				ledger := ledgertest.Memory(&memledger.Options{Now: clock.Now})
 				up := &upstreamOf{status: status, header: http.Header{header: {value}}}
 				var stopped int
 				for process := range 2 {
@@ -167,7 +167,7 @@ func TestCooldownsIgnoreTheHostClock(t *testing.T) {
 	// The ledger's own clock is another: the cooldown lasts as long on it.
 	ledgerClock := &ledgertest.Clock{}
 	ledgerClock.Set(at("2026-11-20T09:00:00Z"))
-	guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: ledgerClock.Now}), []quota.Budget{hour("all", 5)}, nil)
+	guard, err := quota.NewGuard(ledgertest.Memory(&memledger.Options{Now: ledgerClock.Now}), []quota.Budget{hour("all", 5)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestUndocumentedCosts(t *testing.T) {
 
 func guardOf(t testing.TB, budgets []quota.Budget) *quota.Guard {
 	t.Helper()
-	guard, err := quota.NewGuard(memledger.Open(nil), budgets, nil)
+	guard, err := quota.NewGuard(ledgertest.Memory(nil), budgets, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

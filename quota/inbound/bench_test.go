@@ -42,7 +42,7 @@ func benchLimits() []inbound.Limit {
 func BenchmarkMillionClients(b *testing.B) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
-	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
+	ledger := ledgertest.Memory(&memledger.Options{Now: clock.Now})
 	m := measure(b, ledger, manyClients, 1, func() { clock.Add(time.Hour / (2 * manyClients)) }, heapInUse)
 	runtime.KeepAlive(ledger)
 	m.report(b)
@@ -69,7 +69,7 @@ func BenchmarkMillionClientsRedis(b *testing.B) {
 		return float64(time.Since(began).Nanoseconds()) / pings
 	}
 	memory := func() float64 { return redisMemory(b, plain) }
-	ledger, err := redisledger.Open(server.URL(), nil)
+	ledger, err := ledgertest.Redis(server.URL(), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func (m *measured) report(b *testing.B) {
 	b.ReportMetric(m.failed, "failed")
 }
 
-func measure(b *testing.B, ledger quota.Ledger, clients, workers int, next func(), memory func() float64) (m measured) {
+func measure(b *testing.B, ledger quota.Log, clients, workers int, next func(), memory func() float64) (m measured) {
 	var failed atomic.Int64
 	defer func() { m.failed = float64(failed.Load()) }()
 	limiter, err := inbound.New(ledger, benchLimits(), &inbound.Options{Client: inbound.Header("Client"), Timeout: time.Minute, Report: func(error) { failed.Add(1) }})

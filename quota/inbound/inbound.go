@@ -86,7 +86,7 @@ type Limiter struct {
 
 // New returns a Limiter that counts requests in ledger. It returns an error for
 // limits that a budget cannot have, and for two that are the same.
-func New(ledger quota.Ledger, limits []Limit, o *Options) (*Limiter, error) {
+func New(ledger quota.Log, limits []Limit, o *Options) (*Limiter, error) {
 	l := &Limiter{}
 	if o != nil {
 		l.options = *o

@@ -23,20 +23,20 @@ import (
 )
 
 // openers open a ledger of each kind with a test's clock.
-var openers = map[string]func(*testing.T, func() time.Time) (quota.Ledger, error){
-	"memory": func(_ *testing.T, now func() time.Time) (quota.Ledger, error) {
-		return memledger.Open(&memledger.Options{Now: now}), nil
+var openers = map[string]func(*testing.T, func() time.Time) (quota.Log, error){
+	"memory": func(_ *testing.T, now func() time.Time) (quota.Log, error) {
+		return ledgertest.Memory(&memledger.Options{Now: now}), nil
 	},
-	"SQLite": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
-		return sqliteledger.Open(filepath.Join(t.TempDir(), "ledger.db"), &sqliteledger.Options{Now: now})
+	"SQLite": func(t *testing.T, now func() time.Time) (quota.Log, error) {
+		return ledgertest.SQLite(filepath.Join(t.TempDir(), "ledger.db"), &sqliteledger.Options{Now: now})
 	},
-	"Redis": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
-		return redisledger.Open(redistest.Start(t).URL(), &redisledger.Options{Now: now})
+	"Redis": func(t *testing.T, now func() time.Time) (quota.Log, error) {
+		return ledgertest.Redis(redistest.Start(t).URL(), &redisledger.Options{Now: now})
 	},
 }
 
 // eachLedger runs a test on each ledger, with a clock of its own.
-func eachLedger(t *testing.T, run func(*testing.T, quota.Ledger, *ledgertest.Clock)) {
+func eachLedger(t *testing.T, run func(*testing.T, quota.Log, *ledgertest.Clock)) {
 	for name, open := range openers {
 		t.Run(name, func(t *testing.T) {
 			clock := &ledgertest.Clock{}
@@ -58,7 +58,7 @@ type limited struct {
 	passed atomic.Int64
 }
 
-func serve(t *testing.T, ledger quota.Ledger, o *inbound.Options, limits ...inbound.Limit) *limited {
+func serve(t *testing.T, ledger quota.Log, o *inbound.Options, limits ...inbound.Limit) *limited {
 	t.Helper()
 	limiter, err := inbound.New(ledger, limits, o)
 	if err != nil {
@@ -101,7 +101,7 @@ var byHeader = &inbound.Options{Client: inbound.Header("Client"), FailClosed: tr
 // TestTwoBurstsAroundAMinutePass: a limit of 60 a minute admits 60 at 11:59:59
 // and none at 12:00:00; 60 more pass when the minute is over, for every client.
 func TestTwoBurstsAroundAMinutePass(t *testing.T) {
-	eachLedger(t, func(t *testing.T, ledger quota.Ledger, clock *ledgertest.Clock) {
+	eachLedger(t, func(t *testing.T, ledger quota.Log, clock *ledgertest.Clock) {
 		s := serve(t, ledger, byHeader, inbound.Limit{Calls: 60, Per: time.Minute})
 		clock.Add(-time.Second)
 		if n := s.burst("a", 100); n != 60 {
@@ -121,7 +121,7 @@ func TestTwoBurstsAroundAMinutePass(t *testing.T) {
 // TestRetryAfterIsTooShort: with several limits, a client that waits as long as
 // the answer says is let through, and one that comes a second earlier is not.
 func TestRetryAfterIsTooShort(t *testing.T) {
-	eachLedger(t, func(t *testing.T, ledger quota.Ledger, clock *ledgertest.Clock) {
+	eachLedger(t, func(t *testing.T, ledger quota.Log, clock *ledgertest.Clock) {
 		s := serve(t, ledger, byHeader, inbound.Limit{Calls: 10, Per: time.Second}, inbound.Limit{Calls: 25, Per: 10 * time.Minute})
 		var waits []int
 		for len(waits) == 0 || waits[len(waits)-1] < 100 {
@@ -153,7 +153,7 @@ func TestRetryAfterIsTooShort(t *testing.T) {
 func TestHeadersLie(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Unix(1_800_000_000, 0))
-	s := serve(t, memledger.Open(&memledger.Options{Now: clock.Now}), byHeader, inbound.Limit{Calls: 2, Per: 10 * time.Second}, inbound.Limit{Calls: 3000, Per: 10 * time.Minute})
+	s := serve(t, ledgertest.Memory(&memledger.Options{Now: clock.Now}), byHeader, inbound.Limit{Calls: 2, Per: 10 * time.Second}, inbound.Limit{Calls: 3000, Per: 10 * time.Minute})
 	for i, want := range []string{
 		`200 "2/10s";q=2;w=10, "3000/10m";q=3000;w=600 | "2/10s";r=1;t=10, "3000/10m";r=2999;t=600 | 2 1 1800000010 | `,
 		`200 "2/10s";q=2;w=10, "3000/10m";q=3000;w=600 | "2/10s";r=0;t=7, "3000/10m";r=2998;t=597 | 2 0 1800000010 | `,
@@ -174,7 +174,7 @@ func TestHeadersLie(t *testing.T) {
 // answered with 503 where a route is closed instead; the errors are reported.
 func TestLedgerThatIsDownStopsTheServer(t *testing.T) {
 	server := redistest.Start(t)
-	ledger, err := redisledger.Open(server.URL(), nil)
+	ledger, err := ledgertest.Redis(server.URL(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestLedgerThatIsDownStopsTheServer(t *testing.T) {
 // with 200 and nothing.
 func TestServersDeadlineIsShorter(t *testing.T) {
 	server := redistest.Start(t)
-	ledger, err := redisledger.Open(server.URL(), nil)
+	ledger, err := ledgertest.Redis(server.URL(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestAddressIsForged(t *testing.T) {
 // apart, and requests may count as several.
 func TestClientWithALongName(t *testing.T) {
 	o := &inbound.Options{Client: inbound.Header("Client"), Cost: func(r *http.Request) quota.Units { return quota.Units(len(r.Header.Get("Client")) % 2) }}
-	s := serve(t, memledger.Open(nil), o, inbound.Limit{Calls: 3, Per: time.Hour})
+	s := serve(t, ledgertest.Memory(nil), o, inbound.Limit{Calls: 3, Per: time.Hour})
 	long := strings.Repeat("x", 1000)
 	if a, b := s.burst(long+"a", 4), s.burst(long+"b", 4); a != 3 || b != 3 {
 		t.Errorf("%d and %d passed; want 3 of each", a, b)
@@ -289,7 +289,7 @@ func TestMistakesInLimits(t *testing.T) {
 		"none": {}, "zero": {{Calls: 0, Per: time.Second}}, "no time": {{Calls: 1}},
 		"twice": {{Calls: 1, Per: time.Second}, {Calls: 1, Per: time.Second}},
 	} {
-		if _, err := inbound.New(memledger.Open(nil), limits, nil); err == nil {
+		if _, err := inbound.New(ledgertest.Memory(nil), limits, nil); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

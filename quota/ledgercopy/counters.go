@@ -48,7 +48,7 @@ func (a *account) addEstimate(budget string, used quota.Units) {
 
 // beside returns by how much the estimate of a ledger is above that of
 // the entries.
-func beside(ctx context.Context, l quota.Ledger, name, key string, charge *quota.Charge, entries []quota.Entry) (quota.Units, error) {
+func beside(ctx context.Context, l quota.Log, name, key string, charge *quota.Charge, entries []quota.Entry) (quota.Units, error) {
 	standings, err := l.Standings(ctx, name, key, []*quota.Charge{charge})
 	if err != nil {
 		return 0, err

@@ -7,7 +7,7 @@
 // calls. Whatever ends a copy halfway leaves both closed, and the same copy
 // goes on from there.
 //
-// The entries are restored (quota.Ledger.Restore) with their ids, kinds and
+// The entries are restored (quota.Log.Restore) with their ids, kinds and
 // timestamps, so that copying one twice changes nothing. Cooldowns keep their
 // ends and reasons. Three things are in no entry:
 //
@@ -30,7 +30,7 @@ import (
 // Copy moves accounts from one ledger to another. Its methods must not be
 // called concurrently. Several processes may run the same copy.
 type Copy struct {
-	From, To         quota.Ledger // To may be nil in Plan: it does not exist yet
+	From, To         quota.Log // To may be nil in Plan: it does not exist yet
 	FromName, ToName string       // the addresses, without secrets; those of one ledger are equal
 	Budgets          []quota.Budget
 
@@ -239,7 +239,7 @@ func (r *Report) add(t *total) {
 	r.Calls += t.calls
 }
 
-func totalOf(ctx context.Context, l quota.Ledger, name, key string) (t total, err error) {
+func totalOf(ctx context.Context, l quota.Log, name, key string) (t total, err error) {
 	for sum, err := range l.Sums(ctx, quota.Query{Account: name, Key: key}) {
 		if err != nil {
 			return t, err
@@ -278,7 +278,7 @@ func (a *account) checkClocks(ctx context.Context) (err error) {
 	return nil
 }
 
-func clockOf(ctx context.Context, l quota.Ledger, name string) (time.Time, error) {
+func clockOf(ctx context.Context, l quota.Log, name string) (time.Time, error) {
 	charge := &quota.Charge{Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 1, Window: quota.Sliding(time.Minute)}
 	standings, err := l.Standings(ctx, name, "", []*quota.Charge{charge})
 	if err != nil {

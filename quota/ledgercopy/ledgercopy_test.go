@@ -36,17 +36,17 @@ func newClock() *clock { return &clock{time.Date(2026, 11, 20, 12, 0, 0, 0, time
 func stores(t *testing.T) map[string]store {
 	server := redistest.Start(t)
 	return map[string]store{
-		"memory": func(_ *testing.T, c *clock) quota.Ledger { return memledger.Open(&memledger.Options{Now: c.now}) },
-		"SQLite": func(t *testing.T, c *clock) quota.Ledger {
-			l, err := sqliteledger.Open(filepath.Join(t.TempDir(), "ration.db"), &sqliteledger.Options{Now: c.now, Sync: sqliteledger.Normal})
+		"memory": func(_ *testing.T, c *clock) quota.Log { return ledgertest.Memory(&memledger.Options{Now: c.now}) },
+		"SQLite": func(t *testing.T, c *clock) quota.Log {
+			l, err := ledgertest.SQLite(filepath.Join(t.TempDir(), "ration.db"), &sqliteledger.Options{Now: c.now, Sync: sqliteledger.Normal})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { l.Close() })
 			return l
 		},
-		"Redis": func(t *testing.T, c *clock) quota.Ledger {
-			l, err := redisledger.Open(server.URL(), &redisledger.Options{Now: c.now, Prefix: fmt.Sprintf("r%x", quota.NewClient())})
+		"Redis": func(t *testing.T, c *clock) quota.Log {
+			l, err := ledgertest.Redis(server.URL(), &redisledger.Options{Now: c.now, Prefix: fmt.Sprintf("r%x", quota.NewClient())})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +64,7 @@ type house struct {
 	old, new *quota.Guard
 }
 
-func newHouse(t testing.TB, c *clock, from, to quota.Ledger, budgets ...quota.Budget) *house {
+func newHouse(t testing.TB, c *clock, from, to quota.Log, budgets ...quota.Budget) *house {
 	if len(budgets) == 0 {
 		budgets = []quota.Budget{
 			{Account: account, Name: "day", Limit: 100_000, Window: quota.Sliding(24 * time.Hour)},
@@ -142,7 +142,7 @@ type contents struct {
 	Cooldowns []quota.Cooldown
 }
 
-func (h *house) contents(l quota.Ledger) contents {
+func (h *house) contents(l quota.Log) contents {
 	h.Helper()
 	c := contents{Logs: map[string][]quota.Entry{}, Standings: map[string][]quota.Standing{}}
 	keys := []string{""}
@@ -215,10 +215,10 @@ func (h *house) isOpen(g *quota.Guard) bool {
 }
 
 // store opens a new ledger of its kind.
-type store = func(*testing.T, *clock) quota.Ledger
+type store = func(*testing.T, *clock) quota.Log
 
 // opener opens the old ledger, the new one and their clock.
-type opener = func() (quota.Ledger, quota.Ledger, *clock)
+type opener = func() (quota.Log, quota.Log, *clock)
 
 // eachPair runs a test on a ledger of each kind, and on another of each kind.
 func eachPair(t *testing.T, run func(*testing.T, opener)) {
@@ -242,7 +242,7 @@ func eachRole(t *testing.T, run func(*testing.T, opener)) {
 
 func runPair(t *testing.T, all map[string]store, from, to string, run func(*testing.T, opener)) {
 	t.Run(from+" to "+to, func(t *testing.T) {
-		run(t, func() (quota.Ledger, quota.Ledger, *clock) {
+		run(t, func() (quota.Log, quota.Log, *clock) {
 			c := newClock()
 			return all[from](t, c), all[to](t, c), c
 		})
@@ -288,7 +288,7 @@ func TestCopyDiffersFromTheOriginal(t *testing.T) {
 
 // faulty fails with the n-th operation of both ledgers, and all later ones.
 type faulty struct {
-	quota.Ledger
+	quota.Log
 	left *int
 }
 
@@ -305,43 +305,43 @@ func (f faulty) Spend(ctx context.Context, b *quota.Batch) ([]quota.Answer, erro
 	if err := f.fails(); err != nil {
 		return nil, err
 	}
-	return f.Ledger.Spend(ctx, b)
+	return f.Log.Spend(ctx, b)
 }
 
 func (f faulty) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
 	if err := f.fails(); err != nil {
 		return nil, err
 	}
-	return f.Ledger.Standings(ctx, account, key, charges)
+	return f.Log.Standings(ctx, account, key, charges)
 }
 
 func (f faulty) SetCooldown(ctx context.Context, c quota.Cooldown) error {
-	return cmp.Or(f.fails(), f.Ledger.SetCooldown(ctx, c))
+	return cmp.Or(f.fails(), f.Log.SetCooldown(ctx, c))
 }
 
 func (f faulty) ClearCooldown(ctx context.Context, account, budget string) error {
-	return cmp.Or(f.fails(), f.Ledger.ClearCooldown(ctx, account, budget))
+	return cmp.Or(f.fails(), f.Log.ClearCooldown(ctx, account, budget))
 }
 
 func (f faulty) Cooldowns(ctx context.Context, account string) ([]quota.Cooldown, error) {
 	if err := f.fails(); err != nil {
 		return nil, err
 	}
-	return f.Ledger.Cooldowns(ctx, account)
+	return f.Log.Cooldowns(ctx, account)
 }
 
 func (f faulty) Restore(ctx context.Context, r *quota.Restoration) (quota.RestoreResult, error) {
 	if err := f.fails(); err != nil {
 		return quota.RestoreResult{}, err
 	}
-	return f.Ledger.Restore(ctx, r)
+	return f.Log.Restore(ctx, r)
 }
 
 func (f faulty) Entries(ctx context.Context, q quota.Query) iter.Seq2[quota.Entry, error] {
 	if err := f.fails(); err != nil {
 		return func(yield func(quota.Entry, error) bool) { yield(quota.Entry{}, err) }
 	}
-	return f.Ledger.Entries(ctx, q)
+	return f.Log.Entries(ctx, q)
 }
 
 // TestKilledCopyLeavesBothOpen kills a copy at each of its operations, before

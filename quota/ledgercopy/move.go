@@ -65,7 +65,7 @@ func (a *account) find(ctx context.Context) (p places, err error) {
 	return p, a.to(err)
 }
 
-func moveOf(ctx context.Context, l quota.Ledger, name string) (*quota.Move, error) {
+func moveOf(ctx context.Context, l quota.Log, name string) (*quota.Move, error) {
 	all, err := l.Cooldowns(ctx, name)
 	for i := range all {
 		if move, ok := all[i].Move(); ok {
@@ -153,7 +153,7 @@ func (a *account) checkAccepted(ctx context.Context) error {
 
 // acceptedLosses returns the notes of the losses of an account that were
 // accepted.
-func acceptedLosses(ctx context.Context, l quota.Ledger, name string) (notes []quota.ID, err error) {
+func acceptedLosses(ctx context.Context, l quota.Log, name string) (notes []quota.ID, err error) {
 	for e, err := range l.Entries(ctx, quota.Query{Account: name}) {
 		if err != nil {
 			return nil, err
@@ -187,7 +187,7 @@ func (a *account) reopen(ctx context.Context) error {
 
 // PutBackCooldown puts the cooldown of a whole account that a ledger set aside
 // for a move in force again. Without one it is a no-op.
-func PutBackCooldown(ctx context.Context, ledger quota.Ledger, account string) error {
+func PutBackCooldown(ctx context.Context, ledger quota.Log, account string) error {
 	all, err := ledger.Cooldowns(ctx, account)
 	for _, c := range all {
 		if c.Budget != quota.DisplacedBudget || err != nil {

@@ -17,7 +17,7 @@ import (
 
 func memoryHouse(t *testing.T, budgets ...quota.Budget) *house {
 	c := newClock()
-	return newHouse(t, c, memledger.Open(&memledger.Options{Now: c.now}), memledger.Open(&memledger.Options{Now: c.now}), budgets...)
+	return newHouse(t, c, ledgertest.Memory(&memledger.Options{Now: c.now}), ledgertest.Memory(&memledger.Options{Now: c.now}), budgets...)
 }
 
 // TestLateSettlementsAreLost: calls that were in flight when the account moved
@@ -193,12 +193,12 @@ func TestTwoCopiesAtOnce(t *testing.T) {
 
 // overtaken is a ledger that another copy closes just before this one.
 type overtaken struct {
-	quota.Ledger
+	quota.Log
 	by quota.Move
 }
 
 func (o overtaken) SetCooldown(ctx context.Context, c quota.Cooldown) error {
-	return errors.Join(o.Ledger.SetCooldown(ctx, o.by.Cooldown()), o.Ledger.SetCooldown(ctx, c))
+	return errors.Join(o.Log.SetCooldown(ctx, o.by.Cooldown()), o.Log.SetCooldown(ctx, c))
 }
 
 // TestOvertakenCopyLeavesItsLedgerClosed: of two copies to different ledgers
@@ -304,7 +304,7 @@ func TestWrongCopyClosesALedger(t *testing.T) {
 		"redis://new:6379/0 holds 3 units and 1 call":                                     func(h *house) { h.spend(h.new, "key", "list", 3) },
 		"the clock of sqlite:/old.db shows 2026-11-20T12:00:00Z, and that of redis://new:6379/0 2026-11-20T12:02:00Z": func(h *house) {
 			at := h.at.Add(2 * time.Minute)
-			h.To = memledger.Open(&memledger.Options{Now: func() time.Time { return at }})
+			h.To = ledgertest.Memory(&memledger.Options{Now: func() time.Time { return at }})
 		},
 		"which is ahead of its clock; correct the clock, then restamp the log (ration ledger restamp)": func(h *house) {
 			h.At(time.Hour)
@@ -334,11 +334,11 @@ func TestWrongCopyClosesALedger(t *testing.T) {
 func TestCopyOfAnotherCopy(t *testing.T) {
 	h := memoryHouse(t)
 	h.spend(h.old, "", "list", 5)
-	third := memledger.Open(&memledger.Options{Now: h.now})
+	third := ledgertest.Memory(&memledger.Options{Now: h.now})
 	unfinished := quota.Move{Account: account, Ledger: "sqlite:/third.db", Arriving: true, ID: "ffffffffffff"}
 	left := quota.Move{Account: account, Ledger: "sqlite:/third.db", ID: "ffffffffffff"}
 	for _, c := range []struct {
-		of   quota.Ledger
+		of   quota.Log
 		move quota.Move
 		want string
 	}{
@@ -374,14 +374,14 @@ func TestNewLedgerIsLost(t *testing.T) {
 	h.furnish(20)
 	want := h.contents(h.From)
 	h.move()
-	h.To = memledger.Open(&memledger.Options{Now: h.now})
+	h.To = ledgertest.Memory(&memledger.Options{Now: h.now})
 	h.move()
 	if d := diff.Diff(want, h.contents(h.To)); d != "" {
 		t.Errorf("(-old +new)\n%s", d)
 	}
 }
 
-func (h *house) set(l quota.Ledger, c quota.Cooldown) {
+func (h *house) set(l quota.Log, c quota.Cooldown) {
 	h.Helper()
 	if err := l.SetCooldown(h.Context(), c); err != nil {
 		h.Fatal(err)

@@ -28,7 +28,7 @@ func TestDeadLedgerFailsTheScrape(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
-			ledger, err := redisledger.Open(server.URL(), nil)
+			ledger, err := ledgertest.Redis(server.URL(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -53,7 +53,7 @@ func expect(t *testing.T, text string, samples ...string) {
 	}
 }
 
-func newGuard(t testing.TB, ledger quota.Ledger, budgets ...quota.Budget) *quota.Guard {
+func newGuard(t testing.TB, ledger quota.Log, budgets ...quota.Budget) *quota.Guard {
 	t.Helper()
 	guard, err := quota.NewGuard(ledger, budgets, nil)
 	if err != nil {
@@ -71,7 +71,7 @@ func call(method string, units quota.Units) quota.Call {
 // the ledger's.
 func TestDecisionsAreMiscounted(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	timed := metrics.NewLedger(memledger.Open(&memledger.Options{Now: func() time.Time { return now }}))
+	timed := metrics.NewLedger(ledgertest.Memory(&memledger.Options{Now: func() time.Time { return now }}))
 	guard := newGuard(t, timed,
 		quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)},
 		quota.Budget{Account: "a", Name: "calls", Limit: 50, Window: quota.Sliding(time.Hour), Measure: quota.Calls, Methods: []string{"list"}})
@@ -120,7 +120,7 @@ func TestDecisionsAreMiscounted(t *testing.T) {
 // TestCooldownsAreMissing: a scrape lacked the cooldown of an account without
 // budgets, and one that ends before those of all its budgets.
 func TestCooldownsAreMissing(t *testing.T) {
-	guard := newGuard(t, memledger.Open(nil), quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)})
+	guard := newGuard(t, ledgertest.Memory(nil), quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)})
 	c := metrics.New(guard, &metrics.Options{Accounts: []string{"a", "b"}})
 	hour := time.Now().Add(time.Hour)
 	for _, cooldown := range []quota.Cooldown{{Account: "a", Until: hour}, {Account: "a", Budget: "day", Until: hour.Add(time.Hour)}, {Account: "b", Until: hour}} {
@@ -140,7 +140,7 @@ func TestCooldownsAreMissing(t *testing.T) {
 func TestLabelsExplode(t *testing.T) {
 	for name, o := range map[string]*metrics.Options{"price table": {Methods: []string{"list"}}, "no table": nil} {
 		t.Run(name, func(t *testing.T) {
-			guard := newGuard(t, memledger.Open(nil), quota.Budget{Account: "a", Name: "day", Limit: quota.MaxLimit, Window: quota.Counter(time.Hour)})
+			guard := newGuard(t, ledgertest.Memory(nil), quota.Budget{Account: "a", Name: "day", Limit: quota.MaxLimit, Window: quota.Counter(time.Hour)})
 			c := metrics.New(guard, o)
 			callOf := func(i int) quota.Call {
 				n := fmt.Sprint(i)
@@ -189,7 +189,7 @@ func TestLabelsExplode(t *testing.T) {
 // TestWaitIsNotCounted: a call that waited counts once, with its time.
 func TestWaitIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		guard := newGuard(t, memledger.Open(nil), quota.Budget{Account: "a", Name: "minute", Limit: 1, Window: quota.Sliding(time.Minute)})
+		guard := newGuard(t, ledgertest.Memory(nil), quota.Budget{Account: "a", Name: "minute", Limit: 1, Window: quota.Sliding(time.Minute)})
 		c := metrics.New(guard, nil)
 		for range 3 {
 			if _, err := guard.Wait(t.Context(), call("list", 1), time.Hour); err != nil {
@@ -210,7 +210,7 @@ func TestWaitIsNotCounted(t *testing.T) {
 // TestTimedLedgerIsNotJournaled: a journal around a timed ledger that combines
 // calls still writes each grant once, and shows its size.
 func TestTimedLedgerIsNotJournaled(t *testing.T) {
-	inner, err := sqliteledger.Open(filepath.Join(t.TempDir(), "ledger.db"), nil)
+	inner, err := ledgertest.SQLite(filepath.Join(t.TempDir(), "ledger.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func BenchmarkSpend(b *testing.B) {
 	ctx, c := context.Background(), call("list", 1)
 	var guards [3]*quota.Guard
 	for i := range guards {
-		var ledger quota.Ledger = memledger.Open(nil)
+		var ledger quota.Log = ledgertest.Memory(nil)
 		o := &metrics.Options{Methods: []string{"list"}}
 		if i == 2 {
 			o.Ledger = metrics.NewLedger(ledger)

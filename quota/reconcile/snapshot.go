@@ -54,7 +54,7 @@ func newSnapshot(ctx context.Context, guard *quota.Guard, account string, measur
 		}
 	}
 	query := quota.Query{Account: account, Since: since, Newest: true}
-	for e, err := range guard.Ledger().Entries(ctx, query) {
+	for e, err := range guard.Log().Entries(ctx, query) {
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +63,7 @@ func newSnapshot(ctx context.Context, guard *quota.Guard, account string, measur
 			break
 		}
 	}
-	for sum, err := range guard.Ledger().Sums(ctx, query) {
+	for sum, err := range guard.Log().Sums(ctx, query) {
 		if err != nil {
 			return nil, err
 		}
@@ -216,18 +216,18 @@ func (s *snapshot) remove(ctx context.Context, e *quota.Entry, amount quota.Unit
 	receipt := quota.Receipt{Account: s.account, ID: e.ID, At: e.At}
 	isCall := e.Kind == quota.EntryCall
 	if isCall && s.measure == quota.ByUnits {
-		return s.guard.Ledger().Settle(ctx, receipt, e.Units-amount)
+		return s.guard.Log().Settle(ctx, receipt, e.Units-amount)
 	}
 	rest := quota.Note{Call: quota.Call{Account: s.account, Method: e.Method, Units: e.Units, Caller: e.Caller}, Calls: e.Calls, Kind: quota.EntryCorrection}
 	units, calls := s.measure.Split(amount)
 	rest.Units, rest.Calls = rest.Units-units, rest.Calls-calls
 	if isCall || rest.Units == 0 && rest.Calls == 0 { // a call goes as a whole, with its units
-		return s.guard.Ledger().Refund(ctx, receipt)
+		return s.guard.Log().Refund(ctx, receipt)
 	}
 	if err := s.guard.Note(ctx, rest); err != nil {
 		return err
 	}
-	err := s.guard.Ledger().Refund(ctx, receipt)
+	err := s.guard.Log().Refund(ctx, receipt)
 	if errors.Is(err, quota.ErrStays) {
 		err = errors.New("too many calls came meanwhile") // what was recorded is not undone, as apply would take it
 	}

@@ -29,7 +29,7 @@ func TestForecastAgainstWhatComes(t *testing.T) {
 		window := rapid.SampledFrom([]quota.Window{quota.Sliding(24 * time.Hour), quota.Sliding(6 * time.Hour), quota.Daily(zone)}).Draw(t, "window")
 		clock := &ledgertest.Clock{}
 		clock.Set(time.Date(2026, 11, 20, rapid.IntRange(0, 23).Draw(t, "hour"), 0, 0, 0, time.UTC))
-		ledger := memledger.Open(&memledger.Options{Now: clock.Now})
+		ledger := ledgertest.Memory(&memledger.Options{Now: clock.Now})
 		defer ledger.Close()
 		units := quota.Units(rapid.IntRange(1, 20).Draw(t, "units"))
 		budget := quota.Budget{Account: "p", Name: "b", Limit: quota.Units(rapid.IntRange(500, 20_000).Draw(t, "limit")), Window: window}
@@ -109,7 +109,7 @@ func compareForecast(t *rapid.T, s *usage.BudgetStatus, every time.Duration, nex
 func TestForecastOfTheLastMinute(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC))
-	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
+	ledger := ledgertest.Memory(&memledger.Options{Now: clock.Now})
 	defer ledger.Close()
 	const every, limit = 10 * time.Second, 4 * 360 // used up 5 seconds after midnight
 	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "b", Limit: limit, Window: quota.Daily(time.UTC)}}, nil)
@@ -195,7 +195,7 @@ func TestForecastOfASteadyPace(t *testing.T) {
 // parts.
 func TestForecastReadsAThousandSums(t *testing.T) {
 	now := noon
-	ledger := &countedReads{Ledger: memledger.Open(&memledger.Options{Now: func() time.Time { return now }})}
+	ledger := &countedReads{Ledger: ledgertest.Memory(&memledger.Options{Now: func() time.Time { return now }})}
 	const every = 24 * time.Hour / 5000
 	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "day", Limit: 5007, Window: quota.Sliding(24 * time.Hour)}}, nil)
 	if err != nil {

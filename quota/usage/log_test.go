@@ -16,7 +16,7 @@ import (
 // that came before.
 func TestLastOfARareJobReadsTheLog(t *testing.T) {
 	now := noon
-	ledger := &countedReads{Ledger: memledger.Open(&memledger.Options{Now: func() time.Time { return now }})}
+	ledger := &countedReads{Ledger: ledgertest.Memory(&memledger.Options{Now: func() time.Time { return now }})}
 	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "day", Limit: 1e6, Window: quota.Sliding(24 * time.Hour)}}, nil)
 	if err != nil {
 		t.Fatal(err)

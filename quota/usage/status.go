@@ -46,11 +46,11 @@ func Status(ctx context.Context, guard *quota.Guard) ([]BudgetStatus, error) {
 		accounts[b.Budget.Account] = append(accounts[b.Budget.Account], &statuses[i])
 	}
 	for account, budgets := range accounts {
-		log := &log{ledger: guard.Ledger(), account: account}
+		log := &log{ledger: guard.Log(), account: account}
 		if err := log.attribute(ctx, budgets); err != nil {
 			return nil, err
 		}
-		oldest, err := (&LogReader{Ledger: guard.Ledger()}).edge(ctx, account, false)
+		oldest, err := (&LogReader{Ledger: guard.Log()}).edge(ctx, account, false)
 		if err != nil {
 			return nil, err
 		}

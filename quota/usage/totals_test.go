@@ -23,7 +23,7 @@ func totals(ctx context.Context, source *usage.LogReader, by string) ([]usage.To
 
 // manyRuns is a ledger with entries of n runs: two of each, an hour apart.
 type manyRuns struct {
-	quota.Ledger
+	quota.Log
 	n int
 }
 
@@ -50,7 +50,7 @@ func TestTotalsOfManyRunsAreSmall(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before := heap()
-	source := &usage.LogReader{Ledger: manyRuns{n: runs}, Accounts: []string{"p", "q"}}
+	source := &usage.LogReader{Log: manyRuns{n: runs}, Accounts: []string{"p", "q"}}
 	all, err := source.Totals(t.Context(), "run")
 	if err != nil {
 		t.Fatal(err)

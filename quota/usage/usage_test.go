@@ -21,7 +21,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // stand is a guard on a ledger whose clock the test sets.
 type stand struct {
 	now    time.Time
-	ledger quota.Ledger
+	ledger quota.Log
 	guard  *quota.Guard
 }
 
@@ -34,7 +34,7 @@ func newStand(t *testing.T, budgets ...quota.Budget) *stand {
 			budgets[i].Limit = 9500
 		}
 	}
-	s.ledger = memledger.Open(&memledger.Options{Now: func() time.Time { return s.now }})
+	s.ledger = ledgertest.Memory(&memledger.Options{Now: func() time.Time { return s.now }})
 	guard, err := quota.NewGuard(s.ledger, budgets, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -139,19 +139,19 @@ func TestStatusAddsUpToWhatIsUsed(t *testing.T) {
 
 // countedReads counts what is read.
 type countedReads struct {
-	quota.Ledger
+	quota.Log
 	entries, listings, sums int
 }
 
 func (l *countedReads) Sums(ctx context.Context, q quota.Query) iter.Seq2[quota.Sum, error] {
 	l.sums++
-	return l.Ledger.Sums(ctx, q)
+	return l.Log.Sums(ctx, q)
 }
 
 func (l *countedReads) Entries(ctx context.Context, q quota.Query) iter.Seq2[quota.Entry, error] {
 	l.listings++
 	return func(yield func(quota.Entry, error) bool) {
-		for e, err := range l.Ledger.Entries(ctx, q) {
+		for e, err := range l.Log.Entries(ctx, q) {
 			if l.entries++; !yield(e, err) {
 				return
 			}
@@ -163,7 +163,7 @@ func (l *countedReads) Entries(ctx context.Context, q quota.Query) iter.Seq2[quo
 // log return, status read all of it.
 func TestReturnsOfARareCallReadTheLog(t *testing.T) {
 	now := noon.Add(-23 * time.Hour)
-	ledger := &countedReads{Ledger: memledger.Open(&memledger.Options{Now: func() time.Time { return now }})}
+	ledger := &countedReads{Log: ledgertest.Memory(&memledger.Options{Now: func() time.Time { return now }})}
 	budget := quota.Budget{Account: "p", Name: "search", Limit: 100, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search"}}
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget}, nil)
 	if err != nil {
@@ -203,7 +203,7 @@ func TestLinesOfSeveralAccountsAreOrdered(t *testing.T) {
 				d.Fatal(err)
 			}
 		}
-		source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p", "q"}, Filter: usage.Filter{Method: "a"}}
+		source := &usage.LogReader{Log: s.ledger, Accounts: []string{"p", "q"}, Filter: usage.Filter{Method: "a"}}
 		var last usage.Line
 		for line, err := range source.Lines(t.Context(), false) {
 			isEarlier := line.At.Before(last.At) || line.At.Equal(last.At) && line.Account < last.Account
@@ -277,7 +277,7 @@ func TestDriftText(t *testing.T) {
 // budget alone.
 func TestStatusReadsTheLogForEachBudget(t *testing.T) {
 	now := noon.Add(-23 * time.Hour)
-	ledger := &countedReads{Ledger: memledger.Open(&memledger.Options{Now: func() time.Time { return now }})}
+	ledger := &countedReads{Log: ledgertest.Memory(&memledger.Options{Now: func() time.Time { return now }})}
 	var budgets []quota.Budget
 	windows := []quota.Window{quota.Sliding(24 * time.Hour), quota.Sliding(6 * time.Hour), quota.Daily(time.UTC), quota.Counter(time.Hour)}
 	for i := range 200 {
@@ -328,7 +328,7 @@ func TestStatusReadsTheLogForEachBudget(t *testing.T) {
 // returns were found by reading every entry.
 func TestStatusReadsABurst(t *testing.T) {
 	now := noon
-	ledger := &countedReads{Ledger: memledger.Open(&memledger.Options{Now: func() time.Time { return now }})}
+	ledger := &countedReads{Log: ledgertest.Memory(&memledger.Options{Now: func() time.Time { return now }})}
 	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "day", Limit: 100_000, Window: quota.Sliding(24 * time.Hour)}}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -359,7 +359,7 @@ func TestStatusReadsABurst(t *testing.T) {
 // return, at the time of the last, though most came back long before.
 func TestReturnsOfAShortWindow(t *testing.T) {
 	now := noon
-	ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return now }})
+	ledger := ledgertest.Memory(&memledger.Options{Now: func() time.Time { return now }})
 	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "minute", Limit: 50, Window: quota.Sliding(time.Minute)}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -14,15 +14,15 @@ import (
 )
 
 // Each runs a test on every ledger, with a clock that the test sets.
-func Each(t *testing.T, at time.Time, test func(t *testing.T, l quota.Ledger, clock *time.Time)) {
-	for name, open := range map[string]func(t *testing.T, now func() time.Time) (quota.Ledger, error){
-		"memory": func(_ *testing.T, now func() time.Time) (quota.Ledger, error) {
+func Each(t *testing.T, at time.Time, test func(t *testing.T, l quota.Log, clock *time.Time)) {
+	for name, open := range map[string]func(t *testing.T, now func() time.Time) (quota.Log, error){
+		"memory": func(_ *testing.T, now func() time.Time) (quota.Log, error) {
 			return memledger.Open(&memledger.Options{Now: now}), nil
 		},
-		"SQLite": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
+		"SQLite": func(t *testing.T, now func() time.Time) (quota.Log, error) {
 			return sqliteledger.Open(filepath.Join(t.TempDir(), "ration.db"), &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal})
 		},
-		"Redis": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
+		"Redis": func(t *testing.T, now func() time.Time) (quota.Log, error) {
 			return redisledger.Open(redistest.Start(t).URL(), &redisledger.Options{Now: now})
 		},
 	} {

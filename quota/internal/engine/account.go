@@ -88,7 +88,7 @@ func (a *Account) Cool(ctx context.Context, budget, key string, length, until in
 	return a.do(ctx, newTask(false, func(d *decision) {
 		end := until
 		if length > 0 {
-			end = d.now + length
+			end = d.wall + length
 		}
 		held := d.fold.control.cooldown(budget, key, d.now)
 		if end > d.now-maxLead && end > held.Until {
@@ -106,39 +106,6 @@ func (a *Account) EndCooldown(ctx context.Context, budget, key string) error {
 			d.strict = true
 		}
 	}))
-}
-
-// Claim is who has the right to do something, until a time.
-type Claim struct {
-	Owner string
-	Text  string
-	Since int64
-	Until int64 // 0 if there is none
-	ID    ID
-}
-
-// Claim gives something to an owner for a length of time, unless it belongs to
-// another one. It returns what the claim was before, and whether it was given.
-// may decides by the claim that is in force, if there is one.
-func (a *Account) Claim(ctx context.Context, name string, next Claim, length int64, may func(held Claim) bool) (before Claim, ok bool, err error) {
-	var id ID
-	err = a.do(ctx, newTask(true, func(d *decision) {
-		before, ok = claimOf(d.fold.control.claims[name]), true
-		if held, isHeld := d.fold.control.claim(name, d.now); isHeld && held.ID != id && !may(before) {
-			ok = false
-			return
-		}
-		record := &Record{Kind: KindClaim, Name: name, Owner: next.Owner, Text: next.Text,
-			Labels: Labels{Host: d.host}, Until: d.now + length}
-		d.add(record)
-		id = record.ID
-		d.strict = true
-	}))
-	return before, ok, err
-}
-
-func claimOf(c control) Claim {
-	return Claim{Owner: c.Owner, Text: c.Text, Since: c.At, Until: c.Until, ID: c.ID}
 }
 
 // Move closes the account: every call is refused and told where it lives now.

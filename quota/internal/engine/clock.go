@@ -19,17 +19,26 @@ func (c *clock) set(now int64) { c.ledger, c.arrived = now, time.Now() }
 // now returns the time by which to decide. The ledger's time is taken to pass
 // a little slower than here, so that the ledger is not found behind.
 func (c *clock) now(o *Options) int64 {
-	if o.Now != nil {
+	if o.TestClock {
 		return c.ledger
 	}
 	passed := time.Since(c.arrived).Microseconds()
 	return min(c.ledger+passed-passed/1024, time.Now().UnixMicro()+maxHostLead)
 }
 
+// wall returns the ledger's time as well as it can be told, for what is to end
+// after a length of time.
+func (c *clock) wall(o *Options) int64 {
+	if o.TestClock {
+		return c.ledger
+	}
+	return min(c.ledger+time.Since(c.arrived).Microseconds(), time.Now().UnixMicro()+maxHostLead)
+}
+
 // agrees reports whether the ledger's clock and this host's differ by little
 // enough for a wrong timestamp to be corrected by them.
 func (c *clock) agrees(o *Options) bool {
-	if o.Now != nil {
+	if o.TestClock {
 		return true
 	}
 	difference := c.ledger - time.Now().UnixMicro()

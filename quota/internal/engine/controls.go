@@ -11,7 +11,7 @@ import (
 // then by its id.
 type controls struct {
 	cooldowns map[cooldownID]control
-	claims    map[string]control
+	claims    map[string][]control // in the order of their times
 	limits    map[limitID]control
 	tickets   map[ID]*ticket
 	moved     control
@@ -38,7 +38,7 @@ type ticket struct {
 }
 
 func newControls() controls {
-	return controls{cooldowns: map[cooldownID]control{}, claims: map[string]control{},
+	return controls{cooldowns: map[cooldownID]control{}, claims: map[string][]control{},
 		limits: map[limitID]control{}, tickets: map[ID]*ticket{}}
 }
 
@@ -63,7 +63,7 @@ func (c *controls) add(r *Record, position uint64) {
 	case KindCooldown:
 		put(c.cooldowns, cooldownID{r.Name, r.Labels.Key}, added)
 	case KindClaim:
-		put(c.claims, r.Name, added)
+		c.addClaim(added)
 	case KindLimit:
 		put(c.limits, limitID{r.Name, r.Owner}, added)
 	case KindMoved:
@@ -107,12 +107,6 @@ func (c *controls) cooldown(budget, key string, now int64) (found control) {
 		}
 	}
 	return found
-}
-
-// claim returns the claim that is in force for a name.
-func (c *controls) claim(name string, now int64) (held control, ok bool) {
-	held, ok = c.claims[name]
-	return held, ok && held.Until > now
 }
 
 // limit returns the lowest limit that is in force for a budget, if it is lower
@@ -194,8 +188,15 @@ func (c *controls) live(position uint64, now int64) (live []*Record) {
 	for _, held := range c.cooldowns {
 		add(held)
 	}
-	for _, held := range c.claims {
-		add(held)
+	for _, records := range c.claims { // of a claim that holds all records matter
+		isLive := slices.ContainsFunc(records, func(r control) bool { return r.Until > now })
+		for _, r := range records {
+			if isLive && r.position <= position && r.position != 0 {
+				kept := r.Record
+				kept.Kept = true
+				live = append(live, &kept)
+			}
+		}
 	}
 	for _, held := range c.limits {
 		add(held)
@@ -211,7 +212,11 @@ func (c *controls) live(position uint64, now int64) (live []*Record) {
 // trim forgets what ended before a time.
 func (c *controls) trim(before int64) {
 	maps.DeleteFunc(c.cooldowns, func(_ cooldownID, c control) bool { return max(c.Until, c.At) < before })
-	maps.DeleteFunc(c.claims, func(_ string, c control) bool { return max(c.Until, c.At) < before })
+	for name, records := range c.claims {
+		if !slices.ContainsFunc(records, func(c control) bool { return max(c.Until, c.At) >= before }) {
+			delete(c.claims, name)
+		}
+	}
 	maps.DeleteFunc(c.limits, func(_ limitID, c control) bool { return max(c.Until, c.At) < before })
 	maps.DeleteFunc(c.tickets, func(_ ID, t *ticket) bool { return max(t.until, t.first.At) < before })
 }

@@ -1,5 +1,7 @@
 package engine
 
+import "slices"
+
 // clockRecord says that timestamps were of a clock that was wrong: records
 // before it in the log, and stamped later than above, count at countAt. Records
 // that carry their own time were corrected before they were kept.
@@ -62,7 +64,12 @@ func (f *fold) correct(r *Record, position uint64) {
 // correct applies a clock record to all that holds.
 func (c *controls) correct(clock *clockRecord) {
 	correctAll(c.cooldowns, clock)
-	correctAll(c.claims, clock)
+	for _, records := range c.claims {
+		for i := range records {
+			clock.apply(&records[i].Record, records[i].position)
+		}
+		slices.SortFunc(records, func(a, b control) int { return sign(b.replaces(&a)) })
+	}
 	correctAll(c.limits, clock)
 	for _, t := range c.tickets {
 		if t.first.At > clock.above {

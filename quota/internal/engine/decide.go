@@ -64,7 +64,8 @@ type Refusal struct {
 // it grants is tried in the fold, and taken back before records are folded.
 type decision struct {
 	fold    *fold
-	now     int64
+	now     int64 // by which calls are decided
+	wall    int64 // by which lengths of time begin; a little later
 	host    string
 	records []*Record
 	tried   int // entries that were added to the fold for a try
@@ -159,7 +160,7 @@ func (d *decision) ticket(r *Request, count int64) ID {
 		return r.Ticket
 	}
 	amounts := r.Amounts.times(count)
-	record := &Record{Kind: KindTicket, Labels: r.Labels, Amounts: amounts, Until: d.now + ticketHolds,
+	record := &Record{Kind: KindTicket, Labels: r.Labels, Amounts: amounts, Until: d.wall + ticketHolds,
 		Value: r.Priority, Ref: r.Ticket}
 	d.add(record)
 	d.count(r.Labels.Method, &amounts)
@@ -182,9 +183,6 @@ func (d *decision) repeated(r *Request, count int) *Answer {
 	for i := range count {
 		answer.IDs = append(answer.IDs, ID{r.ID.Client, r.ID.Seq + uint64(i)})
 	}
-	for _, b := range r.Budgets {
-		answer.Held = append(answer.Held, d.fold.held(b, r.Labels.Key, d.now))
-	}
 	return answer
 }
 
@@ -195,7 +193,7 @@ func (d *decision) grant(r *Request, i int) ID {
 		record.ID = ID{r.ID.Client, r.ID.Seq + uint64(i)}
 	}
 	if r.Lease > 0 {
-		record.Until = d.now + r.Lease
+		record.Until = d.wall + r.Lease
 	}
 	d.add(record)
 	d.count(r.Labels.Method, &r.Amounts)

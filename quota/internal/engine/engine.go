@@ -15,7 +15,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // Options are the options of New. The zero value is the default.
@@ -23,11 +22,10 @@ type Options struct {
 	// Host is the name of this host, which its records carry.
 	Host string
 
-	// Now is a clock for tests, which stands still while a decision is made.
-	// With nil, time passes between two answers of the ledger as it does here,
-	// and a ledger's clock that is more than maxHostLead ahead of this host's is
-	// not believed.
-	Now func() time.Time
+	// TestClock says that the ledger's clock is a test's. Otherwise time passes
+	// between two answers of the ledger as it does here, and a ledger's clock
+	// that is more than maxHostLead ahead of this host's is not believed.
+	TestClock bool
 
 	// Replica keeps what is received, and gives it back; nil keeps nothing.
 	Replica Replica
@@ -99,6 +97,7 @@ type task struct {
 	decide   func(*decision) // may add records; sets what the caller gets
 	look     func(*View)     // of a task that only looks: called once, at the end of a round
 	isFresh  bool            // it must be decided after a read
+	isStale  bool            // it looks at what is known, whether the ledger answers or not
 	requests []*Request      // of a spend
 	granted  func(*fold)     // called once its records are in the log; may be nil
 	err      error

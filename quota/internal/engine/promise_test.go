@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ration-dev/ration/quota/internal/engine"
-	"github.com/ration-dev/ration/quota/internal/next/memledger"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // testClock is a clock that tests move.
@@ -144,7 +144,7 @@ func TestARefusalIsTruthful(t *testing.T) {
 		clock := newTestClock()
 		ledger := memledger.Open(&memledger.Options{Now: clock.Now})
 		budgets := []*engine.Budget{sliding("day", 60, time.Hour), sliding("short", 25, time.Minute)}
-		engines := []*engine.Engine{engine.New(ledger, &engine.Options{Now: clock.Now}), engine.New(ledger, &engine.Options{Now: clock.Now})}
+		engines := []*engine.Engine{engine.New(ledger, &engine.Options{TestClock: true}), engine.New(ledger, &engine.Options{TestClock: true})}
 		spend := func(e *engine.Engine, units int64) *engine.Answer {
 			answers, err := e.Account(account).Spend(context.Background(), &engine.Request{
 				Labels: engine.Labels{Method: "list"}, Amounts: engine.Amounts{Units: units, Calls: 1}, Budgets: budgets})

@@ -106,7 +106,15 @@ func (f *fold) missingIn(log *fold) (missing []*Record) {
 // log.
 func (c *controls) missingIn(log *controls) (missing []*Record) {
 	missing = append(missing, newerIn(c.cooldowns, log.cooldowns)...)
-	missing = append(missing, newerIn(c.claims, log.claims)...)
+	for name, records := range c.claims {
+		for _, r := range records {
+			if !slices.ContainsFunc(log.claims[name], func(there control) bool { return there.ID == r.ID }) {
+				kept := r.Record
+				kept.Kept = true
+				missing = append(missing, &kept)
+			}
+		}
+	}
 	missing = append(missing, newerIn(c.limits, log.limits)...)
 	if c.moved.ID != (ID{}) && c.moved.replaces(&log.moved) {
 		kept := c.moved.Record

@@ -49,6 +49,12 @@ func (a *Account) round(ctx context.Context, tasks []*task) {
 		}
 	}
 	fail(tasks, err)
+	for _, t := range tasks {
+		if t.isStale {
+			a.look([]*task{t})
+			t.err = nil
+		}
+	}
 }
 
 // endAdders ends the tasks whose records could not be appended. What was
@@ -79,7 +85,10 @@ func (a *Account) prepare(ctx context.Context, tasks []*task) (isRead bool, err 
 		}
 		a.isLoaded = true
 	}
-	if needsRead := a.fold.isFresh || a.engine.o.Now != nil || hasLook(tasks); !needsRead {
+	if !slices.ContainsFunc(tasks, func(t *task) bool { return !t.isStale }) {
+		return true, nil
+	}
+	if needsRead := a.fold.isFresh || a.engine.o.TestClock || hasLook(tasks); !needsRead {
 		return false, nil
 	}
 	return true, a.read(ctx)
@@ -94,7 +103,11 @@ func hasLook(tasks []*task) bool {
 func (a *Account) look(tasks []*task) {
 	for _, t := range tasks {
 		if t.look != nil {
-			t.look(&View{fold: a.fold, now: a.clock.now(&a.engine.o)})
+			now := a.clock.now(&a.engine.o)
+			if t.isStale && !a.engine.o.TestClock {
+				now = time.Now().UnixMicro()
+			}
+			t.look(&View{fold: a.fold, now: now})
 		}
 	}
 }
@@ -145,7 +158,7 @@ func (a *Account) decide(tasks []*task) *decision {
 }
 
 func (a *Account) newDecision() *decision {
-	return &decision{fold: a.fold, now: a.clock.now(&a.engine.o), host: a.engine.o.Host,
+	return &decision{fold: a.fold, now: a.clock.now(&a.engine.o), wall: a.clock.wall(&a.engine.o), host: a.engine.o.Host,
 		loads: map[meterID]int64{}, adders: map[*task]bool{}, nextID: a.engine.nextID}
 }
 

@@ -19,6 +19,20 @@ func (a *Account) View(ctx context.Context, look func(*View)) error {
 	return a.do(ctx, t)
 }
 
+// Known calls look with the state as this process, or its host, knows it. It
+// does not ask the ledger.
+func (a *Account) Known(ctx context.Context, look func(*View)) error {
+	t := newTask(false, nil)
+	t.look, t.isStale = look, true
+	return a.do(ctx, t)
+}
+
+// Has reports whether the log has a record of a grant, as far as is known.
+func (v *View) Has(id ID) bool {
+	_, ok := v.fold.find(id)
+	return ok
+}
+
 // Now returns the time of the state, by the ledger's clock.
 func (v *View) Now() int64 { return v.now }
 
@@ -49,12 +63,6 @@ func (v *View) Cooldowns() []Record {
 	}
 	slices.SortFunc(all, func(a, b Record) int { return sign(a.Until < b.Until) })
 	return all
-}
-
-// Claim returns the claim of a name, in force or not.
-func (v *View) Claim(name string) (Claim, bool) {
-	c, ok := v.fold.control.claims[name]
-	return claimOf(c), ok && c.Until > v.now
 }
 
 // Moved returns where the account lives now, or an empty text.

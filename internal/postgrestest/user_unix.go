@@ -1,0 +1,68 @@
+//go:build unix
+
+package postgrestest
+
+import (
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// serverUser returns the user that runs servers: postgres or nobody if the tests
+// run as root, which PostgreSQL refuses.
+func serverUser() (uid, gid int) {
+	for _, name := range []string{"postgres", "nobody"} {
+		found, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, uidErr := strconv.Atoi(found.Uid)
+		gid, gidErr := strconv.Atoi(found.Gid)
+		if uidErr == nil && gidErr == nil {
+			return uid, gid
+		}
+	}
+	return 65534, 65534
+}
+
+func giveToUser(dir string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	uid, gid := serverUser()
+	return os.Chown(dir, uid, gid)
+}
+
+// asUser lets a command run in a folder as the user of servers.
+func asUser(cmd *exec.Cmd, dir string) *exec.Cmd {
+	cmd.Dir = dir
+	if os.Geteuid() == 0 {
+		uid, gid := serverUser()
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	}
+	return cmd
+}
+
+// Stop stops the server at once, as a crash does, and waits until it has ended.
+func (s *Server) Stop() {
+	_ = s.cmd.Process.Signal(syscall.SIGCONT)
+	_ = s.cmd.Process.Signal(syscall.SIGQUIT) // PostgreSQL's children would outlive a SIGKILL
+	<-s.done
+}
+
+// Hang suspends the server: its connections stay open, and it does not reply.
+// PostgreSQL's children go on.
+func (s *Server) Hang(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
+
+// GoOn resumes a server that hangs.
+func (s *Server) GoOn(t testing.TB) { s.signal(t, syscall.SIGCONT) }
+
+func (s *Server) signal(t testing.TB, signal os.Signal) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		t.Fatalf("postgrestest: %v", err)
+	}
+}

@@ -1,0 +1,47 @@
+package postgresledger_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/internal/postgrestest"
+	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/postgresledger"
+)
+
+func open(t testing.TB, url string, o *postgresledger.Options) *postgresledger.Ledger {
+	t.Helper()
+	l, err := postgresledger.Open(url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// run runs the contract on a server, each test in a schema of its own.
+func run(t *testing.T, server *postgrestest.Server, name string) {
+	var schemas atomic.Int64
+	ledgertest.Run(t, func(t *testing.T, now func() time.Time) func() engine.Ledger {
+		schema := fmt.Sprintf("%s_%d", name, schemas.Add(1))
+		return func() engine.Ledger {
+			return open(t, server.URL(), &postgresledger.Options{Now: now, Schema: schema})
+		}
+	})
+}
+
+func TestContract(t *testing.T) { run(t, postgrestest.Start(t), "direct") }
+
+// TestContractBehindPgBouncer runs in PgBouncer's transaction mode.
+func TestContractBehindPgBouncer(t *testing.T) {
+	run(t, postgrestest.StartPgBouncer(t, postgrestest.Start(t)), "pooled")
+}
+
+// TestContractOfSerializableTransactions: the server's default isolation is
+// stricter than read committed.
+func TestContractOfSerializableTransactions(t *testing.T) {
+	run(t, postgrestest.Start(t, "default_transaction_isolation=serializable"), "serializable")
+}
