@@ -118,6 +118,15 @@ func (u *Upstream) NotModified(method string) quota.Units {
 	return min(*u.NotModifiedUnits, full)
 }
 
+// BatchCall returns the cost of each call in a request of method, if batches
+// has it, and otherwise 0.
+func (u *Upstream) BatchCall(method string) quota.Units {
+	if _, ok := u.site.batches[method]; !ok {
+		return 0
+	}
+	return u.site.cost(method)
+}
+
 // Ledger returns the address of the ledger, or "" if the file has none. The
 // path of a relative sqlite: address is resolved relative to the file.
 func (t *Table) Ledger() string { return t.ledger }

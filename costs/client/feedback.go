@@ -36,6 +36,7 @@ func optionsOf(u *costs.Upstream, budgets []quota.Budget, now func() time.Time) 
 	return feedback.Options{
 		Rules: u.Answers, Zone: u.Resets, Resets: u.ResetWindow, Budgets: budgets, Now: now,
 		NotModified: func(call quota.Call) quota.Units { return u.NotModified(call.Method) },
+		PerCall:     func(call quota.Call) quota.Units { return u.BatchCall(call.Method) },
 	}
 }
 

@@ -59,6 +59,11 @@ type Options struct {
 	// the full price. 0 means that the call counts in no budget.
 	NotModified func(quota.Call) quota.Units
 
+	// PerCall returns what each call in a request costs that holds several, and
+	// 0 for other requests. An answer with the answers to all of them, as
+	// multipart/mixed, then says what the request cost. nil is 0.
+	PerCall func(quota.Call) quota.Units
+
 	// Now is a clock for tests; nil is time.Now.
 	Now func() time.Time
 }
@@ -140,6 +145,11 @@ func (r *reader) read(call quota.Call, resp *http.Response) (v quota.Verdict, ou
 	out = &outcome{traces: r.traces}
 	if resp == nil {
 		return v, out, nil
+	}
+	if isParts(resp) {
+		if parts, isWhole := partsOf(resp); len(parts) > 0 {
+			return r.readWorst(call, parts, isWhole)
+		}
 	}
 	a := r.newAnswer(call, resp)
 	late := r.readBody(a, resp)
