@@ -63,7 +63,13 @@ func compile(r Rule) (*rule, error) {
 	}
 	c.When.Method, c.When.Path = lowered(r.When.Method), lowered(r.When.Path)
 	c.When.Text = lowered(r.When.Text)
-	c.When.Header, c.When.Body = map[string]RuleWords{}, map[string]RuleWords{}
+	c.When.Header, c.When.Body = nil, nil
+	if len(r.When.Header) > 0 {
+		c.When.Header = map[string]RuleWords{}
+	}
+	if len(r.When.Body) > 0 {
+		c.When.Body = map[string]RuleWords{}
+	}
 	for name, words := range r.When.Header {
 		c.When.Header[http.CanonicalHeaderKey(name)] = lowered(words)
 	}

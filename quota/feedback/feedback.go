@@ -95,7 +95,6 @@ type reader struct {
 	byMethod    bool
 	knowsErrors bool // the rules say which successful answers are errors
 	budgets     []coveredBudget
-	readByRules map[string]bool // the headers that rules read
 	names       nameCache
 	traces      bool // says how it reads answers
 }
@@ -124,7 +123,7 @@ func newReader(name string, o Options) (*reader, error) {
 			r.rules = append(r.rules, c)
 		}
 	}
-	r.readByRules, r.byClass = headersOf(r.rules), classes(r.rules)
+	r.names.byRules, r.byClass = headersOf(r.rules), classes(r.rules)
 	for _, b := range o.Budgets {
 		r.budgets = append(r.budgets, newCoveredBudget(b))
 	}
@@ -143,6 +142,7 @@ func zoneNamed(name string) *time.Location {
 // read reads an answer. The halt is nil if it asks for no stop.
 func (r *reader) read(call quota.Call, resp *http.Response) (v quota.Verdict, out *outcome, h *halt) {
 	out = &outcome{traces: r.traces}
+	out.limits = out.room[:0]
 	if resp == nil {
 		return v, out, nil
 	}
@@ -181,7 +181,9 @@ func (r *reader) apply(a *answer, out *outcome) {
 	r.readFamilies(a, out)
 	ietf(a, out)
 	common := out.limits
-	out.limits = nil
+	if len(common) > 0 {
+		out.limits = nil
+	}
 	for _, c := range a.candidates {
 		if c.matchesBody(a) {
 			out.add(r, c, a)

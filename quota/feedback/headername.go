@@ -35,23 +35,28 @@ type headerName struct {
 // nameCache holds what names of headers say: the names of one upstream are few.
 // Its map is replaced, not changed.
 type nameCache struct {
-	names atomic.Pointer[map[string]headerName]
-	mu    sync.Mutex
+	byRules map[string]bool
+	names   atomic.Pointer[map[string]*headerName]
+	mu      sync.Mutex
 }
 
 const maxNames = 500
 
-func (c *nameCache) parse(name string) headerName {
+// parse returns what a name says, or nil if that is nothing.
+func (c *nameCache) parse(name string) *headerName {
 	names := c.names.Load()
 	if names != nil {
 		if known, ok := (*names)[name]; ok {
 			return known
 		}
 	}
-	parsed := parseHeaderName(name)
+	var parsed *headerName
+	if h := parseHeaderName(name); h.role != noRole && !c.byRules[name] {
+		parsed = &h
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	more := map[string]headerName{}
+	more := map[string]*headerName{}
 	if names = c.names.Load(); names != nil {
 		maps.Copy(more, *names)
 	}

@@ -34,13 +34,30 @@ type moment struct {
 // of RFC 3339, HTTP, JavaScript and Go. A time in the past is 0. ok is false
 // for anything else, and for times that are more than a year ahead.
 func ParseWait(text string, now time.Time, unit time.Duration) (wait time.Duration, ok bool) {
-	m, ok := parseMoment(text, now, unit)
+	m, ok := parseMoment(text, stopped(now), unit)
 	return m.wait, ok
 }
 
-func parseMoment(text string, now time.Time, unit time.Duration) (m moment, ok bool) {
+// clock says what time it is, if a time needs that.
+type clock interface{ now() time.Time }
+
+// stopped is a clock that always says the same.
+type stopped time.Time
+
+func (s stopped) now() time.Time { return time.Time(s) }
+
+// wait is ParseWait by the answer's clock.
+func (a *answer) wait(text string, unit time.Duration) (wait time.Duration, ok bool) {
+	m, ok := parseMoment(text, a, unit)
+	return m.wait, ok
+}
+
+func parseMoment(text string, now clock, unit time.Duration) (m moment, ok bool) {
 	const absurd = 366 * 24 * time.Hour
-	text = strings.Trim(text, " \t\"'")
+	text = strings.TrimSpace(text)
+	if text != "" && (text[0] == '"' || text[0] == '\'') {
+		text = strings.Trim(text, " \t\"'")
+	}
 	if text == "" || len(text) > 100 {
 		return m, false
 	}
@@ -49,8 +66,8 @@ func parseMoment(text string, now time.Time, unit time.Duration) (m moment, ok b
 		m.bare = ok && !m.date && !strings.Contains(text, ".")
 	} else if d, isDuration := parseDuration(text); isDuration {
 		m, ok = moment{wait: d}, true
-	} else if at, isDate := parseDate(text); isDate && !now.IsZero() {
-		m, ok = moment{wait: max(0, at.Sub(now)), date: true}, true
+	} else if at, isDate := parseDate(text); isDate && !now.now().IsZero() {
+		m, ok = moment{wait: max(0, at.Sub(now.now())), date: true}, true
 	}
 	if !ok || m.wait > absurd || m.wait < 0 {
 		return moment{}, false
@@ -60,7 +77,7 @@ func parseMoment(text string, now time.Time, unit time.Duration) (m moment, ok b
 
 // parseNumber reads a number: a wait in a unit, or a Unix time, whose digits
 // tell its unit.
-func parseNumber(n float64, now time.Time, unit time.Duration) (moment, bool) {
+func parseNumber(n float64, now clock, unit time.Duration) (moment, bool) {
 	if n < minEpoch {
 		if unit == 0 {
 			unit = time.Second
@@ -78,11 +95,11 @@ func parseNumber(n float64, now time.Time, unit time.Duration) (moment, bool) {
 		}
 		scale *= 1000
 	}
-	if n /= scale; n >= 10*minEpoch || n < minEpoch || now.IsZero() {
+	if n /= scale; n >= 10*minEpoch || n < minEpoch || now.now().IsZero() {
 		return moment{}, false
 	}
 	at := time.UnixMicro(int64(n * 1e6))
-	return moment{wait: max(0, at.Sub(now)), date: true}, true
+	return moment{wait: max(0, at.Sub(now.now())), date: true}, true
 }
 
 // decimal parses digits with at most one fraction, and nothing else.
@@ -90,6 +107,10 @@ func decimal(text string) (float64, bool) {
 	whole, fraction, hasFraction := strings.Cut(text, ".")
 	if !isDigits(whole) || hasFraction && !isDigits(fraction) {
 		return 0, false
+	}
+	if len(text) <= 15 && !hasFraction {
+		n, err := strconv.ParseInt(text, 10, 64)
+		return float64(n), err == nil
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	return n, err == nil

@@ -49,7 +49,7 @@ func words(text string) string {
 
 // readHint returns the wait that a message asks for, such as that of "try again
 // in 7m12s" and "Retry after 2026-11-20T12:00:00Z".
-func readHint(texts []string, now time.Time) (m moment, ok bool) {
+func readHint(texts []string, now clock) (m moment, ok bool) {
 	for _, text := range texts {
 		for _, found := range hint.FindAllString(text, 2) {
 			if m, ok = parseMoment(timeIn.FindString(found), now, 0); ok && (!m.date || m.wait > 0) {
@@ -157,7 +157,7 @@ var separators = strings.NewReplacer("_", "", "-", "", " ", "")
 
 // readField returns the longest wait among the fields of a document that have
 // such a name.
-func readField(v any, now time.Time, depth int) (longest moment, name string) {
+func readField(v any, now clock, depth int) (longest moment, name string) {
 	if depth > maxDepth {
 		return moment{}, ""
 	}
