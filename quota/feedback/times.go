@@ -2,7 +2,6 @@ package feedback
 
 import (
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -126,9 +125,10 @@ func isDigits(text string) bool {
 }
 
 var (
-	durationPart = regexp.MustCompile(`^\s*(?:and\s+|,\s*)?(\d{1,12}(?:\.\d{1,9})?)\s*([a-zµ]+)\.?`)
-	clockForm    = regexp.MustCompile(`^(\d{1,3}):([0-5]\d):([0-5]\d(?:\.\d{1,9})?)$`)
-	isoDuration  = regexp.MustCompile(`^p(?:(\d{1,6}(?:\.\d+)?)w)?(?:(\d{1,6}(?:\.\d+)?)d)?(?:t(?:(\d{1,6}(?:\.\d+)?)h)?(?:(\d{1,6}(?:\.\d+)?)m)?(?:(\d{1,9}(?:\.\d+)?)s)?)?$`)
+	durationPart = pattern("duration_part")
+	clockForm    = pattern("clock")
+	isoDuration  = pattern("iso_duration")
+	isoDate      = pattern("iso_date")
 )
 
 var isoUnits = [...]time.Duration{7 * day, day, time.Hour, time.Minute, time.Second}
@@ -177,37 +177,18 @@ func unitNamed(word string) (time.Duration, bool) {
 	if len(word) > 2 {
 		word = strings.TrimSuffix(word, "s")
 	}
-	switch word {
-	case "ns", "nanosecond":
-		return time.Nanosecond, true
-	case "us", "µs", "microsecond":
-		return time.Microsecond, true
-	case "ms", "millisecond", "milli", "msec":
-		return time.Millisecond, true
-	case "s", "sec", "second":
-		return time.Second, true
-	case "m", "min", "minute":
-		return time.Minute, true
-	case "h", "hr", "hour":
-		return time.Hour, true
-	case "d", "day":
-		return day, true
-	case "w", "wk", "week":
-		return 7 * day, true
-	case "month":
-		return month, true
-	}
-	return 0, false
+	unit, ok := common.Units[word]
+	return unit, ok
 }
 
 // dateForms are the layouts of timestamps, after parseDate has removed what
 // they vary in. Those without a zone are in UTC.
 var dateForms = []string{
-	time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02T15:04:05.999999999", "2006-01-02T15:04", time.DateOnly,
-	time.RFC1123Z, "Mon Jan 02 2006 15:04:05 GMT-0700", "Mon, 2 Jan 2006 15:04:05 MST", "Mon Jan _2 15:04:05 MST 2006", "Jan 2, 2006 15:04:05",
+	time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999999999Z0700",
+	"2006-01-02T15:04:05.999999999", "2006-01-02T15:04", time.DateOnly,
+	time.RFC1123Z, "Mon Jan 02 2006 15:04:05 GMT-0700", "Mon, 2 Jan 2006 15:04:05 MST",
+	"Mon Jan _2 15:04:05 MST 2006", "Jan 2, 2006 15:04:05",
 }
-
-var isoDate = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)(?:T| +at +| +)(\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(?: *(Z|UTC|GMT|[+-]\d\d:?\d\d).*)?$`)
 
 func parseDate(text string) (time.Time, bool) {
 	if at, err := http.ParseTime(text); err == nil {
