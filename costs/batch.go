@@ -73,8 +73,8 @@ func (d *document) checkBatches(b *quota.Budget, at *budgetAt) {
 }
 
 // countCalls returns the number of calls in a request: of the parts of a
-// multipart body or of the items of its list, at least 1, or Most if that cannot
-// be read.
+// multipart body or of the items of its list, at least 1, or Most if that
+// cannot be read.
 func (b *BatchMethod) countCalls(req *http.Request) int64 {
 	boundary := boundaryOf(req.Header)
 	if b.List == "" && boundary == "" {

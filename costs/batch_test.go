@@ -254,7 +254,8 @@ func TestABatchWithAFormatIsPricedAsOneCall(t *testing.T) {
 // has parts is priced higher, never lower.
 func TestMultipartBatchIsPricedByItsParts(t *testing.T) {
 	part := "--b\r\nContent-Type: application/http\r\n\r\nGET /1\r\n"
-	set := "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n" + strings.ReplaceAll(part+part, "--b", "--c") + "--c--\r\n"
+	set := "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n" +
+		strings.ReplaceAll(part+part, "--b", "--c") + "--c--\r\n"
 	table := salesforce(t)
 	for name, c := range map[string]struct {
 		kind, body string

@@ -60,7 +60,9 @@ func answered(table *costs.Table, upstreams []costs.Upstream, call quota.Call, r
 
 // Explain says how the answer to a call is read, and in which dialect. Nothing
 // is charged or stopped.
-func Explain(table *costs.Table, call quota.Call, resp *http.Response, now func() time.Time) (e *feedback.Explanation, dialect string, err error) {
+func Explain(
+	table *costs.Table, call quota.Call, resp *http.Response, now func() time.Time,
+) (e *feedback.Explanation, dialect string, err error) {
 	upstreams := table.Upstreams()
 	found := answered(table, upstreams, call, resp)
 	if found < 0 {

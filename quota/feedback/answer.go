@@ -85,7 +85,8 @@ func (a *answer) setBody(body []byte) {
 		return
 	}
 	kind := a.mediaType()
-	isMarkup := strings.Contains(kind, "html") || strings.HasPrefix(strings.TrimSpace(string(body[:min(len(body), 20)])), "<")
+	begin := strings.TrimSpace(string(body[:min(len(body), 20)]))
+	isMarkup := strings.Contains(kind, "html") || strings.HasPrefix(begin, "<")
 	if !isMarkup && len(body) <= 4*maxText && body[0] != '{' {
 		a.plain = plainText(string(body))
 		a.texts = []string{a.plain}
@@ -124,7 +125,8 @@ func single(header http.Header, name string) string {
 
 // mayMatch reports whether a rule's conditions hold, those on the body aside.
 func (r *rule) mayMatch(a *answer) bool {
-	if len(r.statuses) > 0 && !slices.ContainsFunc(r.statuses, func(s [2]int) bool { return s[0] <= a.status && a.status <= s[1] }) {
+	isIn := func(s [2]int) bool { return s[0] <= a.status && a.status <= s[1] }
+	if len(r.statuses) > 0 && !slices.ContainsFunc(r.statuses, isIn) {
 		return false
 	}
 	if len(r.When.Method) > 0 && !matchesAny(r.When.Method, a.call.Method) {

@@ -244,7 +244,8 @@ func (a *answer) reason(h *halt) string {
 	if what == "" {
 		what = messageOf(a.doc)
 	}
-	if i := slices.IndexFunc(a.texts, func(text string) bool { return strings.Contains(text, " ") }); what == "" && i >= 0 {
+	hasWords := func(text string) bool { return strings.Contains(text, " ") }
+	if i := slices.IndexFunc(a.texts, hasWords); what == "" && i >= 0 {
 		what, _, _ = strings.Cut(a.texts[i], "\n")
 	}
 	if what == "" {

@@ -65,16 +65,21 @@ func isParts(resp *http.Response) bool {
 // readWorst reads the answers to the calls of a batch. The one that stops most
 // or longest decides. If all of them are there, their number says what the
 // batch cost. The same request is not sent again, since parts of it were done.
-func (r *reader) readWorst(call quota.Call, parts []*http.Response, isWhole bool) (v quota.Verdict, out *outcome, h *halt) {
+func (r *reader) readWorst(
+	call quota.Call, parts []*http.Response, isWhole bool,
+) (v quota.Verdict, out *outcome, h *halt) {
 	for _, part := range parts {
 		one, itsOutcome, itsHalt := r.read(call, part)
 		isWorse := one.Never && !v.Never || one.For > v.For
 		if out == nil || isWorse {
-			v, out, h = one, itsOutcome, itsHalt
+			v = one
+			out, h = itsOutcome, itsHalt
 		}
 	}
-	v.Later, v.Transient, v.After = nil, false, 0
-	v.Settled, v.Undocumented, v.Units, v.Free = false, false, 0, false
+	v.Later, v.Units = nil, 0
+	v.Transient, v.After = false, 0
+	v.Settled, v.Undocumented = false, false
+	v.Free = false
 	if isWhole && r.PerCall != nil {
 		if each := r.PerCall(call); each > 0 {
 			v.Settled, v.Units = true, min(each*quota.Units(len(parts)), quota.MaxUnits)

@@ -21,8 +21,8 @@ func partsOf(responses ...string) string {
 	return b.String() + "--b--\r\n"
 }
 
-// TestBatchIsReadPartByPart: the worst part of an answer to a batch decides, and
-// the number of its parts is what the batch cost, if all of them are there.
+// TestBatchIsReadPartByPart: the worst part of an answer to a batch decides,
+// and the number of its parts is what the batch cost, if all are there.
 func TestBatchIsReadPartByPart(t *testing.T) {
 	fine := "200 OK\r\nContent-Type: application/json\r\n\r\n{}"
 	fast := "429 Too Many Requests\r\nRetry-After: 7\r\n\r\n"
@@ -41,8 +41,10 @@ func TestBatchIsReadPartByPart(t *testing.T) {
 		"cut":              {strings.TrimSuffix(partsOf(fast), "--b--\r\n"), wait(quota.Verdict{}, 7*time.Second)},
 		"not answers":      {"--b\r\n\r\nhello\r\n--b--\r\n", quota.Verdict{}},
 		"no parts":         {"--b--\r\n", quota.Verdict{}},
-		"one within":       {partsOf("200 OK\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n", fine), quota.Verdict{}},
-		"a batch within":   {partsOf("200 OK\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n"), quota.Verdict{}},
+		"one within": {
+			partsOf("200 OK\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n", fine), quota.Verdict{},
+		},
+		"a batch within": {partsOf("200 OK\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n"), quota.Verdict{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			perCall := func(quota.Call) quota.Units { return 5 }
