@@ -39,44 +39,41 @@ func parseCommon(data []byte) (t commonTables) {
 	return t
 }
 
-// wordTable has a duration for words. In the file, it has words for durations.
-type wordTable map[string]time.Duration
+// wordTable has a duration for words, and roleTable the role of a header. The
+// file has words for each: {"1m": ["min", "minute"]}.
+type (
+	wordTable map[string]time.Duration
+	roleTable map[string]headerRole
+)
 
-// UnmarshalJSON reads {"1m": ["min", "minute"]}.
-func (t *wordTable) UnmarshalJSON(data []byte) error {
-	var file map[string][]string
-	if err := json.Unmarshal(data, &file); err != nil {
-		return err
-	}
-	*t = wordTable{}
-	for text, words := range file {
-		length, err := time.ParseDuration(text)
-		if err != nil {
-			return err
-		}
-		for _, word := range words {
-			(*t)[word] = length
-		}
-	}
-	return nil
+// UnmarshalJSON reads words by durations.
+func (t *wordTable) UnmarshalJSON(data []byte) (err error) {
+	*t, err = byWord(data, time.ParseDuration)
+	return err
 }
 
-// roleTable has the role of a header for words.
-type roleTable map[string]headerRole
+// UnmarshalJSON reads words by roles.
+func (t *roleTable) UnmarshalJSON(data []byte) (err error) {
+	*t, err = byWord(data, func(name string) (headerRole, error) {
+		return headerRole(slices.Index(roleNames, name)), nil
+	})
+	return err
+}
 
-// UnmarshalJSON reads {"left": ["remaining", "available"]}.
-func (t *roleTable) UnmarshalJSON(data []byte) error {
+func byWord[V any](data []byte, parse func(string) (V, error)) (map[string]V, error) {
 	var file map[string][]string
-	if err := json.Unmarshal(data, &file); err != nil {
-		return err
-	}
-	*t = roleTable{}
-	for name, words := range file {
+	err := json.Unmarshal(data, &file)
+	values := map[string]V{}
+	for text, words := range file {
+		value, wrong := parse(text)
+		if wrong != nil {
+			return nil, wrong
+		}
 		for _, word := range words {
-			(*t)[word] = headerRole(slices.Index(roleNames, name))
+			values[word] = value
 		}
 	}
-	return nil
+	return values, err
 }
 
 // pattern returns an expression of the tables.
