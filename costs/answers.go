@@ -34,7 +34,10 @@ func (d *document) readAnswers(n strictyaml.Node) {
 func ruleFields(r *feedback.Rule) []strictyaml.Field {
 	return []strictyaml.Field{
 		{Key: "about", Read: readText(&r.About)},
-		{Key: "when", Missing: "when: {status: 429}, the answers that the rule is about", Read: func(n strictyaml.Node) { n.Fields(whenFields(&r.When)...) }},
+		{
+			Key: "when", Missing: "when: {status: 429}, the answers that the rule is about",
+			Read: func(n strictyaml.Node) { n.Fields(whenFields(&r.When)...) },
+		},
 		{Key: "stop", Read: func(n strictyaml.Node) {
 			r.Stop = &feedback.Stop{}
 			if n.Kind() == strictyaml.Text {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -71,14 +72,22 @@ func (d *document) checkBatches(b *quota.Budget, at *budgetAt) {
 	}
 }
 
-// countCalls returns the number of calls in a request: the length of its list,
-// at least 1, or Most if that cannot be read.
+// countCalls returns the number of calls in a request: of the parts of a
+// multipart body or of the items of its list, at least 1, or Most if that
+// cannot be read.
 func (b *BatchMethod) countCalls(req *http.Request) int64 {
-	if b.List == "" {
+	boundary := boundaryOf(req.Header)
+	if b.List == "" && boundary == "" {
 		return b.Most
 	}
 	body, ok := readBody(req)
 	if !ok {
+		return b.Most
+	}
+	if boundary != "" {
+		if count := countParts(body, boundary); count > 0 {
+			return count
+		}
 		return b.Most
 	}
 	count, ok := countMembers(body, b.List)
@@ -105,6 +114,36 @@ func readBody(req *http.Request) ([]byte, bool) {
 	}
 	body, _ := ahead.Stop()
 	return body, int64(len(body)) == req.ContentLength
+}
+
+// boundaryOf returns what separates the parts of a multipart/mixed body, or "".
+func boundaryOf(header http.Header) string {
+	types := header.Values("Content-Type")
+	if len(types) != 1 {
+		return ""
+	}
+	kind, parameters, err := mime.ParseMediaType(types[0])
+	if err != nil || kind != "multipart/mixed" {
+		return ""
+	}
+	return parameters["boundary"]
+}
+
+// countParts returns the number of calls in a multipart body, or 0 if it is not
+// one. Parsers differ in what they take for a separator, so each one counts,
+// also within a part, and only one of them may be the end. A part may hold
+// several calls, as OData's change sets do.
+func countParts(body []byte, boundary string) int64 {
+	separator := []byte("--" + boundary)
+	if !bytes.HasPrefix(bytes.TrimSpace(body), separator) {
+		return 0
+	}
+	parts := bytes.Count(body, separator)
+	if bytes.Contains(body, append(separator, "--"...)) {
+		parts--
+	}
+	calls := bytes.Count(bytes.ToLower(body), []byte("application/http"))
+	return int64(max(parts, calls))
 }
 
 // countMembers returns the number of items in the lists under a key of a JSON

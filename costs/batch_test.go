@@ -249,3 +249,31 @@ func TestABatchWithAFormatIsPricedAsOneCall(t *testing.T) {
 		}
 	}
 }
+
+// TestMultipartBatchIsPricedByItsParts: a body that may hold more calls than it
+// has parts is priced higher, never lower.
+func TestMultipartBatchIsPricedByItsParts(t *testing.T) {
+	part := "--b\r\nContent-Type: application/http\r\n\r\nGET /1\r\n"
+	set := "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n" +
+		strings.ReplaceAll(part+part, "--b", "--c") + "--c--\r\n"
+	table := salesforce(t)
+	for name, c := range map[string]struct {
+		kind, body string
+		want       quota.Units
+	}{
+		"two":                {"multipart/mixed; boundary=b", part + part + "--b--\r\n", 2},
+		"quoted":             {`Multipart/Mixed; boundary="b"`, part + part + "--b--", 2},
+		"without an end":     {"multipart/mixed; boundary=b", part + part, 2},
+		"more after the end": {"multipart/mixed; boundary=b", part + "--b--\r\n" + part + "--b--", 3},
+		"a change set":       {"multipart/mixed; boundary=b", set + part + "--b--", 3},
+		"no boundary":        {"multipart/mixed", part, 25},
+		"another boundary":   {"multipart/mixed; boundary=x", part, 25},
+		"JSON in disguise":   {"multipart/mixed; boundary=b", `{"x":"--b","batchRequests":[1,2]}`, 25},
+	} {
+		req := post(t, "composite/batch", c.body)
+		req.Header.Set("Content-Type", c.kind)
+		if call, err := table.Price(req); err != nil || call.Units != c.want {
+			t.Errorf("%s: %d units, %v; want %d", name, call.Units, err, c.want)
+		}
+	}
+}

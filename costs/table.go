@@ -58,7 +58,7 @@ type Upstream struct {
 	Account   string
 	API       string          // such as youtube/v3; if empty, Routes price requests
 	Hosts     []string        // in lower case
-	Domains   []string        // requests to their hosts outside Hosts and Unguarded are refused; with an API, only those that it could serve
+	Domains   []string        // requests to other hosts of theirs are refused; with an API, only those that it could serve
 	Unguarded []string        // hosts of Domains with a quota of their own
 	Routes    []Route         // the more exact first; without routes and API, only methods given by name have a price
 	Resets    *time.Location  // the zone at whose midnight the upstream's own day ends; nil if unknown
@@ -67,7 +67,7 @@ type Upstream struct {
 	Batches   []BatchMethod   // methods whose requests hold several calls, sorted
 	Budgets   []quota.Budget  // in the order of the file, a preset's first
 	Answers   []feedback.Rule // the rules that read the upstream's answers before those of the dialect
-	Feedback  string          // the dialect of package quota/feedback that reads the upstream's answers: google, generic, …
+	Feedback  string          // the dialect of package quota/feedback that reads answers: google, generic, …
 
 	// ResetWindow is the upstream's own day or month, with its time of day and
 	// margin, from resets in the file. Its Kind is 0 without resets.
@@ -116,6 +116,15 @@ func (u *Upstream) NotModified(method string) quota.Units {
 		return full
 	}
 	return min(*u.NotModifiedUnits, full)
+}
+
+// BatchCall returns the cost of each call in a request of method, if batches
+// has it, and otherwise 0.
+func (u *Upstream) BatchCall(method string) quota.Units {
+	if _, ok := u.site.batches[method]; !ok {
+		return 0
+	}
+	return u.site.cost(method)
 }
 
 // Ledger returns the address of the ledger, or "" if the file has none. The

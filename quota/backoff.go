@@ -46,13 +46,16 @@ func (g *Guard) backOff(ctx context.Context, call Call, grant *Grant, v *Verdict
 		switch {
 		case last.After(wasGranted):
 			return max(ends.Sub(now), time.Millisecond)
-		case now.Sub(ends) > max(refusalGap, 2*pause), g.passedBetween(ctx, call.Account, v.Budget, ends, now.Add(-answerTime)):
+		case now.Sub(ends) > max(refusalGap, 2*pause),
+			g.passedBetween(ctx, call.Account, v.Budget, ends, now.Add(-answerTime)):
 			count = 0
 		}
 	}
 	count = min(count+1, maxRefusals)
 	request := Request{Method: refusalMethod, Caller: caller, Units: count,
-		Charges: []*Charge{{Budget: v.Budget, Coverage: NewCoverage(Coverage{}), Limit: MaxUnits, Window: Sliding(refusalWindow(v))}}}
+		Charges: []*Charge{{
+			Budget: v.Budget, Coverage: NewCoverage(Coverage{}), Limit: MaxUnits, Window: Sliding(refusalWindow(v)),
+		}}}
 	answers, err := g.ledger.Spend(ctx, &Batch{Account: call.Account, Key: refusalKey, Requests: []Request{request}})
 	if err != nil {
 		return v.For
@@ -79,7 +82,9 @@ func doubled(v *Verdict, count Units) time.Duration {
 
 // lastRefusal returns when the last refusal of a budget was, and how many there
 // were in succession; 0 if there was none.
-func (g *Guard) lastRefusal(ctx context.Context, account string, caller Caller, now time.Time, v *Verdict) (at time.Time, count Units) {
+func (g *Guard) lastRefusal(
+	ctx context.Context, account string, caller Caller, now time.Time, v *Verdict,
+) (at time.Time, count Units) {
 	query := Query{Account: account, Key: refusalKey, Since: now.Add(-refusalWindow(v)), Newest: true}
 	for entry, err := range g.ledger.Entries(ctx, query) {
 		if err != nil {

@@ -155,7 +155,8 @@ ends the run cleanly, and the next run resumes.`,
 	root.SetFlagErrorFunc(cmdline.FlagError)
 	root.SetUsageTemplate(a.usageTemplate(root.UsageTemplate()))
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.execCommand(), a.statusCommand(), a.planCommand(), a.replayCommand(), a.spendCommand(), a.reportCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
-		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand(), a.metricsCommand(), a.fakeCommand(), a.initCommand(), a.manCommand(), explaincmd.Command(explaincmd.Setup{Prices: func() explaincmd.Pricer { return a.setup() }, JSON: &a.json, WriteJSON: a.writeJSON, Paragraph: a.paragraph, Stdin: a.stdin, Now: a.now}, exitCodes(exitConfig)))
+		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand(), a.metricsCommand(),
+		a.fakeCommand(), a.initCommand(), a.manCommand(), a.explainCommand())
 	root.SetHelpCommand(cmdline.Help(root))
 	for _, command := range root.Commands() {
 		command.Args = cmdline.Args(command.Args)
@@ -183,4 +184,12 @@ func (a *app) setNow(at string) error {
 		a.fixed, a.hasAt = true, true
 	}
 	return err
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	return explaincmd.Command(explaincmd.Setup{
+		Prices: func() explaincmd.Pricer { return a.setup() },
+		JSON:   &a.json, WriteJSON: a.writeJSON, Paragraph: a.paragraph,
+		Stdin: a.stdin, Now: a.now,
+	}, exitCodes(exitConfig))
 }

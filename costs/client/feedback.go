@@ -36,6 +36,7 @@ func optionsOf(u *costs.Upstream, budgets []quota.Budget, now func() time.Time) 
 	return feedback.Options{
 		Rules: u.Answers, Zone: u.Resets, Resets: u.ResetWindow, Budgets: budgets, Now: now,
 		NotModified: func(call quota.Call) quota.Units { return u.NotModified(call.Method) },
+		PerCall:     func(call quota.Call) quota.Units { return u.BatchCall(call.Method) },
 	}
 }
 
@@ -59,7 +60,9 @@ func answered(table *costs.Table, upstreams []costs.Upstream, call quota.Call, r
 
 // Explain says how the answer to a call is read, and in which dialect. Nothing
 // is charged or stopped.
-func Explain(table *costs.Table, call quota.Call, resp *http.Response, now func() time.Time) (e *feedback.Explanation, dialect string, err error) {
+func Explain(
+	table *costs.Table, call quota.Call, resp *http.Response, now func() time.Time,
+) (e *feedback.Explanation, dialect string, err error) {
 	upstreams := table.Upstreams()
 	found := answered(table, upstreams, call, resp)
 	if found < 0 {

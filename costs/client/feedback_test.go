@@ -73,7 +73,8 @@ budgets: [{name: all, limit: 10, window: 24h}]
 			Request: &http.Request{URL: &url.URL{Scheme: "http", Host: host}}}
 	}
 	for _, host := range []string{"youtube.googleapis.com", "YouTube.googleapis.com:80", "127.0.0.1:7801"} {
-		if got, want := said(call, answer(host, 304)), (quota.Verdict{Free: true, For: 90 * time.Second, Budget: "", Reason: "304, nothing left"}); got != want {
+		want := quota.Verdict{Free: true, For: 90 * time.Second, Budget: "", Reason: "304, nothing left"}
+		if got := said(call, answer(host, 304)); got != want {
 			t.Errorf("%s, not modified: %+v; want %+v", host, got, want)
 		}
 	}
@@ -144,7 +145,8 @@ func TestPresetsCoolTheirBudgets(t *testing.T) {
 // TestRefusalThatNoRuleExplainsIsKept: it is counted, without the values of
 // headers, and one that says how long is not kept.
 func TestRefusalThatNoRuleExplainsIsKept(t *testing.T) {
-	table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: one\nhosts: [a.example]\nroutes: {\"GET /{path...}\": read}\ncosts: {read: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"))
+	table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: one\nhosts: [a.example]\n"+
+		"routes: {\"GET /{path...}\": read}\ncosts: {read: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,10 +158,12 @@ func TestRefusalThatNoRuleExplainsIsKept(t *testing.T) {
 	keep := c.keepingUnexplained(read)
 	call := quota.Call{Account: "one", Method: "read", Units: 1}
 	for _, header := range []http.Header{{"X-Secret": {"s3cret"}}, {}, {"Retry-After": {"7"}}} {
-		keep(call, &http.Response{StatusCode: 429, Header: header, Body: io.NopCloser(strings.NewReader(`{"message":"Slow down, key=s3cret"}`))})
+		body := io.NopCloser(strings.NewReader(`{"message":"Slow down, key=s3cret"}`))
+		keep(call, &http.Response{StatusCode: 429, Header: header, Body: body})
 	}
 	kept := c.Unexplained()
-	if len(kept) != 1 || kept[0].Count != 2 || kept[0].Status != 429 || strings.Contains(kept[0].Reason+strings.Join(kept[0].Headers, " "), "s3cret") {
+	if len(kept) != 1 || kept[0].Count != 2 || kept[0].Status != 429 ||
+		strings.Contains(kept[0].Reason+strings.Join(kept[0].Headers, " "), "s3cret") {
 		t.Errorf("%+v; want one refusal, twice, without its secrets", kept)
 	}
 }

@@ -35,7 +35,8 @@ func (u *UnexplainedRefusal) String() string {
 
 // Explain is the command that says how such an answer is read.
 func (u *UnexplainedRefusal) Explain() string {
-	return fmt.Sprintf("ration explain --method %s --status %d BODY, then a rule as in docs/answers.md", human.Name(u.Method), u.Status)
+	const advice = "ration explain --method %s --status %d BODY, then a rule as in docs/answers.md"
+	return fmt.Sprintf(advice, human.Name(u.Method), u.Status)
 }
 
 const (
@@ -62,7 +63,9 @@ func (c *Client) Unexplained() []UnexplainedRefusal { return UnexplainedRefusals
 
 // keepingUnexplained returns a function that reads answers as read does, and
 // keeps the refusals that no rule explains.
-func (c *Client) keepingUnexplained(read func(quota.Call, *http.Response) quota.Verdict) func(quota.Call, *http.Response) quota.Verdict {
+func (c *Client) keepingUnexplained(
+	read func(quota.Call, *http.Response) quota.Verdict,
+) func(quota.Call, *http.Response) quota.Verdict {
 	return func(call quota.Call, resp *http.Response) quota.Verdict {
 		v := read(call, resp)
 		if v.Unexplained {

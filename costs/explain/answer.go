@@ -128,7 +128,10 @@ func parseHAR(data []byte) (*Answer, error) {
 	if entry.Response == nil || entry.Response.Status == 0 {
 		return nil, nil
 	}
-	answer := &Answer{Status: entry.Response.Status, Header: http.Header{}, Verb: entry.Request.Method, URL: entry.Request.URL}
+	answer := &Answer{
+		Status: entry.Response.Status, Header: http.Header{},
+		Verb: entry.Request.Method, URL: entry.Request.URL,
+	}
 	for _, h := range entry.Response.Headers {
 		answer.Header.Add(h.Name, h.Value)
 	}

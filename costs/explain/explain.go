@@ -26,6 +26,7 @@ type Document struct {
 	Dialect string             `json:"dialect"`
 	Status  int                `json:"status"`
 	Rules   []string           `json:"rules"`   // those that matched
+	Source  *string            `json:"source"`  // where the dialect's rules come from; null if none matched
 	Decided *string            `json:"decided"` // the rule that decided the stop; null if it is a common one
 	Found   []feedback.Finding `json:"found"`
 	Would   Verdict            `json:"would"`
@@ -54,7 +55,10 @@ type Stop struct {
 // New explains an answer to a call of an upstream. Of an answer without a call,
 // the request in the answer says which call it was.
 func New(table *costs.Table, call quota.Call, answer *Answer, now func() time.Time) (*Document, error) {
-	resp := &http.Response{StatusCode: answer.Status, Header: answer.Header, ContentLength: int64(len(answer.Body)), Body: io.NopCloser(bytes.NewReader(answer.Body))}
+	resp := &http.Response{
+		StatusCode: answer.Status, Header: answer.Header,
+		ContentLength: int64(len(answer.Body)), Body: io.NopCloser(bytes.NewReader(answer.Body)),
+	}
 	if answer.URL != "" {
 		u, err := url.Parse(answer.URL)
 		if err != nil {
@@ -76,7 +80,11 @@ func New(table *costs.Table, call quota.Call, answer *Answer, now func() time.Ti
 
 func newDocument(call quota.Call, status int, dialect string, e *feedback.Explanation) *Document {
 	v := &e.Verdict
-	d := &Document{Account: call.Account, Method: call.Method, Dialect: dialect, Status: status, Rules: append([]string{}, e.Rules...), Decided: human.Optional(e.Decided), Found: append([]feedback.Finding{}, e.Found...)}
+	d := &Document{
+		Account: call.Account, Method: call.Method, Dialect: dialect, Status: status,
+		Rules: append([]string{}, e.Rules...), Source: human.Optional(e.Source),
+		Decided: human.Optional(e.Decided), Found: append([]feedback.Finding{}, e.Found...),
+	}
 	d.Would.Left = map[string]quota.Units{}
 	d.Would.Free, d.Would.Later = v.Free, v.Later != nil
 	d.Would.Retry = v.Transient
@@ -86,7 +94,10 @@ func newDocument(call quota.Call, status int, dialect string, e *feedback.Explan
 	if v.Never {
 		d.Would.Blocked = &v.Reason
 	} else if v.For > 0 {
-		d.Would.Stop = &Stop{Budget: human.Optional(v.Budget), Kind: e.Kind, Seconds: v.For.Seconds(), UpTo: int64(v.UpTo.Seconds()), Reason: v.Reason}
+		d.Would.Stop = &Stop{
+			Budget: human.Optional(v.Budget), Kind: e.Kind,
+			Seconds: v.For.Seconds(), UpTo: int64(v.UpTo.Seconds()), Reason: v.Reason,
+		}
 	}
 	if v.LeftOf != "" {
 		d.Would.Left[v.LeftOf] = v.Left
@@ -109,6 +120,9 @@ func (d *Document) Lines() (lines [][2]string) {
 		add("rules", "%s", strings.Join(d.Rules, ", "))
 	} else {
 		add("rules", "none matched; what most upstreams have in common")
+	}
+	if d.Source != nil {
+		add("source", "%s", *d.Source)
 	}
 	for _, f := range d.Found {
 		add("read", "%s: %s", f.From, f.What)
@@ -133,7 +147,8 @@ func (w *Verdict) lines(account string, decided *string) (lines []string) {
 		length := time.Duration(s.Seconds * float64(time.Second))
 		doubles := ""
 		if s.UpTo > 0 {
-			doubles = fmt.Sprintf(", doubled at each further refusal up to %s", human.Exactly(time.Duration(s.UpTo)*time.Second))
+			most := human.Exactly(time.Duration(s.UpTo) * time.Second)
+			doubles = fmt.Sprintf(", doubled at each further refusal up to %s", most)
 		}
 		add("would stop %s for %s%s (%s%s)", human.Scope(account, budget), human.Exactly(length), doubles, s.Reason, by)
 	}

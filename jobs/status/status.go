@@ -45,7 +45,12 @@ type Report struct {
 
 // New returns a Report of a ledger that exists, without budgets.
 func New(at time.Time) *Report {
-	return &Report{At: at.UTC(), LedgerExists: true, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{}, Waiting: []WaitingStep{}, Passes: []Pass{}, Repairs: []journal.Repair{}, Unexplained: []client.UnexplainedRefusal{}, Forgotten: []*client.MissingError{}}
+	return &Report{
+		At: at.UTC(), LedgerExists: true,
+		Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{},
+		Waiting: []WaitingStep{}, Passes: []Pass{}, Repairs: []journal.Repair{},
+		Unexplained: []client.UnexplainedRefusal{}, Forgotten: []*client.MissingError{},
+	}
 }
 
 // AddUnspent adds the budgets of a ledger that does not exist yet.

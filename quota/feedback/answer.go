@@ -15,21 +15,27 @@ type answer struct {
 	path   string // of the request's URL, in lower case, if it is known
 	status int
 	header http.Header
-	now    time.Time // Date plus Age, on the upstream's clock; without a Date, the host's time
-	doc    any       // the body; nil if it was not read or is not JSON
-	plain  string    // a body that is text and not JSON
-	texts  []string  // the strings of the body, without markup
+	clock  func() time.Time // the host's
+	time   time.Time        // what now returns, once it was called
+	doc    any              // the body; nil if it was not read or is not JSON
+	plain  string           // a body that is text and not JSON
+	texts  []string         // the strings of the body, without markup
 
 	candidates []*rule // those whose conditions on anything but the body hold
 	covered    []*coveredBudget
 	buffer     [8]*coveredBudget
+	room       struct { // what most answers need, so that it is allocated once
+		candidates [8]*rule
+		covered    [4]*coveredBudget
+	}
 
 	focus     any // the item of a list that the conditions of the rule in hand are about
 	focusPath string
 }
 
 func (r *reader) newAnswer(call quota.Call, resp *http.Response) *answer {
-	a := &answer{call: call, status: resp.StatusCode, header: resp.Header, now: r.Now()}
+	a := &answer{call: call, status: resp.StatusCode, header: resp.Header, clock: r.Now}
+	a.candidates = a.room.candidates[:0]
 	if req := resp.Request; req != nil && req.URL != nil {
 		a.path = strings.ToLower(req.URL.Path)
 	}
@@ -38,14 +44,26 @@ func (r *reader) newAnswer(call quota.Call, resp *http.Response) *answer {
 			a.candidates = append(a.candidates, c)
 		}
 	}
-	a.covered = r.covering(call)
-	if date, ok := dateOf(a.header); ok {
-		a.now = date
-		if age, ok := ParseWait(single(a.header, "Age"), date, 0); ok { // how long a cache has held it
-			a.now = date.Add(age)
-		}
-	}
+	a.covered = r.covering(call, a.room.covered[:0])
 	return a
+}
+
+// now returns Date plus Age, on the upstream's clock, or without a Date the
+// host's time. It parses them when the first time needs it.
+func (a *answer) now() time.Time {
+	if !a.time.IsZero() {
+		return a.time
+	}
+	date, ok := dateOf(a.header)
+	if !ok {
+		a.time = a.clock()
+		return a.time
+	}
+	a.time = date
+	if age, ok := ParseWait(single(a.header, "Age"), date, 0); ok { // how long a cache has held it
+		a.time = date.Add(age)
+	}
+	return a.time
 }
 
 func dateOf(header http.Header) (time.Time, bool) {
@@ -67,7 +85,8 @@ func (a *answer) setBody(body []byte) {
 		return
 	}
 	kind := a.mediaType()
-	isMarkup := strings.Contains(kind, "html") || strings.HasPrefix(strings.TrimSpace(string(body[:min(len(body), 20)])), "<")
+	begin := strings.TrimSpace(string(body[:min(len(body), 20)]))
+	isMarkup := strings.Contains(kind, "html") || strings.HasPrefix(begin, "<")
 	if !isMarkup && len(body) <= 4*maxText && body[0] != '{' {
 		a.plain = plainText(string(body))
 		a.texts = []string{a.plain}
@@ -101,12 +120,13 @@ func single(header http.Header, name string) string {
 	if len(values) != 1 || len(values[0]) > 100 {
 		return ""
 	}
-	return strings.Trim(values[0], " \t")
+	return strings.TrimSpace(values[0])
 }
 
 // mayMatch reports whether a rule's conditions hold, those on the body aside.
 func (r *rule) mayMatch(a *answer) bool {
-	if len(r.statuses) > 0 && !slices.ContainsFunc(r.statuses, func(s [2]int) bool { return s[0] <= a.status && a.status <= s[1] }) {
+	isIn := func(s [2]int) bool { return s[0] <= a.status && a.status <= s[1] }
+	if len(r.statuses) > 0 && !slices.ContainsFunc(r.statuses, isIn) {
 		return false
 	}
 	if len(r.When.Method) > 0 && !matchesAny(r.When.Method, a.call.Method) {
@@ -311,7 +331,7 @@ func (v *RuleValue) wait(a *answer) (longest moment, ok bool) {
 				m.wait = time.Duration(min(float64(unit)/n, float64(MaxDate)))
 			}
 		} else {
-			m, readable = parseMoment(text, a.now, unit)
+			m, readable = parseMoment(text, a, unit)
 		}
 		if readable && (!ok || m.wait > longest.wait) {
 			longest, ok = m, true

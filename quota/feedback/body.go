@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"html"
 	"io"
-	"regexp"
 	"strings"
 	"unicode"
 
@@ -120,7 +119,7 @@ func plainText(text string) string {
 // messageOf returns the message of an error document: the first text under one
 // of the usual names.
 func messageOf(v any) string {
-	for _, path := range messagePaths {
+	for _, path := range common.MessagePaths {
 		for _, found := range lookup(v, path) {
 			if text, ok := found.(string); ok && text != "" {
 				return text
@@ -130,14 +129,9 @@ func messageOf(v any) string {
 	return ""
 }
 
-var messagePaths = []string{
-	"error.message", "error_message", "error.error_msg", "errors.*.description", "message", "error.errors.*.message", "errors.*.message", "errors.*.detail", "errors.*.title", "errors.*",
-	"detail", "error_description", "error.detail", "error.info", "error.error_user_msg", "error", "title", "errors", "*.message", "msg", "reason",
-}
-
 var (
-	tags = regexp.MustCompile(`<[^>]*>`)
-	keys = regexp.MustCompile(`AIza[\w-]+|\bsk-[\w-]{8,}|\b[A-Za-z0-9_-]{32,}\b|((?:key|token|upload_id|secret|password)["']?[=:]\s*)[^\s&"'<>]+`)
+	tags = pattern("tags")
+	keys = pattern("keys")
 )
 
 // clean returns the first line of a text without markup, control characters and

@@ -30,10 +30,9 @@ func newCoveredBudget(b quota.Budget) coveredBudget {
 
 func isMonthly(w quota.Window) bool { return w.Kind() == quota.KindDaily && w.Horizon() > 2*day }
 
-// covering returns the budgets that cover a call, except those for some lanes
+// covering appends the budgets that cover a call, except those for some lanes
 // or regions, which the upstream does not know.
-func (r *reader) covering(call quota.Call) []*coveredBudget {
-	var found []*coveredBudget
+func (r *reader) covering(call quota.Call, found []*coveredBudget) []*coveredBudget {
 	for i := range r.budgets {
 		b := &r.budgets[i]
 		isGlobal := len(b.Lanes) == 0 && len(b.Regions) == 0

@@ -74,8 +74,9 @@ func Classify(dialect string, status int, header http.Header, body []byte) Class
 	r.apply(a, out)
 	h := r.judge(a, out)
 	c := Classification{Class: Permanent, RetryAfter: min(out.retry.wait, MaxRetryAfter)}
+	isFailure := status >= http.StatusInternalServerError
 	switch {
-	case h == nil && (status >= http.StatusInternalServerError || out.failed()), h != nil && h.rule == "" && status >= http.StatusInternalServerError:
+	case h == nil && (isFailure || out.failed()), h != nil && h.rule == "" && isFailure:
 		c.Class = Transient
 	case h == nil:
 	case h.kind == Blocked:
@@ -102,7 +103,8 @@ func Classify(dialect string, status int, header http.Header, body []byte) Class
 func (a *answer) classReason(h *halt) string {
 	word := h.word
 	if word == "" {
-		word = RuleValues{{Body: RuleWords{"error.errors.*.reason", "error.details.*.reason", "error.code", "error.type"}}}.text(a)
+		reasons := RuleWords{"error.errors.*.reason", "error.details.*.reason", "error.code", "error.type"}
+		word = RuleValues{{Body: reasons}}.text(a)
 	}
 	if _, isNumber := decimal(word); word == "" || isNumber {
 		word = strconv.Itoa(a.status) + " " + http.StatusText(a.status)

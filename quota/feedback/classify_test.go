@@ -119,7 +119,11 @@ var classified = []struct {
 	{"playlists.insert, 2026-10-08", 429, `{"error":{"code":429,"message":"Resource has been exhausted (e.g. check quota).","status":"RESOURCE_EXHAUSTED"}}`, feedback.SlowDown, "default", ""},
 	{"a 403 whose body is a 429", 403, body(429, "x", "y"), feedback.SlowDown, "default", ""},
 	{"a key for other services", 403, `{"error":{"code":403,"status":"PERMISSION_DENIED","details":[{"reason":"API_KEY_SERVICE_BLOCKED","metadata":{"service":"youtube.googleapis.com"}}]}}`, feedback.Permanent, "", ""},
-	{"details that are not a list", 429, `{"error":{"errors":{"reason":"quotaExceeded"},"details":{"metadata":{"quota_limit":"xPerDay"}}}}`, feedback.Exhausted, "default", ""},
+	{
+		"details that are not a list", 429,
+		`{"error":{"errors":{"reason":"quotaExceeded"},"details":{"metadata":{"quota_limit":"xPerDay"}}}}`,
+		feedback.Exhausted, "default", "",
+	},
 	{"two bodies", 403, body(403, spentHTML, "quotaExceeded") + "{}", feedback.Permanent, "", ""},
 	{"a bad key", 400, body(400, "API key not valid.", "badRequest", "x=y"), feedback.Permanent, "", "badRequest: API key not valid."},
 	{"a bad key, old shape", 400, body(400, "Bad Request", "keyInvalid"), feedback.Permanent, "", ""},
@@ -134,7 +138,11 @@ var classified = []struct {
 	{"cut short", 429, body(429, spentText("Search Queries", "day"), "x")[:90], feedback.SlowDown, "default", ""},
 	{"an error that is a word", 400, `{"error":"invalid_grant"}`, feedback.Permanent, "", ""},
 	{"in a list", 403, "[" + body(403, spentHTML, "quotaExceeded") + "]", feedback.Exhausted, "default", ""},
-	{"other types", 403, `{"error":{"code":"429","message":7,"errors":[1,null,{"reason":["quotaExceeded"]}],"details":{"metadata":1}}}`, feedback.SlowDown, "default", ""},
+	{
+		"other types", 403,
+		`{"error":{"code":"429","message":7,"errors":[1,null,{"reason":["quotaExceeded"]}],"details":{"metadata":1}}}`,
+		feedback.SlowDown, "default", "",
+	},
 	{"other types deeper", 429, `{"error":{"details":[null,7,{"metadata":{"quota_limit":7,"quota_unit":null}}]}}`, feedback.SlowDown, "default", ""},
 	{"null", 500, "null", feedback.Transient, "", ""},
 	{"deep", 403, strings.Repeat(`{"error":`, 6000), feedback.Permanent, "", ""},
@@ -229,11 +237,10 @@ func TestRetryAfterIsMisread(t *testing.T) {
 		{[]string{strings.Repeat("9", 4096)}, none}, {[]string{strings.Repeat("0", 4096)}, none},
 		{[]string{"Fri, 20 Nov 2026 12:01:30 GMT"}, 90 * time.Second},
 		{[]string{"Friday, 20-Nov-26 12:01:30 GMT"}, 90 * time.Second},
-		{[]string{"Fri Nov 20 12:01:30 2026"}, 90 * time.Second},
-		{[]string{"Fri, 20 Nov 2026 11:00:00 GMT"}, 0},
-		{[]string{"Sun, 22 Nov 2026 12:00:00 GMT"}, 24 * time.Hour},
+		{[]string{"Fri Nov 20 12:01:30 2026"}, 90 * time.Second}, {[]string{"1m30s"}, 90 * time.Second},
+		{[]string{"Fri, 20 Nov 2026 11:00:00 GMT"}, 0}, {[]string{"Sun, 22 Nov 2026 12:00:00 GMT"}, 24 * time.Hour},
 		{[]string{"Fri, 31 Dec 9999 23:59:59 GMT"}, none},
-		{[]string{"2026-11-20T12:01:30Z"}, 90 * time.Second}, {[]string{"1795176090"}, 90 * time.Second}, {[]string{"1m30s"}, 90 * time.Second},
+		{[]string{"2026-11-20T12:01:30Z"}, 90 * time.Second}, {[]string{"1795176090"}, 90 * time.Second},
 	}
 	for _, test := range tests {
 		header := http.Header{"Date": {date}, "Retry-After": test.values}
@@ -255,7 +262,8 @@ func TestRetryAfterIsMisread(t *testing.T) {
 		}
 	}
 	hour := http.Header{"Retry-After": {"3600"}}
-	if got := feedback.Classify("google", 429, nil, []byte(violated("RequestsPerMinute", "50"))).RetryAfter; got != 37*time.Second {
+	minute := []byte(violated("RequestsPerMinute", "50"))
+	if got := feedback.Classify("google", 429, nil, minute).RetryAfter; got != 37*time.Second {
 		t.Errorf("a RetryInfo of 37 s: %s", got)
 	}
 	for text, want := range map[string]time.Duration{

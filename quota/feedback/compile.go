@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -63,13 +64,8 @@ func compile(r Rule) (*rule, error) {
 	}
 	c.When.Method, c.When.Path = lowered(r.When.Method), lowered(r.When.Path)
 	c.When.Text = lowered(r.When.Text)
-	c.When.Header, c.When.Body = map[string]RuleWords{}, map[string]RuleWords{}
-	for name, words := range r.When.Header {
-		c.When.Header[http.CanonicalHeaderKey(name)] = lowered(words)
-	}
-	for path, words := range r.When.Body {
-		c.When.Body[path] = lowered(words)
-	}
+	c.When.Header = loweredMap(r.When.Header, http.CanonicalHeaderKey)
+	c.When.Body = loweredMap(r.When.Body, strings.Clone)
 	c.needsBody = len(r.When.Body) > 0 || len(r.When.Text) > 0
 	c.Cost = slices.Clone(r.Cost)
 	c.Limits = slices.Clone(r.Limits)
@@ -77,18 +73,8 @@ func compile(r Rule) (*rule, error) {
 }
 
 func (c *rule) checkParts() error {
-	for i := range c.Cost {
-		if err := c.checkValue(&c.Cost[i]); err != nil {
-			return err
-		}
-	}
-	for i := range c.Limits {
-		if err := c.checkLimit(&c.Limits[i]); err != nil {
-			return err
-		}
-	}
-	if c.Stop == nil {
-		return nil
+	if err := cmp.Or(each(c.Cost, c.checkValue), each(c.Limits, c.checkLimit)); err != nil || c.Stop == nil {
+		return err
 	}
 	stop := *c.Stop
 	stop.Name, stop.Word = slices.Clone(stop.Name), slices.Clone(stop.Word)
@@ -100,21 +86,14 @@ func (c *rule) checkParts() error {
 	if scopes := []string{"", "account", "method"}; !slices.Contains(scopes, stop.Scope) {
 		return fmt.Errorf("unknown scope %q: write account or method, or name budgets", stop.Scope)
 	}
-	if _, err := parseSpan(stop.Window); err != nil {
-		return err
-	}
-	for i := range stop.Name {
-		if err := c.checkValue(&stop.Name[i]); err != nil {
-			return err
-		}
-	}
-	for i := range stop.Word {
-		if err := c.checkValue(&stop.Word[i]); err != nil {
-			return err
-		}
-	}
-	for i := range stop.Until {
-		if err := c.checkUntil(&stop.Until[i]); err != nil {
+	_, err := parseSpan(stop.Window)
+	return cmp.Or(err, each(stop.Name, c.checkValue), each(stop.Word, c.checkValue), each(stop.Until, c.checkUntil))
+}
+
+// each returns the first error of a check of the items of a list.
+func each[T any](list []T, check func(*T) error) error {
+	for i := range list {
+		if err := check(&list[i]); err != nil {
 			return err
 		}
 	}
@@ -132,36 +111,34 @@ func (c *rule) checkUntil(u *RuleUntil) error {
 			return fmt.Errorf("%q is not a duration: write one such as 15m", length)
 		}
 	}
-	if _, err := parseSpan(u.Window); err != nil {
+	_, err := parseSpan(u.Window)
+	if err != nil || u.Day+u.Month+u.Every+u.Pause+u.Window != "" {
 		return err
-	}
-	if u.Day+u.Month+u.Every+u.Pause+u.Window != "" {
-		return nil
 	}
 	return c.checkValue(&u.RuleValue)
 }
 
 func (c *rule) checkLimit(l *Limit) error {
-	if _, err := parseSpan(l.Window); err != nil {
-		return err
-	}
 	if counts := []string{"", "calls", "units"}; !slices.Contains(counts, l.Count) {
 		return fmt.Errorf("unknown count %q: write calls or units", l.Count)
 	}
 	if l.Left == nil && l.Used == nil && l.Pair == nil {
 		return errors.New("a limit without left, used or pair says nothing: write left: {header: X-RateLimit-Remaining}")
 	}
-	for _, part := range []**RuleValue{&l.Name, &l.Limit, &l.Left, &l.Used, &l.Pair, &l.Until, &l.Rate, &l.Needed} {
-		if *part == nil {
-			continue
+	_, err := parseSpan(l.Window)
+	return cmp.Or(err, each(l.parts(), func(part ***RuleValue) error {
+		if **part == nil {
+			return nil
 		}
-		value := **part
-		if err := c.checkValue(&value); err != nil {
-			return err
-		}
-		*part = &value
-	}
-	return nil
+		value := ***part
+		**part = &value
+		return c.checkValue(&value)
+	}))
+}
+
+// parts returns the values of a limit.
+func (l *Limit) parts() []**RuleValue {
+	return []**RuleValue{&l.Name, &l.Limit, &l.Left, &l.Used, &l.Pair, &l.Until, &l.Rate, &l.Needed}
 }
 
 // checkValue checks a place, and puts its names into the form in which they are
@@ -174,7 +151,8 @@ func (c *rule) checkValue(v *RuleValue) error {
 		}
 	}
 	if places != 1 {
-		return errors.New("a value is in one place: write header: X-Cost, body: usage.total_tokens, text: retry in, or is: a fixed one")
+		return errors.New("a value is in one place: write header: X-Cost, body: usage.total_tokens, " +
+			"text: retry in, or is: a fixed one")
 	}
 	if _, _, ok := unitOf(v.In); !ok {
 		return fmt.Errorf("unknown unit %q: write seconds, ms, minutes, hours or days, or per second for a rate", v.In)
@@ -206,21 +184,19 @@ func parseStatus(word string) (first, last int, err error) {
 	return first, last, nil
 }
 
-// spans are the windows that have a name.
-var spans = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": day, "week": 7 * day, "month": month}
-
 // parseSpan reads the length of a window: day, or 15m; 0 for "".
 func parseSpan(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	if span, ok := spans[text]; ok {
-		return span, nil
+	windows := []string{"second", "minute", "hour", "day", "week", "month"}
+	if slices.Contains(windows, text) {
+		return common.Units[text], nil
 	}
 	if span, ok := parseDuration(text); ok && span > 0 {
 		return span, nil
 	}
-	return 0, fmt.Errorf("%q is not a window: write second, minute, hour, day, week or month, or a duration such as 15m", text)
+	return 0, fmt.Errorf("%q is not a window: write %s, or a duration such as 15m", text, strings.Join(windows, ", "))
 }
 
 // spanOf is parseSpan for a text that was checked.
@@ -237,24 +213,36 @@ func lowered(words RuleWords) RuleWords {
 	return all
 }
 
-// headers returns the headers that rules read as limits or costs, which the
+// loweredMap returns a map with lowered words, or nil if it is empty.
+func loweredMap(from map[string]RuleWords, key func(string) string) map[string]RuleWords {
+	var all map[string]RuleWords
+	for name, words := range from {
+		if all == nil {
+			all = map[string]RuleWords{}
+		}
+		all[key(name)] = lowered(words)
+	}
+	return all
+}
+
+// headersOf returns the headers that rules read as limits or costs, which the
 // generic rules then leave alone.
 func headersOf(rules []*rule) map[string]bool {
 	names := map[string]bool{}
 	add := func(v *RuleValue) {
-		if v != nil {
-			for _, name := range v.Header {
-				names[name] = true
-			}
+		for _, name := range v.Header {
+			names[name] = true
 		}
 	}
 	for _, r := range rules {
 		for i := range r.Cost {
 			add(&r.Cost[i])
 		}
-		for _, l := range r.Limits {
-			for _, v := range []*RuleValue{l.Name, l.Limit, l.Left, l.Used, l.Pair, l.Until} {
-				add(v)
+		for i := range r.Limits {
+			for _, part := range r.Limits[i].parts() {
+				if *part != nil {
+					add(*part)
+				}
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -20,13 +21,29 @@ var dialectFiles embed.FS
 // Dialect is how one upstream reports its quota.
 type Dialect struct {
 	Name     string   `json:"name"`
-	Document string   `json:"document"`          // what the rules follow
-	Read     string   `json:"read"`              // the day on which that was read
+	Source   string   `json:"source"`            // the upstream's document, and public threads
+	Read     string   `json:"read,omitempty"`    // the day on which the rules were compared with Source
+	From     string   `json:"from,omitempty"`    // where facts come from that were not read there
 	Unknown  []string `json:"unknown,omitempty"` // what the rules do not cover, and why
 	Hosts    []string `json:"hosts,omitempty"`   // whose answers these are; .example.com is any host under it
 	Zone     string   `json:"zone,omitempty"`    // in which the upstream's day ends
 	ByMethod bool     `json:"by_method,omitempty"`
 	Rules    []Rule   `json:"rules"`
+}
+
+// Origin says where a dialect's facts come from, for people.
+func (d *Dialect) Origin() string {
+	origin := d.Source
+	if d.Read != "" {
+		origin += ", read " + d.Read
+	}
+	if d.From == "" {
+		return origin
+	}
+	if d.Read == "" {
+		return origin + "; not read: from " + d.From
+	}
+	return origin + "; from " + d.From
 }
 
 // loadDialects reads all dialects, once.
@@ -59,6 +76,9 @@ func parseDialect(data []byte) (*Dialect, error) {
 	d := &Dialect{}
 	if err := decoder.Decode(d); err != nil {
 		return nil, err
+	}
+	if d.Source == "" || d.Read == "" && d.From == "" {
+		return nil, errors.New("name the source, and the day on which it was read or where the facts are from")
 	}
 	for i := range d.Rules {
 		d.Rules[i].At = fmt.Sprintf("%s %d", d.Name, i+1)

@@ -3,6 +3,8 @@ package feedback
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/ration-dev/ration/quota"
 )
@@ -13,6 +15,7 @@ type Explanation struct {
 	Decided string   // the rule that asks for the stop; empty if it is what most upstreams mean
 	Kind    string   // of the stop: Spent, Busy or Blocked; empty for none
 	Found   []Finding
+	Source  string // of the dialect's rules, if one of them matched: its Origin
 	Verdict quota.Verdict
 }
 
@@ -29,6 +32,10 @@ func Explain(name string, o Options) (func(quota.Call, *http.Response) Explanati
 		e := Explanation{Rules: out.reasons, Found: out.seen, Verdict: v}
 		if h != nil {
 			e.Kind, e.Decided = h.kind, h.rule
+		}
+		isOfDialect := func(at string) bool { return strings.HasPrefix(at, name+" ") }
+		if slices.ContainsFunc(e.Rules, isOfDialect) {
+			e.Source = dialectNamed(name).Origin()
 		}
 		for i := range out.limits {
 			l := &out.limits[i]

@@ -59,6 +59,11 @@ type Options struct {
 	// the full price. 0 means that the call counts in no budget.
 	NotModified func(quota.Call) quota.Units
 
+	// PerCall returns what each call in a request costs that holds several, and
+	// 0 for other requests. An answer with the answers to all of them, as
+	// multipart/mixed, then says what the request cost. nil is 0.
+	PerCall func(quota.Call) quota.Units
+
 	// Now is a clock for tests; nil is time.Now.
 	Now func() time.Time
 }
@@ -90,7 +95,6 @@ type reader struct {
 	byMethod    bool
 	knowsErrors bool // the rules say which successful answers are errors
 	budgets     []coveredBudget
-	readByRules map[string]bool // the headers that rules read
 	names       nameCache
 	traces      bool // says how it reads answers
 }
@@ -119,7 +123,7 @@ func newReader(name string, o Options) (*reader, error) {
 			r.rules = append(r.rules, c)
 		}
 	}
-	r.readByRules, r.byClass = headersOf(r.rules), classes(r.rules)
+	r.names.byRules, r.byClass = headersOf(r.rules), classes(r.rules)
 	for _, b := range o.Budgets {
 		r.budgets = append(r.budgets, newCoveredBudget(b))
 	}
@@ -138,8 +142,14 @@ func zoneNamed(name string) *time.Location {
 // read reads an answer. The halt is nil if it asks for no stop.
 func (r *reader) read(call quota.Call, resp *http.Response) (v quota.Verdict, out *outcome, h *halt) {
 	out = &outcome{traces: r.traces}
+	out.limits = out.room[:0]
 	if resp == nil {
 		return v, out, nil
+	}
+	if isParts(resp) {
+		if parts, isWhole := partsOf(resp); len(parts) > 0 {
+			return r.readWorst(call, parts, isWhole)
+		}
 	}
 	a := r.newAnswer(call, resp)
 	late := r.readBody(a, resp)
@@ -171,7 +181,9 @@ func (r *reader) apply(a *answer, out *outcome) {
 	r.readFamilies(a, out)
 	ietf(a, out)
 	common := out.limits
-	out.limits = nil
+	if len(common) > 0 {
+		out.limits = nil
+	}
 	for _, c := range a.candidates {
 		if c.matchesBody(a) {
 			out.add(r, c, a)

@@ -53,7 +53,9 @@ func response(status int, header, text string) *http.Response {
 
 func TestNamesLacksADialect(t *testing.T) {
 	want := feedback.Names()
-	for _, name := range []string{"anthropic", "generic", "github", "google", "hubspot", "openai", "reddit", "salesforce", "shopify", "slack"} {
+	for _, name := range []string{
+		"anthropic", "generic", "github", "google", "hubspot", "openai", "reddit", "salesforce", "shopify", "slack",
+	} {
 		if !slices.Contains(want, name) {
 			t.Errorf("%s is not among %q", name, want)
 		}
@@ -63,7 +65,8 @@ func TestNamesLacksADialect(t *testing.T) {
 			t.Errorf("%s, no answer: %+v", name, got)
 		}
 	}
-	if _, err := feedback.New("gogle", feedback.Options{}); err == nil || !strings.Contains(err.Error(), `"gogle"; name one of a`) {
+	_, err := feedback.New("gogle", feedback.Options{})
+	if err == nil || !strings.Contains(err.Error(), `"gogle"; name one of a`) {
 		t.Errorf("an unknown name: %v", err)
 	}
 }
@@ -174,7 +177,10 @@ func TestGoogleErrorCoolsDownTheWrongBudget(t *testing.T) {
 		want    quota.Verdict
 		until   time.Time
 	}{
-		{"no body", buckets, videos, &http.Response{StatusCode: 429}, guess("others", 0, 25*time.Hour+31*time.Minute, "429 Too Many Requests"), soonest},
+		{
+			"no body", buckets, videos, &http.Response{StatusCode: 429},
+			guess("others", 0, 25*time.Hour+31*time.Minute, "429 Too Many Requests"), soonest,
+		},
 		{"fine", buckets, searches, response(200, "Retry-After: 60", "quotaExceeded"), quota.Verdict{}, time.Time{}},
 		{"a bucket's day", buckets, searches, response(429, "Retry-After: 90", daySearch), quota.Verdict{Budget: "searches", Reason: "429 rateLimitExceeded search_list"}, midnight},
 		{"a bucket's day, no budget of its own", shared[:2], searches, response(429, "", daySearch), quota.Verdict{Reason: "429 rateLimitExceeded search_list"}, midnight},
@@ -184,7 +190,10 @@ func TestGoogleErrorCoolsDownTheWrongBudget(t *testing.T) {
 		{"too fast", buckets, videos, response(429, "Retry-After: 90", ""), quota.Verdict{Budget: "others", Reason: "429 Too Many Requests", Transient: soon.Transient, After: soon.After}, now.Add(90 * time.Second)},
 		{"too fast, in a short window", []quota.Budget{{Account: "my-project", Name: "burst", Limit: 5, Window: quota.Sliding(10 * time.Second)}}, videos, response(429, "", ""),
 			guess("", 0, 10*time.Second, "429 Too Many Requests"), soonest},
-		{"too fast, nonsense", buckets, videos, response(403, "Retry-After: -1", body(403, "x", "rateLimitExceeded")), guess("others", 0, 25*time.Hour+31*time.Minute, "403 rateLimitExceeded"), soonest},
+		{
+			"too fast, nonsense", buckets, videos, response(403, "Retry-After: -1", body(403, "x", "rateLimitExceeded")),
+			guess("others", 0, 25*time.Hour+31*time.Minute, "403 rateLimitExceeded"), soonest,
+		},
 		{"never", buckets, searches, response(429, "Retry-After: 90", body(429, "x", "rateLimitExceeded", searchDay, search, "quota_limit_value=0")), quota.Verdict{Never: true, Reason: "429 rateLimitExceeded search_list"}, time.Time{}},
 		{"forbidden", buckets, videos, response(403, "", body(403, "x", "forbidden")), quota.Verdict{}, time.Time{}},
 		{"forbidden for a while", buckets, videos, response(403, "Retry-After: 90", body(403, "x", "forbidden")), quota.Verdict{Budget: "others", Reason: "403 forbidden"}, now.Add(90 * time.Second)},

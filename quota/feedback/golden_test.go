@@ -181,3 +181,20 @@ func describe(v quota.Verdict) string {
 	}
 	return strings.Join(parts, "; ")
 }
+
+// TestDialectSaysWhereItsFactsComeFrom: a document that was not read is not
+// said to be.
+func TestDialectSaysWhereItsFactsComeFrom(t *testing.T) {
+	for _, d := range feedback.Dialects() {
+		origin := d.Origin()
+		if d.Read == "" {
+			if !strings.HasSuffix(origin, "; not read: from "+d.From) {
+				t.Errorf("%s: %s", d.Name, origin)
+			}
+			continue
+		}
+		if _, err := time.Parse(time.DateOnly, d.Read); err != nil || !strings.Contains(origin, ", read "+d.Read) {
+			t.Errorf("%s: %s (%v)", d.Name, origin, err)
+		}
+	}
+}

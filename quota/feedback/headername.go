@@ -2,6 +2,7 @@ package feedback
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,8 @@ const (
 	costRole
 )
 
+var roleNames = []string{"", "max", "left", "used", "reset", "window", "retry", "cost"}
+
 // headerName is what the name of a header says.
 type headerName struct {
 	role   headerRole
@@ -35,23 +38,28 @@ type headerName struct {
 // nameCache holds what names of headers say: the names of one upstream are few.
 // Its map is replaced, not changed.
 type nameCache struct {
-	names atomic.Pointer[map[string]headerName]
-	mu    sync.Mutex
+	byRules map[string]bool
+	names   atomic.Pointer[map[string]*headerName]
+	mu      sync.Mutex
 }
 
 const maxNames = 500
 
-func (c *nameCache) parse(name string) headerName {
+// parse returns what a name says, or nil if that is nothing.
+func (c *nameCache) parse(name string) *headerName {
 	names := c.names.Load()
 	if names != nil {
 		if known, ok := (*names)[name]; ok {
 			return known
 		}
 	}
-	parsed := parseHeaderName(name)
+	var parsed *headerName
+	if h := parseHeaderName(name); h.role != noRole && !c.byRules[name] {
+		parsed = &h
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	more := map[string]headerName{}
+	more := map[string]*headerName{}
 	if names = c.names.Load(); names != nil {
 		maps.Copy(more, *names)
 	}
@@ -62,7 +70,7 @@ func (c *nameCache) parse(name string) headerName {
 	return parsed
 }
 
-var joinedWords = strings.NewReplacer("rate-limit", "ratelimit", "retry-after", "retryafter", "retry-in", "retryafter", "24-hour", "24hour", "used-currentrequest", "requestcost", "request-charge", "requestcost")
+var joinedWords = strings.NewReplacer(common.Headers.Joined...)
 
 // parseHeaderName reads the name of a header by its words.
 func parseHeaderName(name string) (h headerName) {
@@ -71,7 +79,11 @@ func parseHeaderName(name string) (h headerName) {
 	h.role = noRole
 	var rest []string
 	for _, word := range strings.Split(strings.TrimPrefix(text, "x-"), "-") {
-		role, unit, span := headerWord(word)
+		role, unit := common.Headers.Roles[word], common.Headers.Units[word]
+		span := time.Duration(0)
+		if role == noRole && unit == 0 {
+			span = headerSpan(strings.TrimSuffix(word, "limit"))
+		}
 		h.role = max(h.role, role)
 		switch {
 		case role == costRole && !aboutLimit && !strings.Contains(text, "request"):
@@ -80,7 +92,7 @@ func parseHeaderName(name string) (h headerName) {
 			h.unit = unit
 		case span > 0:
 			h.span = span
-		case role == noRole && unit == 0 && !fillers[word]:
+		case role == noRole && unit == 0 && !slices.Contains(common.Headers.Fillers, word):
 			rest = append(rest, word)
 		}
 	}
@@ -97,58 +109,16 @@ func parseHeaderName(name string) (h headerName) {
 	return h
 }
 
-var fillers = map[string]bool{"ratelimit": true, "rate": true, "per": true, "this": true, "api": true, "app": true, "user": true, "the": true, "calls": true, "call": true, "after": true,
-	"in": true, "at": true, "http": true, "time": true, "timestamp": true, "epoch": true, "until": true, "utc": true, "next": true, "": true, "project": true, "shop": true, "delta": true, "count": true}
-
-// headerWord returns what one word of a name says.
-func headerWord(word string) (role headerRole, unit, span time.Duration) {
-	switch word {
-	case "limit", "max", "maximum", "total", "allowed", "quota", "capacity", "allotted":
-		return maxRole, 0, 0
-	case "remaining", "left", "available", "remain":
-		return leftRole, 0, 0
-	case "used", "usage", "consumed", "current":
-		return usedRole, 0, 0
-	case "reset", "resets", "resetafter", "resettime", "resetat", "expires":
-		return resetRole, 0, 0
-	case "window", "interval", "period":
-		return windowRole, 0, 0
-	case "retryafter":
-		return retryRole, 0, 0
-	case "cost", "requestcost":
-		return costRole, 0, 0
-	case "ms", "milliseconds", "millis":
-		return noRole, time.Millisecond, 0
-	case "seconds":
-		return noRole, time.Second, 0
-	}
-	return noRole, 0, headerSpan(strings.TrimSuffix(word, "limit"))
-}
-
 // headerSpan returns the window that a word names: daily, 24hour, 15m.
 func headerSpan(word string) time.Duration {
-	switch word {
-	case "daily", "today", "24hour", "24h":
-		return day
-	case "hourly":
-		return time.Hour
-	case "minutely":
-		return time.Minute
-	case "secondly":
-		return time.Second
-	case "monthly":
-		return month
-	case "", "m", "s", "h", "d", "ms":
-		return 0
+	if span, ok := common.Headers.Spans[word]; ok {
+		return span
 	}
 	digits := len(word) - len(strings.TrimLeft(word, "0123456789"))
 	n := 1
 	if digits > 0 {
 		n, _ = strconv.Atoi(word[:min(digits, 6)])
 	}
-	unit, ok := unitNamed(word[digits:])
-	if !ok || n == 0 {
-		return 0
-	}
+	unit, _ := unitNamed(word[digits:])
 	return time.Duration(n) * unit
 }

@@ -42,20 +42,22 @@ type family struct {
 // of a limit in their names, except those that rules read. It also returns the
 // wait of a Retry-After in any spelling, and the cost in the headers.
 func (r *reader) readFamilies(a *answer, out *outcome) {
-	var families []family
+	var room [4]family
+	families := room[:0]
 	for name, values := range a.header {
-		if len(values) == 0 || r.readByRules[name] {
+		if len(values) == 0 {
 			continue
 		}
 		h := r.names.parse(name)
-		if strings.Contains(values[0], "remaining=") {
+		hasParameters := strings.IndexByte(values[0], '=') >= 0
+		if hasParameters && !r.names.byRules[name] && strings.Contains(values[0], "remaining=") {
 			out.addParameters(a, name)
 			continue
 		}
-		if h.role == noRole || len(values) > 2 || len(values[0]) > 200 {
+		if h == nil || len(values) > 2 || len(values[0]) > 200 {
 			continue
 		}
-		value := strings.Trim(values[0], " \t")
+		value := strings.TrimSpace(values[0])
 		if len(values) == 2 {
 			value += "," + values[1]
 		}
@@ -87,7 +89,7 @@ func (o *outcome) addParameters(a *answer, name string) {
 		l := newLimit()
 		l.bucket, l.from = bucketName(name), name
 		l.max, l.left = m.number("total", "limit", "q"), m.number("remaining", "r")
-		if wait, ok := ParseWait(m.text("resets", "reset", "t"), a.now, 0); ok {
+		if wait, ok := a.wait(m.text("resets", "reset", "t"), 0); ok {
 			l.reset = wait
 		}
 		if l.left >= 0 {
@@ -115,14 +117,14 @@ func shareReset(families []family) {
 	}
 }
 
-func addFamily(families []family, h headerName, name, value string) []family {
+func addFamily(families []family, h *headerName, name, value string) []family {
 	for i := range families {
 		if families[i].family == h.family {
 			families[i].set(h, name, value)
 			return families
 		}
 	}
-	f := family{headerName: h}
+	f := family{headerName: *h}
 	f.set(h, name, value)
 	return append(families, f)
 }
@@ -131,7 +133,7 @@ func isWait(name string) bool {
 	return strings.HasSuffix(name, "After") || strings.HasSuffix(name, "In")
 }
 
-func (f *family) set(h headerName, name, value string) {
+func (f *family) set(h *headerName, name, value string) {
 	// A wait is more exact than a time. Otherwise the order of a map must not matter.
 	known := f.names[h.role]
 	isFirst := isWait(known) || known < name
@@ -170,12 +172,12 @@ func (f *family) limits(a *answer, out *outcome) {
 		}
 		l.setUsed(used)
 		if w := itemAt(f.values[windowRole], i); l.span == 0 && w != "" {
-			l.span, _ = ParseWait(w, a.now, f.window)
+			l.span, _ = a.wait(w, f.window)
 		}
 		if text := f.values[resetRole]; text != "" {
-			m, ok := parseMoment(text, a.now, f.unit)
+			m, ok := parseMoment(text, a, f.unit)
 			if !ok {
-				m, ok = parseMoment(itemAt(text, i), a.now, f.unit)
+				m, ok = parseMoment(itemAt(text, i), a, f.unit)
 			}
 			if ok {
 				l.reset, l.bare = m.wait, m.bare && f.unit == 0
@@ -195,7 +197,7 @@ func (l *limit) setWindow(a *answer, count, i int) {
 	}
 	for _, name := range []string{"X-Ratelimit-Policy", "Ratelimit-Policy", "X-Ratelimit-Limit", "Ratelimit-Limit"} {
 		if list := members(a.header, name); i < len(list) && list[i].text("w") != "" {
-			l.span, _ = ParseWait(list[i].text("w"), a.now, 0)
+			l.span, _ = a.wait(list[i].text("w"), 0)
 			return
 		}
 	}
@@ -235,7 +237,10 @@ func amountAt(text string, i int) quota.Units {
 // parseAmount reads a number that is not negative, up to a semicolon.
 func parseAmount(text string) (float64, bool) {
 	text, _, _ = strings.Cut(text, ";")
-	n, ok := decimal(strings.Trim(text, " \""))
+	if text = strings.TrimSpace(text); strings.HasPrefix(text, `"`) {
+		text = strings.Trim(text, " \"")
+	}
+	n, ok := decimal(text)
 	if !ok || n > float64(quota.MaxLimit) {
 		return 0, false
 	}

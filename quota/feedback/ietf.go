@@ -30,7 +30,7 @@ func ietf(a *answer, out *outcome) {
 		l := newLimit()
 		l.bucket, l.from = bucketName(m.name), "RateLimit"
 		l.max, l.left = m.number("limit", "q"), m.number("remaining", "r")
-		if wait, ok := ParseWait(m.text("reset", "t"), a.now, 0); ok {
+		if wait, ok := a.wait(m.text("reset", "t"), 0); ok {
 			l.reset = wait
 		}
 		if p, ok := policyOf(policies, m); ok && !l.addPolicy(p, a) {
@@ -57,7 +57,7 @@ func (l *limit) addPolicy(p member, a *answer) bool {
 	if l.max < 0 { // older drafts
 		l.max = amountAt(p.name, 0)
 	}
-	if window, ok := ParseWait(p.text("w"), a.now, 0); ok {
+	if window, ok := a.wait(p.text("w"), 0); ok {
 		l.span = window
 		if l.reset == unknownReset {
 			l.reset = window

@@ -25,6 +25,8 @@ type outcome struct {
 
 	retry    moment // of a Retry-After
 	hasRetry bool
+
+	room [2]limit
 }
 
 // Finding is something that was read from an answer.
@@ -63,7 +65,7 @@ func (o *outcome) saw(rule, from, format string, args ...any) {
 }
 
 func (o *outcome) addRetry(a *answer, name, text string, unit time.Duration) {
-	m, ok := parseMoment(text, a.now, unit)
+	m, ok := parseMoment(text, a, unit)
 	if !ok || o.hasRetry && name != "Retry-After" {
 		return
 	}
@@ -209,10 +211,10 @@ func (u *RuleUntil) end(a *answer, out *outcome, h *halt) bool {
 		if u.Month != "" {
 			window = quota.Monthly(zone)
 		}
-		h.wait, h.moment = window.Day(a.now).Opens.Sub(a.now), true
+		h.wait, h.moment = window.Day(a.now()).Opens.Sub(a.now()), true
 	case u.Every != "":
 		length, _ := parseDuration(u.Every)
-		h.wait, h.moment = a.now.Truncate(length).Add(length).Sub(a.now), true
+		h.wait, h.moment = a.now().Truncate(length).Add(length).Sub(a.now()), true
 	case u.Window != "":
 		h.about.span = spanOf(u.Window)
 		return true
@@ -242,7 +244,8 @@ func (a *answer) reason(h *halt) string {
 	if what == "" {
 		what = messageOf(a.doc)
 	}
-	if i := slices.IndexFunc(a.texts, func(text string) bool { return strings.Contains(text, " ") }); what == "" && i >= 0 {
+	hasWords := func(text string) bool { return strings.Contains(text, " ") }
+	if i := slices.IndexFunc(a.texts, hasWords); what == "" && i >= 0 {
 		what, _, _ = strings.Cut(a.texts[i], "\n")
 	}
 	if what == "" {

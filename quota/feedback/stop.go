@@ -175,11 +175,11 @@ func (r *reader) readTold(a *answer, out *outcome, h *halt) bool {
 	m, ok := out.retry, out.hasRetry
 	from := "Retry-After"
 	if !ok {
-		m, from = readField(a.doc, a.now, 0)
+		m, from = readField(a.doc, a, 0)
 		ok = from != ""
 	}
 	if !ok {
-		m, ok = readHint(a.texts, a.now)
+		m, ok = readHint(a.texts, a)
 		from = "message"
 	}
 	if ok {
@@ -236,13 +236,13 @@ func (r *reader) untilWindowEnds(a *answer, h *halt, budget *coveredBudget) bool
 	case span == 0:
 		h.known, h.moment = false, false
 	case isResets:
-		h.wait = r.Resets.Day(a.now).Opens.Sub(a.now)
+		h.wait = r.Resets.Day(a.now()).Opens.Sub(a.now())
 	case isCalendar:
-		h.wait = budget.Window.Day(a.now).Opens.Sub(a.now)
+		h.wait = budget.Window.Day(a.now()).Opens.Sub(a.now())
 	case span >= day:
 		h.wait, h.double = unknownDay, true
 	case knowsDay && span < time.Hour && day%span == 0:
-		h.wait = a.now.Truncate(span).Add(span).Sub(a.now)
+		h.wait = a.now().Truncate(span).Add(span).Sub(a.now())
 	case span > time.Minute:
 		h.wait = span / 2
 	default:
@@ -305,7 +305,8 @@ func (r *reader) applyLimits(v *quota.Verdict, a *answer, out *outcome) {
 	if len(out.limits) == 0 {
 		return
 	}
-	var highest []highestLimit
+	var room [4]highestLimit
+	highest := room[:0]
 	for i := range out.limits {
 		l := &out.limits[i]
 		budget := r.match(a, l)

@@ -111,7 +111,8 @@ func TestRetryAfterOfAFailingUpstreamStopsItsAccount(t *testing.T) {
 		budgets []quota.Budget
 		budget  string
 	}{
-		{"generic", 503, budgets[:1], ""}, {"generic", 500, budgets[:1], ""}, {"generic", 404, budgets[:1], "all"}, {"generic", 413, budgets, "tier2"},
+		{"generic", 503, budgets[:1], ""}, {"generic", 500, budgets[:1], ""}, {"generic", 404, budgets[:1], "all"},
+		{"generic", 413, budgets, "tier2"},
 		{"slack", 503, budgets, ""}, {"slack", 404, budgets, "tier2"}, {"generic", 401, nil, ""},
 	} {
 		got := reader(t, c.dialect, feedback.Options{Budgets: c.budgets, Now: clock(noon)})(call, response(c.status, dated+"Retry-After: 90", ""))
@@ -196,7 +197,8 @@ func TestUnusualResponseIsMisread(t *testing.T) {
 		want          quota.Verdict
 	}{
 		{"an error body []", "google", nil, response(403, dated, "[]"), quota.Verdict{}},
-		{"an error body [] of 429", "google", nil, response(429, dated, "[]"), guess("", 2*time.Second, 24*time.Hour, "429 Too Many Requests")},
+		{"an error body [] of 429", "google", nil, response(429, dated, "[]"),
+			guess("", 2*time.Second, 24*time.Hour, "429 Too Many Requests")},
 		{"an error body [] elsewhere", "salesforce", nil, response(403, dated, "[]"), quota.Verdict{}},
 		{"two accounts' budgets", "github", []quota.Budget{theirs, hour("mine", 5000)}, response(403, github(0, 9*time.Hour, ""), ""), stop("mine", time.Hour, "403 Forbidden core")},
 		{"two accounts' budgets, none of this one", "github", []quota.Budget{theirs}, response(403, github(0, 9*time.Hour, ""), ""), stop("", 9*time.Hour, "403 Forbidden core")},
@@ -217,13 +219,20 @@ func TestUnusualResponseIsMisread(t *testing.T) {
 		{"throttled with nothing left", "shopify", nil, response(200, asJSON, `{"errors":[{"message":"Throttled"}],"extensions":{"cost":{"requestedQueryCost":1000,"throttleStatus":{"maximumAvailable":1000,"currentlyAvailable":0,"restoreRate":50}}}}`), slow("", 20*time.Second, "200 throttled graphql")},
 		{"amounts that cannot be", "github", []quota.Budget{hour("graphql", 5000)}, response(200, asJSON, `{"data":{"rateLimit":{"limit":5000,"remaining":-5}}}`), quota.Verdict{}},
 		{"amounts beyond counting", "github", []quota.Budget{hour("graphql", 5000)}, response(200, asJSON, `{"data":{"rateLimit":{"limit":1e300,"remaining":5}}}`), left(quota.Verdict{}, "graphql", 5)},
-		{"a reset of milliseconds", "generic", []quota.Budget{{Account: "my-project", Name: "day", Limit: 5, Window: quota.Daily(time.UTC)}}, response(200, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 900000", ""), stop("day", 15*time.Minute, "200, nothing left")},
+		{"a reset of milliseconds", "generic",
+			[]quota.Budget{{Account: "my-project", Name: "day", Limit: 5, Window: quota.Daily(time.UTC)}},
+			response(200, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 900000", ""),
+			stop("day", 15*time.Minute, "200, nothing left")},
 		{"a reset beyond its budget's window", "generic", []quota.Budget{minutely}, response(200, dated+"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("minute", time.Minute, "200, nothing left")},
 		{"a reset beyond its budget's window, beside a longer one", "generic", []quota.Budget{minutely, month}, response(200, dated+"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("minute", time.Minute, "200, nothing left")},
 		{"a reset beyond an estimate's window", "generic", []quota.Budget{estimate}, response(429, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("estimate", 20*time.Minute, "429 Too Many Requests")},
 		{"a reset within a month's budget", "generic", []quota.Budget{month}, response(200, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("month", 480*time.Hour, "200, nothing left")},
-		{"a reset of no known budget", "generic", []quota.Budget{minutely, month}, response(200, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("", 480*time.Hour, "200, nothing left")},
-		{"a reset of no known budget, too fast", "generic", []quota.Budget{minutely, month}, response(429, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("", 480*time.Hour, "429 Too Many Requests")},
+		{"a reset of no known budget", "generic", []quota.Budget{minutely, month},
+			response(200, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""),
+			stop("", 480*time.Hour, "200, nothing left")},
+		{"a reset of no known budget, too fast", "generic", []quota.Budget{minutely, month},
+			response(429, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""),
+			stop("", 480*time.Hour, "429 Too Many Requests")},
 		{"a bad key's limits", "github", []quota.Budget{hour("core", 5000)}, response(401, dated+"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 300", ""), quota.Verdict{}},
 	} {
 		got := reader(t, c.dialect, feedback.Options{Budgets: c.budgets, Now: clock(noon)})(call, c.resp)
@@ -255,7 +264,8 @@ func TestUndocumentedCosts(t *testing.T) {
 		}
 	}
 	unchanged := feedback.Options{Now: clock(noon), NotModified: func(quota.Call) quota.Units { return 0 }}
-	if got := reader(t, "generic", unchanged)(call, response(304, "X-RateLimit-Cost: 500", "")); got != (quota.Verdict{Free: true}) {
+	got := reader(t, "generic", unchanged)(call, response(304, "X-RateLimit-Cost: 500", ""))
+	if got != (quota.Verdict{Free: true}) {
 		t.Errorf("not modified: %+v; want what is configured", got)
 	}
 }

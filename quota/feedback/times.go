@@ -2,7 +2,6 @@ package feedback
 
 import (
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -34,13 +33,30 @@ type moment struct {
 // of RFC 3339, HTTP, JavaScript and Go. A time in the past is 0. ok is false
 // for anything else, and for times that are more than a year ahead.
 func ParseWait(text string, now time.Time, unit time.Duration) (wait time.Duration, ok bool) {
-	m, ok := parseMoment(text, now, unit)
+	m, ok := parseMoment(text, stopped(now), unit)
 	return m.wait, ok
 }
 
-func parseMoment(text string, now time.Time, unit time.Duration) (m moment, ok bool) {
+// clock says what time it is, if a time needs that.
+type clock interface{ now() time.Time }
+
+// stopped is a clock that always says the same.
+type stopped time.Time
+
+func (s stopped) now() time.Time { return time.Time(s) }
+
+// wait is ParseWait by the answer's clock.
+func (a *answer) wait(text string, unit time.Duration) (wait time.Duration, ok bool) {
+	m, ok := parseMoment(text, a, unit)
+	return m.wait, ok
+}
+
+func parseMoment(text string, now clock, unit time.Duration) (m moment, ok bool) {
 	const absurd = 366 * 24 * time.Hour
-	text = strings.Trim(text, " \t\"'")
+	text = strings.TrimSpace(text)
+	if text != "" && (text[0] == '"' || text[0] == '\'') {
+		text = strings.Trim(text, " \t\"'")
+	}
 	if text == "" || len(text) > 100 {
 		return m, false
 	}
@@ -49,8 +65,8 @@ func parseMoment(text string, now time.Time, unit time.Duration) (m moment, ok b
 		m.bare = ok && !m.date && !strings.Contains(text, ".")
 	} else if d, isDuration := parseDuration(text); isDuration {
 		m, ok = moment{wait: d}, true
-	} else if at, isDate := parseDate(text); isDate && !now.IsZero() {
-		m, ok = moment{wait: max(0, at.Sub(now)), date: true}, true
+	} else if at, isDate := parseDate(text); isDate && !now.now().IsZero() {
+		m, ok = moment{wait: max(0, at.Sub(now.now())), date: true}, true
 	}
 	if !ok || m.wait > absurd || m.wait < 0 {
 		return moment{}, false
@@ -60,7 +76,7 @@ func parseMoment(text string, now time.Time, unit time.Duration) (m moment, ok b
 
 // parseNumber reads a number: a wait in a unit, or a Unix time, whose digits
 // tell its unit.
-func parseNumber(n float64, now time.Time, unit time.Duration) (moment, bool) {
+func parseNumber(n float64, now clock, unit time.Duration) (moment, bool) {
 	if n < minEpoch {
 		if unit == 0 {
 			unit = time.Second
@@ -78,11 +94,11 @@ func parseNumber(n float64, now time.Time, unit time.Duration) (moment, bool) {
 		}
 		scale *= 1000
 	}
-	if n /= scale; n >= 10*minEpoch || n < minEpoch || now.IsZero() {
+	if n /= scale; n >= 10*minEpoch || n < minEpoch || now.now().IsZero() {
 		return moment{}, false
 	}
 	at := time.UnixMicro(int64(n * 1e6))
-	return moment{wait: max(0, at.Sub(now)), date: true}, true
+	return moment{wait: max(0, at.Sub(now.now())), date: true}, true
 }
 
 // decimal parses digits with at most one fraction, and nothing else.
@@ -90,6 +106,10 @@ func decimal(text string) (float64, bool) {
 	whole, fraction, hasFraction := strings.Cut(text, ".")
 	if !isDigits(whole) || hasFraction && !isDigits(fraction) {
 		return 0, false
+	}
+	if len(text) <= 15 && !hasFraction {
+		n, err := strconv.ParseInt(text, 10, 64)
+		return float64(n), err == nil
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	return n, err == nil
@@ -105,9 +125,10 @@ func isDigits(text string) bool {
 }
 
 var (
-	durationPart = regexp.MustCompile(`^\s*(?:and\s+|,\s*)?(\d{1,12}(?:\.\d{1,9})?)\s*([a-zµ]+)\.?`)
-	clockForm    = regexp.MustCompile(`^(\d{1,3}):([0-5]\d):([0-5]\d(?:\.\d{1,9})?)$`)
-	isoDuration  = regexp.MustCompile(`^p(?:(\d{1,6}(?:\.\d+)?)w)?(?:(\d{1,6}(?:\.\d+)?)d)?(?:t(?:(\d{1,6}(?:\.\d+)?)h)?(?:(\d{1,6}(?:\.\d+)?)m)?(?:(\d{1,9}(?:\.\d+)?)s)?)?$`)
+	durationPart = pattern("duration_part")
+	clockForm    = pattern("clock")
+	isoDuration  = pattern("iso_duration")
+	isoDate      = pattern("iso_date")
 )
 
 var isoUnits = [...]time.Duration{7 * day, day, time.Hour, time.Minute, time.Second}
@@ -156,37 +177,18 @@ func unitNamed(word string) (time.Duration, bool) {
 	if len(word) > 2 {
 		word = strings.TrimSuffix(word, "s")
 	}
-	switch word {
-	case "ns", "nanosecond":
-		return time.Nanosecond, true
-	case "us", "µs", "microsecond":
-		return time.Microsecond, true
-	case "ms", "millisecond", "milli", "msec":
-		return time.Millisecond, true
-	case "s", "sec", "second":
-		return time.Second, true
-	case "m", "min", "minute":
-		return time.Minute, true
-	case "h", "hr", "hour":
-		return time.Hour, true
-	case "d", "day":
-		return day, true
-	case "w", "wk", "week":
-		return 7 * day, true
-	case "month":
-		return month, true
-	}
-	return 0, false
+	unit, ok := common.Units[word]
+	return unit, ok
 }
 
 // dateForms are the layouts of timestamps, after parseDate has removed what
 // they vary in. Those without a zone are in UTC.
 var dateForms = []string{
-	time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02T15:04:05.999999999", "2006-01-02T15:04", time.DateOnly,
-	time.RFC1123Z, "Mon Jan 02 2006 15:04:05 GMT-0700", "Mon, 2 Jan 2006 15:04:05 MST", "Mon Jan _2 15:04:05 MST 2006", "Jan 2, 2006 15:04:05",
+	time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999999999Z0700",
+	"2006-01-02T15:04:05.999999999", "2006-01-02T15:04", time.DateOnly,
+	time.RFC1123Z, "Mon Jan 02 2006 15:04:05 GMT-0700", "Mon, 2 Jan 2006 15:04:05 MST",
+	"Mon Jan _2 15:04:05 MST 2006", "Jan 2, 2006 15:04:05",
 }
-
-var isoDate = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)(?:T| +at +| +)(\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(?: *(Z|UTC|GMT|[+-]\d\d:?\d\d).*)?$`)
 
 func parseDate(text string) (time.Time, bool) {
 	if at, err := http.ParseTime(text); err == nil {

@@ -1,44 +1,21 @@
 package feedback
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// counted is what limits of calls count, or over what.
-const counted = `(?:requests?|calls?|quer(?:y|ies)|usage|api|daily|hourly|weekly|monthly|concurrent|complexity|per (?:second|minute|hour|day|month))`
-
 // What messages say, in any upstream's words.
 var (
-	// timeIn matches a time or a wait within a text.
-	timeIn = regexp.MustCompile(`(?i)\d{4}-\d\d-\d\d(?:(?:T| +at +| +)\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?)?` +
-		`|[a-z]{3}, \d{1,2} [a-z]{3} \d{4} \d\d:\d\d:\d\d GMT|\b\d\d?:\d\d:\d\d\b` +
-		`|\d+(?:\.\d+)?\s*(?:ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)\b(?:(?:,|\s|and)*\d+(?:\.\d+)?\s*(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?)\b)*` +
-		`|\d+(?:\.\d+)?(?:ms|s|m|h|d)(?:\d+(?:\.\d+)?(?:ms|s|m|h))*\b|\b1\d{9}\b`)
-	// hint matches the words before the time at which calls are welcome again.
-	// "in under an hour" is no such time.
-	hint = regexp.MustCompile(`(?i)\b(?:retry|retrying|retried|again|wait|waiting|reset|resets|resetting|access|return|returns|available|renew\w*|resume\w*|expires?|lifted|until|blocked|banned|locked)` +
-		`(?: again| after| in| at| on| for| until| within| approximately| about|:|=| is)*[ :=]*["']?(?:` + timeIn.String()[4:] + `)`)
-
-	// period matches the window of a limit. Words are separate: perDay is
-	// "per day".
-	period = regexp.MustCompile(`\b(?:per|every|each|within|with in|in|last|past|this|/) ?(?:a |an |the )?(?:last |past )?['(]?(\d{1,5})?[')]? ?-?(second|sec|minute|min|hour|hr|day|week|month)s?\b` +
-		`|\b(second|minute|hour|day|dai|week|month)ly\b|\b(second|minute|hour|day|week|month) (?:rate )?(?:limit|quota|cap)\b|/ ?(second|sec|minute|min|hour|day|month|s|m|h|d)\b` +
-		`|\b(24)[ -]?(?:h|hours?)\b|\b(today)\b|\b(qps|rps|qpm|rpm|tpm|rpd|qpd|tpd)\b`)
-	pair   = regexp.MustCompile(`\b(\d{1,12}) ?(?:/|of|out of) ?(\d{1,12})\b`)
-	atOnce = regexp.MustCompile(`concurren|simultaneous|in[- ]flight|in parallel|parallel request|too many (?:open )?connections|at the same time|overload|server is busy|being (?:accessed|modified) by another|lock[_ ]timeout|maxlag`)
-
-	// limited matches an error about a limit of calls, and not one about the size
-	// of a page or a file.
-	limited = regexp.MustCompile(`rate[ _-]?limit|too[ _]?many[ _]?(?:requests|calls|queries)|throttl|usage[ -]?cap|slow ?down|\btoo fast\b|too frequent|resource[_ ]exhausted` +
-		`|\bquotas?\b.{0,60}\b(?:exceeded|exceeds?|exhausted|reached|hit|spent|used up|depleted)\b|\b(?:exceeded|exhausted|reached|out of|over)\b.{0,60}\bquotas?\b` +
-		`|\b` + counted + `\b.{0,30}\b(?:limit|budget|allowance|cap)s?\b.{0,60}\b(?:exceeded|exhausted|reached|hit|spent)\b` +
-		`|\b(?:exceeded|exhausted|reached|hit|out of)\b.{0,60}\b` + counted + `\b.{0,30}\b(?:limit|budget|allowance|cap)s?\b` +
-		`|credits?\b.{0,30}\b(?:exhausted|used up|depleted)|over (?:the |your )?(?:account|request|query) limit|request limit|quota_?exceeded`)
-	quoted = regexp.MustCompile(`"[^"]*"|'[^']{8,}'`)
-	camel  = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+	timeIn  = pattern("time")    // a time or a wait within a text
+	hint    = pattern("hint")    // the words before the time at which calls are welcome again
+	period  = pattern("period")  // the window of a limit; words are separate: perDay is "per day"
+	pair    = pattern("pair")    // how much is used, and of how much
+	atOnce  = pattern("at_once") // too many calls at the same time
+	limited = pattern("limited") // a limit of calls, and not the size of a page or a file
+	quoted  = pattern("quoted")
+	camel   = pattern("camel")
 )
 
 // words puts a text into the form that these expressions match: lower case,
@@ -49,7 +26,7 @@ func words(text string) string {
 
 // readHint returns the wait that a message asks for, such as that of "try again
 // in 7m12s" and "Retry after 2026-11-20T12:00:00Z".
-func readHint(texts []string, now time.Time) (m moment, ok bool) {
+func readHint(texts []string, now clock) (m moment, ok bool) {
 	for _, text := range texts {
 		for _, found := range hint.FindAllString(text, 2) {
 			if m, ok = parseMoment(timeIn.FindString(found), now, 0); ok && (!m.date || m.wait > 0) {
@@ -144,20 +121,11 @@ func saysLimited(texts []string) bool {
 	return false
 }
 
-// waitNames are the names of fields that hold a wait or the time of a reset, in
-// lower case without separators, and the unit of a number in them.
-var waitNames = map[string]time.Duration{
-	"retryafter": 0, "retryafterseconds": 0, "retryaftersec": 0, "retryaftersecs": 0, "retryafterms": time.Millisecond, "retryaftermilliseconds": time.Millisecond,
-	"retryin": 0, "retryinseconds": 0, "retrydelay": 0, "retryat": 0, "resetinxseconds": 0, "resetinseconds": 0, "resetin": 0, "resetafter": 0, "resetat": 0, "resetsat": 0,
-	"resettime": 0, "resetdate": 0, "waitseconds": 0, "waittime": 0, "secondsuntilreset": 0, "timetoreset": 0, "backoffseconds": 0, "backoff": 0, "nextresettime": 0,
-	"estimatedtimetoregainaccess": time.Minute, "cooldownseconds": 0, "availableat": 0, "unblockedat": 0, "waituntil": 0,
-}
-
 var separators = strings.NewReplacer("_", "", "-", "", " ", "")
 
 // readField returns the longest wait among the fields of a document that have
 // such a name.
-func readField(v any, now time.Time, depth int) (longest moment, name string) {
+func readField(v any, now clock, depth int) (longest moment, name string) {
 	if depth > maxDepth {
 		return moment{}, ""
 	}
@@ -173,7 +141,7 @@ func readField(v any, now time.Time, depth int) (longest moment, name string) {
 		}
 	case map[string]any:
 		for _, key := range firstItems(sortedKeys(v)) {
-			unit, known := waitNames[strings.ToLower(separators.Replace(key))]
+			unit, known := common.WaitFields[strings.ToLower(separators.Replace(key))]
 			if text, isScalar := scalar(v[key]); known && isScalar {
 				if m, ok := parseMoment(text, now, unit); ok {
 					keep(m, key)

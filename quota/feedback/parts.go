@@ -1,0 +1,89 @@
+package feedback
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"strings"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// maxParts is the most answers that are read in one.
+const maxParts = 1000
+
+// partsOf returns the answers that an answer to a batch holds: a
+// multipart/mixed body with an HTTP response in each part. isWhole reports
+// whether there are no more. A body of more than 64 KiB is not read.
+func partsOf(resp *http.Response) (parts []*http.Response, isWhole bool) {
+	kind, parameters, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if err != nil || kind != "multipart/mixed" || resp.ContentLength > maxBody {
+		return nil, false
+	}
+	body, ok := peek(resp, maxBody)
+	if !ok {
+		return nil, false
+	}
+	reader := multipart.NewReader(bytes.NewReader(gunzip(resp, body, maxBody)), parameters["boundary"])
+	buffer := bufio.NewReader(nil)
+	isWhole = true
+	for len(parts) < maxParts {
+		part, err := reader.NextPart()
+		if err != nil {
+			return parts, isWhole && errors.Is(err, io.EOF)
+		}
+		buffer.Reset(part)
+		one, err := http.ReadResponse(buffer, nil)
+		if err != nil {
+			return parts, false
+		}
+		text, err := io.ReadAll(one.Body)
+		one.Body, one.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+		one.Request = resp.Request
+		if one.Header.Get("Date") == "" {
+			one.Header["Date"] = resp.Header["Date"]
+		}
+		isStatus := 100 <= one.StatusCode && one.StatusCode <= 599
+		isAnswer := isStatus && !isParts(one)
+		isWhole = isWhole && isAnswer && err == nil
+		if isAnswer {
+			parts = append(parts, one)
+		}
+	}
+	return parts, false
+}
+
+// isParts reports whether an answer may hold others.
+func isParts(resp *http.Response) bool {
+	return strings.HasPrefix(strings.ToLower(single(resp.Header, "Content-Type")), "multipart/")
+}
+
+// readWorst reads the answers to the calls of a batch. The one that stops most
+// or longest decides. If all of them are there, their number says what the
+// batch cost. The same request is not sent again, since parts of it were done.
+func (r *reader) readWorst(
+	call quota.Call, parts []*http.Response, isWhole bool,
+) (v quota.Verdict, out *outcome, h *halt) {
+	for _, part := range parts {
+		one, itsOutcome, itsHalt := r.read(call, part)
+		isWorse := one.Never && !v.Never || one.For > v.For
+		if out == nil || isWorse {
+			v = one
+			out, h = itsOutcome, itsHalt
+		}
+	}
+	v.Later, v.Units = nil, 0
+	v.Transient, v.After = false, 0
+	v.Settled, v.Undocumented = false, false
+	v.Free = false
+	if isWhole && r.PerCall != nil {
+		if each := r.PerCall(call); each > 0 {
+			v.Settled, v.Units = true, min(each*quota.Units(len(parts)), quota.MaxUnits)
+		}
+	}
+	return v, out, h
+}
