@@ -172,7 +172,7 @@ func binary(t testing.TB, name string) string {
 // which the user of the server could not enter.
 func folder(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "postgrestest")
+	dir, err := os.MkdirTemp("", "postgrestest") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatalf("postgrestest: %v", err)
 	}

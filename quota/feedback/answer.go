@@ -124,18 +124,18 @@ func single(header http.Header, name string) string {
 }
 
 // mayMatch reports whether a rule's conditions hold, those on the body aside.
-func (r *rule) mayMatch(a *answer) bool {
+func (c *rule) mayMatch(a *answer) bool {
 	isIn := func(s [2]int) bool { return s[0] <= a.status && a.status <= s[1] }
-	if len(r.statuses) > 0 && !slices.ContainsFunc(r.statuses, isIn) {
+	if len(c.statuses) > 0 && !slices.ContainsFunc(c.statuses, isIn) {
 		return false
 	}
-	if len(r.When.Method) > 0 && !matchesAny(r.When.Method, a.call.Method) {
+	if len(c.When.Method) > 0 && !matchesAny(c.When.Method, a.call.Method) {
 		return false
 	}
-	if len(r.When.Path) > 0 && !matchesAny(r.When.Path, a.path) {
+	if len(c.When.Path) > 0 && !matchesAny(c.When.Path, a.path) {
 		return false
 	}
-	for name, words := range r.When.Header {
+	for name, words := range c.When.Header {
 		if !slices.ContainsFunc(a.header[name], func(value string) bool { return matchesAny(words, value) }) {
 			return false
 		}
@@ -145,9 +145,9 @@ func (r *rule) mayMatch(a *answer) bool {
 
 // matchesBody reports whether a rule's conditions on the body hold. If that is
 // so for one item of a list, the rule's values are read from this item.
-func (r *rule) matchesBody(a *answer) bool {
+func (c *rule) matchesBody(a *answer) bool {
 	a.focus, a.focusPath = nil, ""
-	for path, words := range r.When.Body {
+	for path, words := range c.When.Body {
 		is := func(v any) bool {
 			text, ok := scalar(v)
 			if !ok {
@@ -160,12 +160,12 @@ func (r *rule) matchesBody(a *answer) bool {
 		}
 		a.setFocus(path, is)
 	}
-	if len(r.When.Text) == 0 {
+	if len(c.When.Text) == 0 {
 		return true
 	}
 	return slices.ContainsFunc(a.texts, func(text string) bool {
 		text = strings.ToLower(text)
-		return slices.ContainsFunc(r.When.Text, func(words string) bool { return matches("*"+words+"*", text) })
+		return slices.ContainsFunc(c.When.Text, func(words string) bool { return matches("*"+words+"*", text) })
 	})
 }
 

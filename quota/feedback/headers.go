@@ -117,12 +117,18 @@ func shareReset(families []family) {
 	}
 }
 
+// maxFamilies is how many limits of different names are read from headers.
+const maxFamilies = 64
+
 func addFamily(families []family, h *headerName, name, value string) []family {
 	for i := range families {
 		if families[i].family == h.family {
 			families[i].set(h, name, value)
 			return families
 		}
+	}
+	if len(families) == maxFamilies {
+		return families // of a hostile answer: their time grows with the square of their number
 	}
 	f := family{headerName: *h}
 	f.set(h, name, value)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -256,7 +257,8 @@ func (f *oldRedis) close(ctx context.Context, account string, move *oldCooldown)
 		return err
 	}
 	for range maxRaces {
-		if err := f.client.Watch(ctx, closing, meta); err != redis.TxFailedErr {
+		err := f.client.Watch(ctx, closing, meta)
+		if !errors.Is(err, redis.TxFailedErr) {
 			return f.failed(err)
 		}
 	}

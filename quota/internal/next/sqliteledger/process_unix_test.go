@@ -113,7 +113,7 @@ func TestKilledProcesses(t *testing.T) {
 // TestWithoutPermission runs as a user without write permission: as the user
 // nobody if the tests run as root, which ignores permissions.
 func TestWithoutPermission(t *testing.T) {
-	folder, err := os.MkdirTemp("", "sqliteledger")
+	folder, err := os.MkdirTemp("", "sqliteledger") //nolint:usetesting // that of the test may not be entered by nobody
 	if err != nil {
 		t.Fatal(err)
 	}
