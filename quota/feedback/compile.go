@@ -137,8 +137,8 @@ func (c *rule) checkLimit(l *Limit) error {
 }
 
 // parts returns the values of a limit.
-func (l *Limit) parts() []**RuleValue {
-	return []**RuleValue{&l.Name, &l.Limit, &l.Left, &l.Used, &l.Pair, &l.Until, &l.Rate, &l.Needed}
+func (d *Limit) parts() []**RuleValue {
+	return []**RuleValue{&d.Name, &d.Limit, &d.Left, &d.Used, &d.Pair, &d.Until, &d.Rate, &d.Needed}
 }
 
 // checkValue checks a place, and puts its names into the form in which they are

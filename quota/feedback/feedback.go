@@ -147,7 +147,7 @@ func (r *reader) read(call quota.Call, resp *http.Response) (v quota.Verdict, ou
 		return v, out, nil
 	}
 	if isParts(resp) {
-		if parts, isWhole := partsOf(resp); len(parts) > 0 {
+		if parts, isWhole := partsOf(resp); len(parts) > 0 { //nolint:bodyclose // their bodies are in memory
 			return r.readWorst(call, parts, isWhole)
 		}
 	}

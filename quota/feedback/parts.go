@@ -37,12 +37,13 @@ func partsOf(resp *http.Response) (parts []*http.Response, isWhole bool) {
 			return parts, isWhole && errors.Is(err, io.EOF)
 		}
 		buffer.Reset(part)
-		one, err := http.ReadResponse(buffer, nil)
+		one, err := http.ReadResponse(buffer, nil) //nolint:bodyclose // it is in memory
 		if err != nil {
 			return parts, false
 		}
 		text, err := io.ReadAll(one.Body)
-		one.Body, one.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+		one.Body = io.NopCloser(bytes.NewReader(text)) //nolint:bodyclose // there is nothing to close
+		one.ContentLength = int64(len(text))
 		one.Request = resp.Request
 		if one.Header.Get("Date") == "" {
 			one.Header["Date"] = resp.Header["Date"]
@@ -51,7 +52,7 @@ func partsOf(resp *http.Response) (parts []*http.Response, isWhole bool) {
 		isAnswer := isStatus && !isParts(one)
 		isWhole = isWhole && isAnswer && err == nil
 		if isAnswer {
-			parts = append(parts, one)
+			parts = append(parts, one) //nolint:bodyclose // it is in memory
 		}
 	}
 	return parts, false
