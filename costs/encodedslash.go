@@ -25,10 +25,11 @@ func keepSlashes(raw string) (whole string, has bool) {
 }
 
 // isOneMethod reports whether every reading of a path with encoded slashes
-// leads to the method of the path as it is written. whole is the path as
-// keepSlashes returns it: its readings must all match the same pattern. If
-// the slashes are taken for slashes, a reading may match no route, since the
-// upstream has no method there, but it must not match one of another method.
+// leads to the method of the path as it is written, or to one that costs no
+// more. whole is the path as keepSlashes returns it: its readings must all match
+// the same pattern. If the slashes are taken for slashes, a reading may match no
+// route, since the upstream has no method there, or another one that costs no
+// more, such as that of all other paths; it must not match a dearer one.
 func (s *site) isOneMethod(verb, raw, whole string) bool {
 	found, name := s.findPattern(verb, raw, false)
 	isSame := func(reading string) bool {
@@ -39,7 +40,13 @@ func (s *site) isOneMethod(verb, raw, whole string) bool {
 	isSameOrNone := func(reading string) bool {
 		for _, loose := range []bool{false, true} {
 			other, otherName := s.findPattern(verb, reading, loose)
-			if other != nil && other.methodOf(otherName) != method {
+			if other == nil {
+				continue
+			}
+			read := other.methodOf(otherName)
+			isRefused := s.cost(read) == 0
+			isDearer := isRefused || s.cost(read) > s.cost(method)
+			if read != method && isDearer {
 				return false
 			}
 		}

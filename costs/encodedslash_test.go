@@ -70,13 +70,16 @@ func TestEncodedSlash(t *testing.T) {
 }
 
 // TestEncodedSlashAndOtherMethods: a reading may match another route of the
-// same method, but neither a cheaper method, whose budgets may be others, nor
-// one that has only the cost of unlisted, nor one that another case leads to.
+// same method, or of one that costs no more, such as that of all other paths. It
+// must not match a dearer one, also if that has only the cost of unlisted, or
+// another case leads to it.
 func TestEncodedSlashAndOtherMethods(t *testing.T) {
 	for routes, want := range map[string]string{
 		`"/p/{id}": a, "/p/{id...}": a`:                       "a",
-		`"/p/{id}": a, "/p/{id}/y": b`:                        "",
-		`"/p/{id}": a, "/p/{id...}": b`:                       "",
+		`"/p/{id}": a, "/p/{id}/y": b`:                        "a",
+		`"/p/{id}": a, "/p/{id...}": b`:                       "a",
+		`"/p/{id}": b, "/p/{id}/y": a`:                        "",
+		`"/p/{id}": b, "/p/{id...}": a`:                       "",
 		`"/p/{id}": a, "/p/{id}/y": unlisted`:                 "",
 		`"/p/{id}": a, "/p/{id}/Y": a, "/p/{id}/y": unlisted`: "",
 		`"/p/{id}": a, "/p/{id}/Y": unlisted`:                 "",
