@@ -199,15 +199,16 @@ func (s *site) findMethod(verb string, u *url.URL) (method, reason string) {
 	if found == nil {
 		return "", s.whyNoPattern(raw)
 	}
-	same := func(reading string) bool {
-		other, otherName := s.findPattern(verb, reading, true)
-		return other == found && strings.EqualFold(name, otherName)
+	isCertain := false
+	if whole, hasSlash := keepSlashes(raw); hasSlash {
+		isCertain = s.isOneMethod(verb, raw, whole)
+	} else {
+		isCertain = sameReading(raw, func(reading string) bool {
+			other, otherName := s.findPattern(verb, reading, true)
+			return other == found && strings.EqualFold(name, otherName)
+		})
 	}
-	whole, hasSlash := keepSlashes(raw)
-	if hasSlash && found.method != "" && s.isCheaper(verb, raw, found) {
-		hasSlash = false
-	}
-	if isSame := sameReading(raw, same); !isSame && (!hasSlash || !sameReading(whole, same)) {
+	if !isCertain {
 		return "", "the path can be read in several ways; write it plainly, letter for letter as the upstream documents it"
 	}
 	if found.method != "" {
@@ -217,37 +218,6 @@ func (s *site) findMethod(verb string, u *url.URL) (method, reason string) {
 		return "", "its path names no method; write it as the upstream documents it, letter for letter"
 	}
 	return name, ""
-}
-
-// encodedSlash is how Google and GitLab write a slash within one segment, such
-// as the path of a project that is its id.
-var encodedSlash = regexp.MustCompile(`%2[Ff]`)
-
-// keepSlashes returns a path with a letter in place of each encoded slash, so
-// that what holds it stays one segment, and whether it has any.
-func keepSlashes(raw string) (whole string, has bool) {
-	whole = encodedSlash.ReplaceAllString(raw, "-")
-	return whole, whole != raw
-}
-
-// isCheaper reports whether a pattern costs less than the one to which the path
-// leads if encoded slashes are taken for slashes, or whether they make up a
-// segment of dots.
-func (s *site) isCheaper(verb, raw string, found *pattern) bool {
-	split := encodedSlash.ReplaceAllString(raw, "/")
-	if hasDotPart(split) {
-		return true
-	}
-	for _, reading := range []string{split, cleanPath(split)} {
-		other, _ := s.findPattern(verb, reading, true)
-		if other == nil || other == found {
-			continue
-		}
-		if other.method == "" || s.costs[other.method] > s.costs[found.method] {
-			return true
-		}
-	}
-	return false
 }
 
 // isUpper reports whether a verb consists of capital letters.
@@ -304,18 +274,21 @@ const maxDecodings = 4
 // sameReading reports whether same returns true for every reading of a path by
 // servers, proxies and caches: as it is, decoded any number of times, and with
 // empty segments and ;parameters removed. It returns false for paths with
-// segments that hasDotPart reports.
+// segments that hasDotPart reports, and for overlong UTF-8.
 func sameReading(raw string, same func(string) bool) bool {
 	if isPlainPath(raw) {
 		return same(raw)
 	}
 	reading := raw
 	for range maxDecodings {
-		if hasDotPart(reading) || !same(reading) || !same(cleanPath(reading)) {
+		if hasDotPart(reading) || hasOverlong(reading) {
 			return false
 		}
-		decoded, err := url.PathUnescape(reading)
-		if err != nil || decoded == reading {
+		if !same(reading) || !same(cleanPath(reading)) {
+			return false
+		}
+		decoded := decodePath(reading)
+		if decoded == reading {
 			return true // it cannot be decoded further
 		}
 		reading = decoded

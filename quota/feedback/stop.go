@@ -67,16 +67,37 @@ func asksToStop(a *answer, out *outcome) bool {
 		return true
 	case a.status >= http.StatusBadRequest:
 		isForbidden := a.status == http.StatusForbidden && isSpent
-		saysSo := a.doc != nil && saysLimited(a.texts)
+		isMissing := a.status == http.StatusNotFound || a.status == http.StatusGone
+		saysSo := a.doc != nil && !isMissing && saysLimited(a.texts)
 		return waits || isForbidden || saysSo
 	case a.status >= 300:
 		return false
 	}
-	if a.doc == nil {
+	if a.doc == nil || hasContent(a.doc) {
 		return false
 	}
 	texts, isError := errorTexts(a.doc)
 	return isError && (waits || saysLimited(texts))
+}
+
+// besideErrors are words for what the document of an error has beside it.
+const besideErrors = " data result results message messages msg detail details description reason info note hint " +
+	"status statuscode httpcode code subcode success ok fault exception type title name domain requestid traceid " +
+	"correlationid timestamp time path instance documentationurl moreinfo help helplink extensions cost accountid "
+
+// hasContent reports whether a document holds more than an error does. It is
+// then an answer with content, such as a record of a job that has failed.
+func hasContent(doc any) bool {
+	object, _ := doc.(map[string]any)
+	for key := range object {
+		word := strings.ToLower(separators.Replace(key))
+		isAbout := strings.HasPrefix(word, "error") || strings.Contains(word, "retry") || strings.Contains(word, "reset")
+		isLimit := strings.Contains(word, "limit") || strings.Contains(word, "backoff")
+		if !isAbout && !isLimit && !strings.Contains(besideErrors, " "+word+" ") {
+			return true
+		}
+	}
+	return false
 }
 
 // errorTexts returns the texts of the error in the document of a successful
