@@ -82,8 +82,8 @@ func TestUpstreamRepeatsSecrets(t *testing.T) {
 		v := c.feedback(quota.Call{Account: "one", Method: "read", Units: 1}, &http.Response{
 			StatusCode: 429, Request: r, Body: io.NopCloser(strings.NewReader(`{"message":"` + test.message + `"}`)),
 		})
-		if v.Reason != test.want {
-			t.Errorf("%s: %q; want %q", name, v.Reason, test.want)
+		if v.Reason != "429 "+test.want {
+			t.Errorf("%s: %q; want %q after 429", name, v.Reason, test.want)
 		}
 		if kept := c.Unexplained(); len(kept) != 1 || kept[0].Reason != v.Reason {
 			t.Errorf("%s: %+v; want the same reason kept", name, kept)
@@ -92,7 +92,7 @@ func TestUpstreamRepeatsSecrets(t *testing.T) {
 	v := c.feedback(quota.Call{Account: "one", Method: "read"}, &http.Response{
 		StatusCode: 429, Body: io.NopCloser(strings.NewReader(`{"message":"filed-secret"}`)),
 	})
-	if v.Reason != hidden {
+	if v.Reason != "429 "+hidden {
 		t.Errorf("without a request: %q", v.Reason)
 	}
 }
