@@ -132,8 +132,9 @@ type Options struct {
 	// program can keep it out of its output. nil disables the callback.
 	Conceal func(secret string)
 	// Redact removes secrets, such as an API key, from an upstream's text
-	// before it is written to the state folder. It must be safe for concurrent
-	// use. nil leaves the text unchanged.
+	// before it is written to the ledger, the journal or the state folder. The
+	// credentials of the request itself are removed without it. It must be safe
+	// for concurrent use. nil removes nothing else.
 	Redact func(text string) string
 
 	// Getenv returns an environment variable; nil means os.Getenv.
@@ -213,7 +214,7 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.feedback = c.keepingUnexplained(read)
+	c.feedback = c.keepingUnexplained(c.hidingSecrets(read))
 	if c.name, c.inner = "opened", c.options.Opened; c.inner == nil {
 		if c.name, c.inner, err = c.options.openLedger(table, address, state); err != nil {
 			return nil, c.options.addPlace(err, table)

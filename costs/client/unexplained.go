@@ -69,15 +69,11 @@ func (c *Client) keepingUnexplained(
 	return func(call quota.Call, resp *http.Response) quota.Verdict {
 		v := read(call, resp)
 		if v.Unexplained {
-			kept := v
-			if c.options.Redact != nil {
-				kept.Reason = c.options.Redact(kept.Reason)
-			}
 			now := time.Now
 			if c.options.Now != nil {
 				now = c.options.Now
 			}
-			c.unexplained.record(c.state, call, resp, &kept, now())
+			c.unexplained.record(c.state, call, resp, &v, now())
 		}
 		return v
 	}
@@ -105,7 +101,7 @@ func (l *unexplainedLog) record(state string, call quota.Call, resp *http.Respon
 	}
 	slices.Sort(u.Headers)
 	all = append([]UnexplainedRefusal{u}, all[:min(len(all), maxUnexplained-1)]...)
-	if text, err := json.Marshal(all); err == nil {
+	if text, err := json.Marshal(all); err == nil && privatefile.MkdirAll(state) == nil {
 		_ = privatefile.Replace(filepath.Join(state, unexplainedFile), append(text, '\n'), false)
 	}
 }

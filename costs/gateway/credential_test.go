@@ -214,3 +214,31 @@ func TestRateLimitOfWindows(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusalRepeatsTheCredential: an upstream that names the keys in its
+// refusal does not put them into the cooldown, which all programs read.
+func TestRefusalRepeatsTheCredential(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "up.key")
+	if err := os.WriteFile(file, []byte("shortsecret99\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusTooManyRequests)
+		fmt.Fprint(w, `{"message":"quota for key shortsecret99 is spent, api_key abc123secret, Bearer tok999"}`)
+	})
+	c := newClient(t, anyTable+"credential: {file: "+file+`, header: Authorization, prefix: "Bearer "}`+"\n", t.TempDir(), u)
+	s := newServer(t, &gateway.Options{Endpoint: u.URL}, c)
+	s.do("GET", "/to/api.example.com/x", "")
+	cooldowns := s.do("GET", "/v1/cooldowns", "")
+	refused := s.do("GET", "/to/api.example.com/x", "")
+	if !strings.Contains(cooldowns.text, "quota for key [hidden] is spent") || u.hits.Load() != 1 {
+		t.Errorf("%s, %d requests; want the reason with [hidden], and one request", cooldowns.text, u.hits.Load())
+	}
+	told := cooldowns.text + refused.text + fmt.Sprint(c.Unexplained())
+	for _, secret := range []string{"shortsecret99", "abc123secret", "tok999"} {
+		if strings.Contains(told, secret) {
+			t.Errorf("%s is in %s", secret, told)
+		}
+	}
+}

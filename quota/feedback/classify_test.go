@@ -151,6 +151,28 @@ var classified = []struct {
 		feedback.SlowDown, "default", "r: [31mred REDACTED https://x/?key=REDACTED&q=1 éé"},
 }
 
+// TestKeysInMessages: what looks like a key is not shown, and the name of
+// a metric is.
+func TestKeysInMessages(t *testing.T) {
+	for text, want := range map[string]string{
+		"bad Bearer tok999, retry":             "bad REDACTED, retry",
+		"bad api_key abc123secret, retry":      "bad REDACTED, retry",
+		"bad apikey ABCDEF":                    "bad REDACTED",
+		"bad API-Key: abc":                     "bad API-Key: REDACTED",
+		"bad key=abcdef":                       "bad key=REDACTED",
+		"bad Key='abcdef'":                     "bad Key='REDACTED'",
+		"bad d41d8cd98f00b204e9800998ecf8427e": "bad REDACTED",
+		"bad eyJhbGciOi.eyJzdWIiOiIx.c2ln":     "bad REDACTED",
+		"Bearer token expired":                 "Bearer token expired",
+		"Please pass a valid API key.":         "Please pass a valid API key.",
+		"Quota exceeded for metric: generativelanguage.googleapis.com/generate_content_free_tier_requests, limit: 20": "Quota exceeded for metric: generativelanguage.googleapis.com/generate_content_free_tier_requests, limit: 20",
+	} {
+		if got := feedback.Classify("google", 429, nil, []byte(body(429, text, "r"))).Reason; got != "r: "+want {
+			t.Errorf("%q: %q; want %q", text, got, "r: "+want)
+		}
+	}
+}
+
 func TestEveryClassHasAName(t *testing.T) {
 	for class, want := range map[feedback.Class]string{feedback.Fine: "fine", feedback.Never: "never", feedback.Permanent: "permanent", feedback.Permanent + 1: "class 6", 255: "class 255"} {
 		if got := class.String(); got != want {
