@@ -79,7 +79,7 @@ func (a *app) ledgerTable(r *status.Ledger, err error) {
 		fmt.Fprintln(a.stdout)
 		t := a.table("account", "keeps", "entries", "calls", "units", "oldest", "newest")
 		for _, l := range r.Accounts {
-			t.Row(human.Name(l.Account), keepsText(l.Keeps), l.Entries, l.Calls, l.Units, a.clock(orZero(l.Oldest)), a.clock(orZero(l.Newest)))
+			t.Row(human.Name(l.Account), keepsText(l.Keeps), l.Entries, l.Calls, l.Units, a.clock(cmdline.TimeOrZero(l.Oldest)), a.clock(cmdline.TimeOrZero(l.Newest)))
 		}
 		t.Print()
 	}
@@ -97,12 +97,4 @@ func keepsText(s int64) string {
 		return "counts only"
 	}
 	return human.Duration(time.Duration(s) * time.Second)
-}
-
-// orZero returns the time at t, or the zero time for null.
-func orZero(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return *t
 }

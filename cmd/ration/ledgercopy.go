@@ -192,7 +192,7 @@ func (a *app) printCopy(r *copyReport, table *costs.Table, isComplete bool) erro
 		for _, e := range of.Estimates {
 			estimates = append(estimates, fmt.Sprintf("%s %d", human.Name(e.Budget), e.Used))
 		}
-		t.Row(human.Name(of.Account), of.Entries, of.Units, of.Calls, of.Keys, len(of.Cooldowns), dash(strings.Join(estimates, ", ")), a.clock(orZero(of.Oldest)), a.clock(orZero(of.Newest)))
+		t.Row(human.Name(of.Account), of.Entries, of.Units, of.Calls, of.Keys, len(of.Cooldowns), dash(strings.Join(estimates, ", ")), a.clock(cmdline.TimeOrZero(of.Oldest)), a.clock(cmdline.TimeOrZero(of.Newest)))
 		late, stays = late+of.Late, stays+of.Stays
 	}
 	t.Print()

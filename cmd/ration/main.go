@@ -63,12 +63,7 @@ func newApp() *app {
 	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 	return &app{stdin: os.Stdin, stdout: terminal.NewWriter(os.Stdout), stderr: terminal.NewWriter(os.Stderr), plain: [2]io.Writer{os.Stdout, os.Stderr},
 		getenv: os.Getenv, now: time.Now,
-		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr), interactive: isTerminal(os.Stdin), columns: terminalColumns}
-}
-
-func terminalColumns() int {
-	columns, _, _ := term.GetSize(int(os.Stdout.Fd())) // -1 if it is none
-	return max(columns, 0)
+		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr), interactive: isTerminal(os.Stdin), columns: terminal.Columns}
 }
 
 // main runs one command line and returns its exit code.

@@ -190,7 +190,7 @@ func (a *app) readAnswer(name string) (string, error) {
 func (a *app) printResult(call quota.Call, result *gateway.ReportResult, maxWait time.Duration) error {
 	var stopped error
 	if c := result.Stop(maxWait); c != nil {
-		stopped = &jobs.UpstreamError{RetryAt: orZero(c.Until), Err: fmt.Errorf("the upstream says to stop: %v", c)}
+		stopped = &jobs.UpstreamError{RetryAt: cmdline.TimeOrZero(c.Until), Err: fmt.Errorf("the upstream says to stop: %v", c)}
 	}
 	switch {
 	case a.json:

@@ -73,3 +73,11 @@ func ParseMoment(flag, text string, now time.Time) (at time.Time, err error) {
 	}
 	return ParseTime(flag, text, LastYear)
 }
+
+// TimeOrZero returns the time at t, or the zero time for null.
+func TimeOrZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}

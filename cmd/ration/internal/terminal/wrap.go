@@ -2,11 +2,13 @@ package terminal
 
 import (
 	"io"
+	"os"
 	"regexp"
 	"strings"
 	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/term"
 )
 
 // wrap breaks a text into lines of at most width columns: between the items of
@@ -163,4 +165,10 @@ func wrapWords(s string, width int) []string {
 		line += word
 	}
 	return append(lines, strings.TrimRight(line, " "))
+}
+
+// Columns returns how wide the terminal of stdout is, or 0 if it is none.
+func Columns() int {
+	columns, _, _ := term.GetSize(int(os.Stdout.Fd())) // -1 if it is none
+	return max(columns, 0)
 }
