@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
 )
 
 func salesforce(t testing.TB) *costs.Table { return use(t, uses["salesforce"].lines) }
@@ -121,7 +121,7 @@ func TestABatchThatCannotBeReadCostsTheMost(t *testing.T) {
 func TestStalledBatchOutlastsItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := salesforce(t)
-		guard, err := quota.NewGuard(memledger.Open(nil), table.Budgets(), nil)
+		guard, err := quota.NewGuard(testledger.Memory(nil), table.Budgets(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestATransportSendsABatchAsItWas(t *testing.T) {
 		return &http.Response{StatusCode: 200, Body: http.NoBody, Request: req}, nil
 	})
 	table := salesforce(t)
-	ledger := memledger.Open(nil)
+	ledger := testledger.Memory(nil)
 	guard, err := quota.NewGuard(ledger, table.Budgets(), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -263,23 +263,6 @@ func coveredCaller(b *quota.Budget) (caller quota.Caller) {
 	return caller
 }
 
-// Lanes returns the lanes that command ration itself uses.
-func Lanes() []string { return []string{quota.LaneCron, quota.LaneBackfill, quota.LaneManual} }
-
-// Lanes returns the lanes that calls may have: those of Lanes, and others that
-// budgets name.
-func (t *Table) Lanes() []string {
-	names := Lanes()
-	for _, b := range t.Budgets() {
-		for _, lane := range b.Lanes {
-			if !slices.Contains(names, lane) {
-				names = append(names, lane)
-			}
-		}
-	}
-	return names
-}
-
 // Regions returns the regions that budgets name, some of them twice.
 func (t *Table) Regions() (names []string) {
 	for _, b := range t.Budgets() {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -83,7 +84,7 @@ func TestTheShippedBudgetsGrantADaysSearchesAtOnce(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 	table := load(t)
-	guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: clock.Now}), table.Budgets(), nil)
+	guard, err := quota.NewGuard(testledger.Memory(&memledger.Options{Now: clock.Now}), table.Budgets(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +232,7 @@ hosts: [youtube.googleapis.com]
 costs: {search.list: 100, videos.list: 1}
 budgets:
   - {name: all, limit: 1000, window: 24h}
-  - {name: cron, limit: 500, window: {counter: 10m}, lanes: [cron], count: calls}
+  - {name: cron, limit: 500, window: 10m, lanes: [cron], count: calls}
 when_ledger_down: {videos.list: {allow: 5}}
 ---
 version: 1

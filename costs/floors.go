@@ -72,8 +72,6 @@ func (d *document) checkFloors(b *quota.Budget, at *budgetAt) {
 	case len(b.Floor) == 0:
 	case b.Limit > 0 && sum > b.Limit:
 		at.keys["floor"].Mistake("floors of %d together, more than the limit %d: lower them or raise the limit", sum, b.Limit)
-	case b.Window.Estimate():
-		at.keys["floor"].Mistake("floors on a counter, which is an estimate: write window: 24h or {day: America/Los_Angeles}")
 	}
 	until, longest := at.keys["floor_until"], maxUntilDay-2*d.ResetMargin
 	if isMonthly(b.Window) {

@@ -21,7 +21,9 @@ func (d *document) readLedger(n strictyaml.Node) {
 	scheme, rest, found := strings.Cut(text, ":")
 	switch {
 	case !found || len(scheme) < 2 || strings.ContainsAny(scheme, "/\\.@ "): // C:\ration.db is a path as well
-		n.Mistake("ledger has no scheme: write sqlite:ration.db, or redis://host:6379/0")
+		n.Mistake("ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database")
+	case hasPassword(text) && strings.HasPrefix(scheme, "postgres"):
+		n.Mistake("ledger holds a password: remove it here and put it into ~/.pgpass, or into the environment as PGPASSWORD")
 	case hasPassword(text):
 		n.Mistake("ledger holds a password: remove it here and put it into the environment as RATION_REDIS_PASSWORD")
 	case scheme == "sqlite" && strings.HasPrefix(rest, "~"):
@@ -42,8 +44,11 @@ func (d *document) readLedger(n strictyaml.Node) {
 	}
 }
 
-// resolveFiles returns the address of a Redis ledger with the files of its
-// certificates resolved relative to costs.yaml.
+// fileParameters name files in the addresses of Redis and Postgres.
+var fileParameters = []string{"ca", "cert", "key", "sslrootcert", "sslcert", "sslkey", "passfile"}
+
+// resolveFiles returns the address of a ledger on a server with its files
+// resolved relative to costs.yaml.
 func (d *document) resolveFiles(address string) string {
 	before, query, found := strings.Cut(address, "?")
 	if !found {
@@ -53,8 +58,9 @@ func (d *document) resolveFiles(address string) string {
 	for i, pair := range pairs {
 		name, value, _ := strings.Cut(pair, "=")
 		file, err := url.QueryUnescape(value)
-		isRelative := err == nil && file != "" && !filepath.IsAbs(file)
-		if isRelative && slices.Contains([]string{"ca", "cert", "key"}, name) {
+		isNamed := err == nil && file != "" && file != "system"
+		isRelative := isNamed && !filepath.IsAbs(file)
+		if isRelative && slices.Contains(fileParameters, name) {
 			pairs[i] = name + "=" + url.QueryEscape(filepath.Join(d.dir, file))
 		}
 	}
@@ -70,5 +76,6 @@ func hasPassword(address string) bool {
 		}
 	}
 	_, query, _ := strings.Cut(strings.ToLower(address), "?")
+	query = strings.ReplaceAll(query, "passfile=", "") // a file that holds passwords
 	return strings.Contains(query, "pass") || strings.Contains(query, "secret") || strings.Contains(query, "token")
 }

@@ -198,6 +198,10 @@ func (u *Upstream) settings() []Setting {
 	for i := range u.Batches {
 		all = append(all, Setting{u.Account, "batches", u.Batches[i].String(), u.Origin("batches", u.Batches[i].Method)})
 	}
+	for _, lane := range slices.Sorted(maps.Keys(u.Priorities)) {
+		value := fmt.Sprintf("%s: priority %d", lane, u.Priorities[lane])
+		all = append(all, Setting{u.Account, "lanes", value, u.Origin("lanes", lane)})
+	}
 	if u.ResetWindow.Kind() != 0 {
 		add("resets", u.ResetWindow.String())
 	}

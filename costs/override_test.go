@@ -54,7 +54,6 @@ func TestOverridesThatChangeWhatAnInheritedLineMeansAreMistakes(t *testing.T) {
 		{youtube, "{name: youtube-day, window: 1m}", "window 1m over the limit 10000 of preset youtube/2026-06, budget \"youtube-day\", which is for window {day: America/Los_Angeles}: write the limit as well"},
 		{youtube, "{name: youtube-day, window: 24h}", "window 24h over the limit 10000"},
 		{youtube, "{name: youtube-day, window: {month: UTC}}", "window {month: UTC} over the limit 10000"},
-		{youtube, "{name: youtube-day, window: {counter: 24h}}", "window {counter: 24h} over the limit 10000"},
 		{"github-rest", "{name: github-points, window: 30s}", "window 30s over the limit 900"},
 		{youtube, "{name: youtube-search, methods: [videos.insert]}", "methods [videos.insert] over the limit 100 of preset youtube/2026-06, budget \"youtube-search\", which is for methods [search.list]"},
 		{youtube, "{name: youtube-search, methods: [search.list, videos.insert]}", "methods [search.list, videos.insert] over the limit 100"},

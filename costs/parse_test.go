@@ -9,8 +9,8 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
 )
 
 const valid = `version: 1
@@ -49,16 +49,17 @@ func TestParseReportsAllMistakesInADocument(t *testing.T) {
 		{"account: a", "account: AIza" + strings.Repeat("x", 35), "3:10: account looks like an API key, and would be shown in logs and key names: write the name of the project"},
 		{"sqlite:ration.db", "redis://:hunter2@host/0", "4:9: ledger holds a password: remove it here and put it into the environment as RATION_REDIS_PASSWORD"},
 		{"sqlite:ration.db", "redis://host/0?password=hunter2", "4:9: ledger holds a password: remove it here and put it into the environment as RATION_REDIS_PASSWORD"},
-		{"sqlite:ration.db", "ration.db", "4:9: ledger has no scheme: write sqlite:ration.db, or redis://host:6379/0"},
-		{"sqlite:ration.db", `C:\ration.db`, "4:9: ledger has no scheme: write sqlite:ration.db, or redis://host:6379/0"},
-		{"sqlite:ration.db", "ration", "4:9: ledger has no scheme: write sqlite:ration.db, or redis://host:6379/0"},
-		{"sqlite:ration.db", "ration@redis:6379", "4:9: ledger has no scheme: write sqlite:ration.db, or redis://host:6379/0"},
+		{"sqlite:ration.db", "postgres://jobs:hunter2@host/quota", "4:9: ledger holds a password: remove it here and put it into ~/.pgpass, or into the environment as PGPASSWORD"},
+		{"sqlite:ration.db", "ration.db", "4:9: ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database"},
+		{"sqlite:ration.db", `C:\ration.db`, "4:9: ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database"},
+		{"sqlite:ration.db", "ration", "4:9: ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database"},
+		{"sqlite:ration.db", "ration@redis:6379", "4:9: ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database"},
 		{"sqlite:ration.db", `"sqlite:"`, "4:9: ledger names no file: write sqlite:ration.db"},
 		{"sqlite:ration.db", "sqlite:?synchronous=normal", "4:9: ledger names no file: write sqlite:ration.db"},
 		{"sqlite:ration.db", "sqlite:~/ration.db", "4:9: ledger begins with ~, which only a shell expands: write the whole path"},
 		{"api: youtube/v3", "x: 1\napi: youtube/v3", `5:1: unknown key "x": write one of version, preset, account, ledger, credential, upstream, api, hosts, domains, unguarded, routes, ` +
 			"resets, reset_margin, history, unlisted, feedback, answers, not_modified_units, costs, batches, budgets, " +
-			"when_ledger_down, alert"},
+			"lanes, when_ledger_down, alert"},
 		{"api: youtube/v3", "api: [youtube/v3]", "5:6: api is a list: write one of youtube/v3"},
 		{"[youtube.googleapis.com]", "[youtube..googleapis.com]", "6:9: not a host: write letters, digits, dots and hyphens, such as www.googleapis.com"},
 		{"api: youtube/v3", "api: youtube/v2", `5:6: unknown api "youtube/v2": write youtube/v3`},
@@ -95,11 +96,11 @@ func TestParseReportsAllMistakesInCostsAndBudgets(t *testing.T) {
 		{"name: search", "name: all", `14:5: repeated budget "all" in one account: write another name`},
 		{"[search.list]", "[serach.list, Search.list]", `17:15: unknown method of youtube/v3 "serach.list": write search.list` + "\n" + `17:28: unknown method of youtube/v3 "Search.list": write search.list`},
 		{"[search.list]", "[]", "17:14: an empty list: name at least one, or remove the key to cover all"},
-		{"{day: UTC}", "{day: UTC, counter: 10m}", "16:13: a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}"},
+		{"{day: UTC}", "{day: UTC, counter: 10m}", "16:24: there are no counter windows: write window: 10m, a sliding window of that length"},
 		{"{day: UTC}", "{sliding: 2s, at: \"06:00\"}", `16:13: a sliding window begins at no time of day: remove at, or write {day: America/Los_Angeles, at: "06:00"}`},
-		{"{day: UTC}", "{day: UTC, margin: 1s}", "16:13: margin is for sliding windows: write {sliding: 2s, margin: 20ms}; calendar windows take reset_margin, and counters none"},
+		{"{day: UTC}", "{day: UTC, margin: 1s}", "16:13: margin is for sliding windows: write {sliding: 2s, margin: 20ms}; calendar windows take reset_margin"},
 		{"{day: UTC}", "{sliding: 2s, margin: 1ns}", "16:35: a margin is whole microseconds: round it"},
-		{"{day: UTC}", "{week: UTC}", `16:14: unknown key "week": write one of day, month, at, counter, sliding, margin`},
+		{"{day: UTC}", "{week: UTC}", `16:14: unknown key "week": write one of day, month, at, sliding, margin`},
 		{"{day: UTC}", "daily", `16:13: window is "daily", without a zone: write {day: America/Los_Angeles} or {month: UTC}`},
 		{"{day: UTC}", "week", `16:13: window is "week": write a duration from 1ms to 9600h, such as 24h, 10m or 30s`},
 		{"{day: UTC}", "1m1ns", "16:13: a window is whole microseconds: round it"},
@@ -119,8 +120,9 @@ func TestParseReportsAllMistakesInCostsAndBudgets(t *testing.T) {
 func TestParseReportsAllMistakesInWindowsAndFloors(t *testing.T) {
 	const window = "window: {day: UTC}"
 	expect(t, []mistake{
-		{"{day: UTC}", "{day: UTC, month: UTC}", "16:13: a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}"},
-		{"{day: UTC}", `{counter: 10m, at: "00:00"}`, `16:13: a counter begins at no time of day: remove at, or write {day: America/Los_Angeles, at: "06:00"}`},
+		{"{day: UTC}", "{day: UTC, month: UTC}", "16:13: a window is one thing: write 24h, {day: America/Los_Angeles} or {month: UTC}"},
+		{"{day: UTC}", `{counter: 10m, at: "00:00"}`, `16:14: there are no counter windows: write window: 10m, a sliding window of that length`},
+		{"{day: UTC}", "{counter: 1000}", "16:14: there are no counter windows: write window: 10m, a sliding window of that length"},
 		{"{day: UTC}", "{day: UTC, at: 6am}", `16:28: "6am" is not a time of day: write one from 00:00 to 23:59, such as at: "06:00"`},
 		{"{day: UTC}", `{day: UTC, at: "24:00"}`, `16:28: "24:00" is not a time of day: write one from 00:00 to 23:59, such as at: "06:00"`},
 		{"{day: UTC}", `{day: UTC, at: "6:00"}`, `16:28: "6:00" is not a time of day: write one from 00:00 to 23:59, such as at: "06:00"`},
@@ -140,7 +142,7 @@ func TestParseReportsAllMistakesInWindowsAndFloors(t *testing.T) {
 		{"limit: 500", "limit: 500\n    floor: {IN: 100}\n    floor_until: 23h", "17:18: floor_until is 23h, nearly the whole window: write at most 22h14m"},
 		{"limit: 500", "limit: 500\n    floor_until: 2h", "16:18: floor_until without a floor: write floor: {IN: 500}, or remove it"},
 		{window, "floor: {IN: 1}\n    floor_until: 2h\n    window: 24h", "17:18: floor_until on window 24h, which has no end: write window: {day: America/Los_Angeles}, or remove it"},
-		{window, "floor: {IN: 1}\n    window: {counter: 1h}", "16:12: floors on a counter, which is an estimate: write window: 24h or {day: America/Los_Angeles}"},
+		{window, "floor: {IN: 1}\n    window: {counter: 1h}", "17:14: there are no counter windows: write window: 1h, a sliding window of that length"},
 		{window, "floor: {IN: 83, US: 83, DE: 83, FR: 83, GB: 83, BR: 83}\n    window: 24h", `10:16: search.list costs 100, which never fits beside the floors of budget "search", 415 of its limit 500: lower the floors or raise the limit`},
 		{window, "floor: {IN: 84, US: 84, DE: 83, FR: 83, GB: 83, BR: 83}\n    window: 24h", `10:16: search.list costs 100, which never fits beside the floors of budget "search", 416 of its limit 500: lower the floors or raise the limit`},
 	})
@@ -175,7 +177,7 @@ func expect(t *testing.T, cases []mistake) {
 }
 
 // guardable is a ledger for quota.NewGuard, which does not call it.
-type guardable struct{ quota.Ledger }
+type guardable struct{ quota.Log }
 
 // Parse does not panic for any bytes. A guard accepts a table that it returns,
 // and the table prices every method within its limits.
@@ -234,7 +236,6 @@ func TestWindowIsReadAsAnother(t *testing.T) {
 	}
 	for text, want := range map[string]quota.Window{
 		"90s":                        quota.Sliding(90 * time.Second),
-		"{counter: 10m}":             quota.Counter(10 * time.Minute),
 		"{day: America/Los_Angeles}": quota.Daily(pacific),
 		"{day: UTC, at: 06:00}":      quota.Daily(time.UTC).At(6 * time.Hour),
 		"{month: UTC}":               quota.Monthly(time.UTC),
@@ -263,7 +264,7 @@ func TestLongestFloorUntil(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := quota.NewGuard(memledger.Open(nil), table.Budgets(), nil); err != nil {
+		if _, err := quota.NewGuard(testledger.Memory(nil), table.Budgets(), nil); err != nil {
 			t.Error(err)
 		}
 		if _, err := costs.Parse("costs.yaml", []byte(text+longest+"1s}]\n")); err == nil || !strings.Contains(err.Error(), "write at most "+longest) {

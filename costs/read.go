@@ -131,6 +131,7 @@ func (d *document) fields() []strictyaml.Field {
 		{Key: "ledger", Read: d.readLedger},
 		{Key: "credential", Read: d.readCredential},
 	}, d.lineFields(), []strictyaml.Field{
+		{Key: "lanes", Read: d.readLanes},
 		{Key: "when_ledger_down", Read: d.readDown},
 		{Key: "alert", Read: d.readAlert},
 	})

@@ -35,9 +35,9 @@ func TestMeaninglessMeasuresMarginsAndListsAreMistakes(t *testing.T) {
 		{limit, limit + "\n    floor: {IN: 100}\n    floor_until: 0s", `17:18: floor_until is "0s": write a duration from 1ms to 9600h, such as 24h, 10m or 30s`},
 		{limit, limit + "\n    floor: {IN: 100}\n    floor_until: 2", "17:18: floor_until is 2, without a unit: write 2h, 2m or 2s"},
 		{window, "floor: {IN: 1}\n    floor_until: 27d1s\n    window: {month: UTC}", "17:18: floor_until is 648h1m, nearly the whole window: write at most 648h"},
-		{window, "window: {counter: 10m, day: UTC}", "16:13: a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}"},
+		{window, "window: {counter: 10m, day: UTC}", "16:14: there are no counter windows: write window: 10m, a sliding window of that length"},
 		{"resets: {day: America/Los_Angeles}", "resets: {daily: UTC}", `7:10: unknown key "daily": write one of day, month, at`},
-		{window, "window: {at: \"06:00\"}", "16:13: a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}"},
+		{window, "window: {at: \"06:00\"}", "16:13: a window is one thing: write 24h, {day: America/Los_Angeles} or {month: UTC}"},
 		{window, "window: 401d", `16:13: window is "401d": write a duration from 1ms to 9600h, such as 24h, 10m or 30s`},
 		{window, "window: 24", "16:13: window is 24, without a unit: write 24h, 24m or 24s"},
 	})

@@ -42,7 +42,10 @@ func TestSchemaHasTheParsersKeys(t *testing.T) {
 	var name, variant strictyaml.Node
 	budget := root.Definitions["budget"]
 	down := root.Properties["when_ledger_down"].OneOf[1].Items
-	batch := schema{}
+	batch, lane := schema{}, schema{}
+	if form, err := json.Marshal(root.Properties["lanes"].AdditionalProperties); err != nil || json.Unmarshal(form, &lane) != nil {
+		t.Fatal("lanes has no form")
+	}
 	if form, err := json.Marshal(root.Properties["batches"].AdditionalProperties); err != nil || json.Unmarshal(form, &batch) != nil {
 		t.Fatal("batches has no form")
 	}
@@ -61,6 +64,7 @@ func TestSchemaHasTheParsersKeys(t *testing.T) {
 		"a budget":                 {without.budgetFields(&budgetEntry{}), wholeBudget},
 		"a budget over a preset's": {with.budgetFields(&budgetEntry{}), budget},
 		"a window":                 {windowFields(&windowSpec{}), budget.Properties["window"].OneOf[1]},
+		"a lane":                   {laneFields(new(int)), lane},
 		"a batch":                  {batchFields(&BatchMethod{}), batch},
 		"an allowance":             {allowFields(&units), root.Definitions["then"].OneOf[1]},
 		"a rule":                   {without.downFields(&DownRule{}, &name), *down},

@@ -85,6 +85,8 @@ type Upstream struct {
 
 	Alert *Alert // may be nil
 
+	Priorities map[string]int // of lanes; 0 for others
+
 	Down []DownRule // the first that covers a call decides; without one, the call is refused
 
 	// UpstreamLimits are the limits of the upstream itself, by budget: those

@@ -3,6 +3,7 @@ package costs
 import (
 	"time"
 
+	"github.com/ration-dev/ration/costs/duration"
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
@@ -12,16 +13,15 @@ type windowSpec struct {
 	zone    *time.Location
 	month   bool
 	at      time.Duration
-	counter time.Duration
 	sliding time.Duration
 	margin  time.Duration
-	kinds   int  // how many of sliding, day, month and counter are present
+	kinds   int  // how many of sliding, day and month are present
 	timed   bool // at is present
 }
 
-// readWindow reads 24h, {sliding: 2s, margin: 20ms}, {day: ZONE}, {month: ZONE}
-// or {counter: 10m}. Calendar windows may have the time of day at which they
-// begin; their margin is reset_margin.
+// readWindow reads 24h, {sliding: 2s, margin: 20ms}, {day: ZONE} or
+// {month: ZONE}. Calendar windows may have the time of day at which they begin;
+// their margin is reset_margin.
 func readWindow(n strictyaml.Node, into *quota.Window) {
 	if n.Kind() == strictyaml.Text {
 		if text, _ := n.Verbatim(maxText); strictyaml.Nearest(text, calendarWords) != "" {
@@ -33,26 +33,47 @@ func readWindow(n strictyaml.Node, into *quota.Window) {
 		*into = quota.Sliding(readLength(n))
 		return
 	}
+	if n.Has("counter") {
+		rejectCounter(n)
+		return
+	}
 	var w windowSpec
 	before := n.Mistakes()
 	n.Fields(windowFields(&w)...)
 	switch {
 	case w.kinds == 0 && n.Mistakes() > before: // such as daily in place of day
 	case w.kinds != 1:
-		n.Mistake("a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}")
-	case w.counter > 0 && w.timed:
-		n.Mistake("a counter begins at no time of day: remove at, or write {day: America/Los_Angeles, at: \"06:00\"}")
+		n.Mistake("a window is one thing: write 24h, {day: America/Los_Angeles} or {month: UTC}")
 	case w.sliding > 0 && w.timed:
 		n.Mistake("a sliding window begins at no time of day: remove at, or write {day: America/Los_Angeles, at: \"06:00\"}")
 	case w.margin > 0 && w.sliding == 0:
-		n.Mistake("margin is for sliding windows: write {sliding: 2s, margin: 20ms}; calendar windows take reset_margin, and counters none")
+		n.Mistake("margin is for sliding windows: write {sliding: 2s, margin: 20ms}; calendar windows take reset_margin")
 	case w.sliding > 0:
 		*into = quota.Sliding(w.sliding).WithMargin(w.margin)
-	case w.counter > 0:
-		*into = quota.Counter(w.counter)
 	case w.zone != nil:
 		*into = w.newWindow()
 	}
+}
+
+// rejectCounter reports a window {counter: 10m}, of a kind that was removed.
+func rejectCounter(n strictyaml.Node) {
+	n.Entries(func(key, value strictyaml.Node) {
+		if name, _ := key.Verbatim(maxText); name != "counter" {
+			return
+		}
+		length := "10m"
+		if value.Kind() == strictyaml.Text {
+			if text, _ := value.Verbatim(maxText); isLength(text) {
+				length = text
+			}
+		}
+		key.Mistake("there are no counter windows: write window: %s, a sliding window of that length", length)
+	})
+}
+
+func isLength(text string) bool {
+	_, err := duration.Parse(text)
+	return err == nil
 }
 
 // calendarWords are what a calendar window may be taken for.
@@ -72,10 +93,6 @@ func isMonthly(w quota.Window) bool {
 }
 
 func windowFields(w *windowSpec) []strictyaml.Field {
-	counter := strictyaml.Field{Key: "counter", Read: func(n strictyaml.Node) {
-		w.kinds++
-		w.counter = readLength(n)
-	}}
 	sliding := strictyaml.Field{Key: "sliding", Read: func(n strictyaml.Node) {
 		w.kinds++
 		w.sliding = readLength(n)
@@ -86,7 +103,7 @@ func windowFields(w *windowSpec) []strictyaml.Field {
 			w.margin = 0
 		}
 	}}
-	return append(calendarFields(w), counter, sliding, margin)
+	return append(calendarFields(w), sliding, margin)
 }
 
 func calendarFields(w *windowSpec) []strictyaml.Field {

@@ -3,7 +3,6 @@ package jobs_test
 import (
 	"context"
 	"errors"
-	"iter"
 	"net/http"
 	"path/filepath"
 	"runtime"
@@ -22,42 +21,39 @@ import (
 // the host.
 type link struct {
 	quota.Ledger
-	cut    atomic.Bool
-	spends atomic.Int64 // that were not cut off
-	heard  func()       // called before each answer to a spend; may be nil
+	cut     atomic.Bool
+	appends atomic.Int64 // that were answered
+	reads   atomic.Int64 // likewise
+	heard   func()       // called before each answer to an append; may be nil
 }
 
-// Spend implements quota.Ledger.
-func (l *link) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+// RealTime says what quota.RealTime says of the ledger.
+func (l *link) RealTime() bool { return quota.RealTime(l.Ledger) }
+
+// Append implements quota.Ledger.
+func (l *link) Append(ctx context.Context, account string, a *quota.Append) (*quota.Tail, error) {
 	if l.cut.Load() {
 		return nil, quota.ErrLedgerDown
 	}
-	defer l.spends.Add(1)
+	defer l.appends.Add(1)
 	if l.heard != nil {
 		defer l.heard()
 	}
-	return l.Ledger.Spend(ctx, batch)
+	return l.Ledger.Append(ctx, account, a)
 }
 
-// Sums implements quota.Ledger.
-func (l *link) Sums(ctx context.Context, q quota.Query) iter.Seq2[quota.Sum, error] {
+// Read implements quota.Ledger.
+func (l *link) Read(ctx context.Context, account string, r *quota.Read) (*quota.Tail, error) {
 	if l.cut.Load() {
-		return func(yield func(quota.Sum, error) bool) { yield(quota.Sum{}, quota.ErrLedgerDown) }
+		return nil, quota.ErrLedgerDown
 	}
-	return l.Ledger.Sums(ctx, q)
+	defer l.reads.Add(1)
+	return l.Ledger.Read(ctx, account, r)
 }
 
-// Refund implements quota.Ledger.
-func (l *link) Refund(ctx context.Context, receipt quota.Receipt) error {
-	if l.cut.Load() {
-		return quota.ErrLedgerDown
-	}
-	return l.Ledger.Refund(ctx, receipt)
-}
-
-// waitForSpend waits until the host has spent something.
-func (l *link) waitForSpend() {
-	for before := l.spends.Load(); l.spends.Load() == before; {
+// waitForAppends waits until the host has appended n times more.
+func (l *link) waitForAppends(n int64) {
+	for before := l.appends.Load(); l.appends.Load() < before+n; {
 		runtime.Gosched()
 	}
 }
@@ -220,10 +216,7 @@ func TestUnclaimedPassIsRepeated(t *testing.T) {
 	h.links[0].cut.Store(true)
 	h.beforeRequest(3, func(*http.Request) {
 		h.links[0].cut.Store(false)
-		h.links[0].waitForSpend()
-		for h.links[0].spends.Load() < 3 { // the claim, its owner and a note
-			runtime.Gosched()
-		}
+		h.links[0].waitForAppends(2) // the claim and a note
 		elsewhere(t, h.runOn(t, 1), false)
 	})
 	h.completes(t, 0)
@@ -240,8 +233,11 @@ func TestBothHostsFinish(t *testing.T) {
 	h.links[0].cut.Store(true)
 	h.beforeRequest(2, func(*http.Request) {
 		h.completes(t, 1)
+		reads := h.links[0].reads.Load()
 		h.links[0].cut.Store(false)
-		h.links[0].waitForSpend()
+		for h.links[0].reads.Load() == reads { // by which it finds the pass done
+			runtime.Gosched()
+		}
 	})
 	elsewhere(t, h.runOn(t, 0), true)
 	h.paid(t, 2+4)
@@ -305,9 +301,10 @@ func TestLedgerForgetsTheClaim(t *testing.T) {
 		for _, l := range h.links {
 			l.Ledger.(*replaced).lost.Store(true)
 		}
-		before := h.links[0].spends.Load()
-		for h.links[0].spends.Load() < before+4 { // a renewal, the claim, its owner and a note
-			runtime.Gosched()
+		for isEmpty := true; isEmpty; runtime.Gosched() { // until the next renewal
+			for range empty.Accounts(t.Context()) {
+				isEmpty = false
+			}
 		}
 		elsewhere(t, h.runOn(t, 1), false)
 	})
@@ -330,19 +327,14 @@ func (l *replaced) now() quota.Ledger {
 	return l.Ledger
 }
 
-// Spend implements quota.Ledger.
-func (l *replaced) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	return l.now().Spend(ctx, batch)
+// Append implements quota.Ledger.
+func (l *replaced) Append(ctx context.Context, account string, a *quota.Append) (*quota.Tail, error) {
+	return l.now().Append(ctx, account, a)
 }
 
-// Refund implements quota.Ledger.
-func (l *replaced) Refund(ctx context.Context, receipt quota.Receipt) error {
-	return l.now().Refund(ctx, receipt)
-}
-
-// Entries implements quota.Ledger.
-func (l *replaced) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota.Entry, error] {
-	return l.now().Entries(ctx, query)
+// Read implements quota.Ledger.
+func (l *replaced) Read(ctx context.Context, account string, r *quota.Read) (*quota.Tail, error) {
+	return l.now().Read(ctx, account, r)
 }
 
 // TestOtherStepsAreSkipped: two configurations that share an account have

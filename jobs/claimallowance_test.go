@@ -55,7 +55,7 @@ func TestOutageEndsBeforeTheClaimLapses(t *testing.T) {
 			runtime.Gosched()
 		}
 		h.links[0].cut.Store(false)
-		h.links[0].waitForSpend()
+		h.links[0].waitForAppends(1)
 	})
 	h.completes(t, 0)
 	elsewhere(t, h.runOn(t, 1), true)

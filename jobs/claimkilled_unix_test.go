@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,31 +22,39 @@ import (
 )
 
 // asRunner in the environment makes the test binary a process that runs a
-// region of the folder in the variable, as N. It is killed before it spends for
-// the Nth time.
+// region of the folder in the variable, as N. It is killed at the Nth of these
+// moments: before and after each append to the ledger.
 const asRunner = "RATION_TEST_AS_RUNNER"
 
 // dyingLedger kills its process.
 type dyingLedger struct {
 	quota.Ledger
-	left int // spends before that; negative means never
+	left atomic.Int64 // moments until that; negative means never
 }
 
-// Spend implements quota.Ledger.
-func (l *dyingLedger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	if l.left == 0 {
-		self, err := os.FindProcess(os.Getpid())
-		if err == nil {
-			err = self.Kill()
-		}
-		return nil, errors.Join(errors.New("still alive"), err)
+// Append implements quota.Ledger.
+func (l *dyingLedger) Append(ctx context.Context, account string, a *quota.Append) (*quota.Tail, error) {
+	if err := l.pass(); err != nil {
+		return nil, err
 	}
-	l.left--
-	return l.Ledger.Spend(ctx, batch)
+	tail, err := l.Ledger.Append(ctx, account, a)
+	return tail, errors.Join(err, l.pass())
+}
+
+// pass kills the process if the moment has come.
+func (l *dyingLedger) pass() error {
+	if l.left.Add(-1) != 0 {
+		return nil
+	}
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Kill()
+	}
+	return errors.Join(errors.New("still alive"), err)
 }
 
 // runClaimed runs the region of a folder, whose program does nothing.
-func runClaimed(dir string, spends int) (*jobs.Report, error) {
+func runClaimed(dir string, moments int64) (*jobs.Report, error) {
 	ledger, err := sqliteledger.Open(filepath.Join(dir, "ledger.db"), nil)
 	if err != nil {
 		return nil, err
@@ -55,7 +64,9 @@ func runClaimed(dir string, spends int) (*jobs.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	guard, err := quota.NewGuard(&dyingLedger{Ledger: ledger, left: spends}, table.Budgets(), nil)
+	dying := &dyingLedger{Ledger: ledger}
+	dying.left.Store(moments)
+	guard, err := quota.NewGuard(dying, table.Budgets(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -75,9 +86,9 @@ func runClaimed(dir string, spends int) (*jobs.Report, error) {
 
 // mainRunner is the process of asRunner.
 func mainRunner(dir string) {
-	spends, err := strconv.Atoi(os.Args[1])
+	moments, err := strconv.ParseInt(os.Args[1], 10, 64)
 	if err == nil {
-		_, err = runClaimed(dir, spends-1)
+		_, err = runClaimed(dir, moments)
 	}
 	panic(fmt.Sprint("still alive: ", err))
 }
@@ -88,15 +99,15 @@ func mainRunner(dir string) {
 func TestSeveralRunsAreKilled(t *testing.T) {
 	dir := t.TempDir()
 	const (
-		holding    = "3" // the claim is granted, and has its owner's name
+		holding    = "3"
 		asking     = "1"
-		takingOver = "2" // the claim is refused, and that of the dead is ended
+		takingOver = "2" // the ledger has granted the claim, and the run does not know it
 	)
 	for _, n := range []string{holding, asking, asking, takingOver} {
 		cmd := exec.Command(os.Args[0], n)
 		cmd.Env = append(os.Environ(), asRunner+"="+dir)
 		if out, err := cmd.CombinedOutput(); err == nil || cmd.ProcessState.Exited() {
-			t.Fatalf("the run was not killed at its spend %s: %v\n%s", n, err, out)
+			t.Fatalf("the run was not killed at moment %s: %v\n%s", n, err, out)
 		}
 	}
 	report, err := runClaimed(dir, -1)

@@ -38,7 +38,7 @@ func ExampleFetcher() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	c, err := client.New(table, &client.Options{State: dir, Journal: filepath.Join(dir, "journal"), Ledger: "sqlite:" + filepath.Join(dir, "ration.db")})
+	c, err := client.New(table, &client.Options{State: dir, Replica: filepath.Join(dir, "replica"), Ledger: "sqlite:" + filepath.Join(dir, "ration.db")})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
@@ -80,7 +81,7 @@ func newMarket(t *testing.T, budgets string) *market {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.guard, err = quota.NewGuard(memledger.Open(&memledger.Options{Now: m.clock.Now}), table.Budgets(), nil); err != nil {
+	if m.guard, err = quota.NewGuard(testledger.Memory(&memledger.Options{Now: m.clock.Now}), table.Budgets(), nil); err != nil {
 		t.Fatal(err)
 	}
 	m.client.Transport = &quota.Transport{Guard: m.guard, Price: table.Price, Base: direct{m.upstream}}

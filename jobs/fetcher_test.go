@@ -75,7 +75,7 @@ func TestFetcherWaitsAsRegionsYAMLSays(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer videos.Close()
-		guarded, err := client.New(table, &client.Options{State: dir, Journal: filepath.Join(dir, "journal"), Ledger: "sqlite:" + filepath.Join(dir, "ration.db")})
+		guarded, err := client.New(table, &client.Options{State: dir, Replica: filepath.Join(dir, "replica"), Ledger: "sqlite:" + filepath.Join(dir, "ration.db")})
 		if err != nil {
 			t.Fatal(err)
 		}

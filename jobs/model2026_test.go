@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/jobs/youtube"
@@ -50,7 +51,7 @@ func (h *host) run(t *testing.T) *jobs.Report {
 	config, err := jobs.Parse("regions.yaml", []byte(`{version: 1, schedule: "@monthly", fetch: [search: {queries: [`+strings.Join(queries, ", ")+
 		`]}, trending: {pages: 1}], regions: {US: {}, GB: {}, DE: {}, FR: {}, IN: {}, BR: {}, AU: {}, CA: {}}}`), table.CheckFetched)
 	check(err)
-	ledger, err := sqliteledger.Open(filepath.Join(h.dir, "ration.db"), &sqliteledger.Options{Now: h.clock.Now, Sync: sqliteledger.Normal})
+	ledger, err := testledger.SQLite(filepath.Join(h.dir, "ration.db"), &sqliteledger.Options{Now: h.clock.Now, Sync: sqliteledger.Normal})
 	check(err)
 	defer ledger.Close()
 	guard, err := quota.NewGuard(ledger, table.Budgets(), nil)

@@ -131,7 +131,7 @@ func TestNoQuotaStopsItsMethodInAllRegions(t *testing.T) {
 
 // downFor is a ledger that is down for one method.
 type downFor struct {
-	quota.Ledger
+	quota.Log
 	method string
 }
 
@@ -139,7 +139,7 @@ func (l downFor) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	if batch.Requests[0].Method == l.method {
 		return nil, quota.ErrLedgerDown
 	}
-	return l.Ledger.Spend(ctx, batch)
+	return l.Log.Spend(ctx, batch)
 }
 
 // TestPassFailsAfterOtherStepsWhenLedgerIsDown: when the ledger is down for one

@@ -12,15 +12,14 @@ type Balance struct {
 	Budget    Budget
 	Coverage  *Coverage      // which entries count; see Coverages
 	At        time.Time      // the present time on the ledger's clock
-	Since     time.Time      // entries with this timestamp or a later one count; zero for a Counter window
+	Since     time.Time      // entries with this timestamp or a later one count
 	Used      Units          // may exceed the limit if a call cost more than its price
-	Over      Units          // for a Counter window, by how much Used may be too low
 	Remaining Units          // never negative; a part may be reserved by Floors
 	NextFree  time.Time      // when the next units become free; zero if none are used
 	Cooldown  *Cooldown      // the cooldown in force, or nil
+	Moved     *Move          // why the account is closed, or nil
 	Floors    []FloorBalance // sorted by region
-	Ahead     time.Duration  // how far the log's newest timestamp is ahead of At; 0 if that is at most MaxStepBack; see Guard.Restamp
-	Doubt     time.Duration  // how far the clock of the ledger's host is ahead of At; 0 unless it is in doubt; see ClockError.ByUptime
+	Ahead     time.Duration  // how far the log's newest timestamp is ahead of At; 0 if that is at most MaxStepBack
 
 	// StricterLimit is a limit lower than Budget's that holds because another
 	// configuration has asked it within LimitHold, or 0. LimitUntil is when it
@@ -31,15 +30,6 @@ type Balance struct {
 
 // Limit returns the limit that holds.
 func (b *Balance) Limit() Units { return cmp.Or(b.StricterLimit, b.Budget.Limit) }
-
-// Earliest returns the beginning of the window. For a Counter window it is the
-// earliest time that the two counts can include.
-func (b *Balance) Earliest() time.Time {
-	if b.Since.IsZero() {
-		return b.At.Add(-b.Budget.Window.Horizon())
-	}
-	return b.Since
-}
 
 // FloorBalance is the state of one region's floor.
 type FloorBalance struct {
@@ -93,9 +83,9 @@ func (g *Guard) AccountBalances(ctx context.Context, account string) ([]Balance,
 // balance returns the balance of a budget with a given standing.
 func (g *Guard) balance(b *chargedBudget, s *Standing) Balance {
 	budget := g.budgets[b.index]
-	return Balance{Budget: budget, Coverage: b.charge.Coverage, At: s.At, Since: s.Since, Used: s.Used, Over: s.Over,
-		Remaining: max(0, cmp.Or(s.Limit, budget.Limit)-s.Used), NextFree: s.NextFree, Cooldown: s.Cooldown, Ahead: s.Ahead, Doubt: s.Doubt,
-		StricterLimit: s.Limit, LimitUntil: s.LimitUntil}
+	return Balance{Budget: budget, Coverage: b.charge.Coverage, At: s.At, Since: s.Since, Used: s.Used,
+		Remaining: max(0, cmp.Or(s.Limit, budget.Limit)-s.Used), NextFree: s.NextFree, Cooldown: s.Cooldown, Moved: s.Moved,
+		Ahead: s.Ahead, StricterLimit: s.Limit, LimitUntil: s.LimitUntil}
 }
 
 // chargeState is the standing of a charge and of its floors.
@@ -113,7 +103,7 @@ func (g *Guard) states(ctx context.Context, account, key string, charges []*Char
 			queries = append(queries, &Charge{Budget: c.Budget, Coverage: floor.Coverage, Limit: c.Limit, Window: c.Window})
 		}
 	}
-	standings, err := g.ledger.Standings(ctx, account, key, queries)
+	standings, err := g.log.Standings(ctx, account, key, queries)
 	if err != nil {
 		return nil, err
 	}
@@ -148,12 +138,15 @@ func (g *Guard) Probe(ctx context.Context, call Call) error {
 	if err != nil || len(refusals) == 0 {
 		return err
 	}
+	if moved := refusals[0].move; moved != nil {
+		return moved.orError(refusals[0])
+	}
 	return slices.MaxFunc(refusals, func(x, y *RefusedError) int { return x.RetryAt.Compare(y.RetryAt) })
 }
 
 // ProbeAll is Probe, and returns the refusals of all budgets and cooldowns that
-// refuse call. It returns an error if waiting does not help, or if nothing is
-// known.
+// refuse call. For an account that has moved, that is one with a Move. It
+// returns an error if waiting does not help otherwise, or if nothing is known.
 func (g *Guard) ProbeAll(ctx context.Context, call Call) (refusals []*RefusedError, err error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	charges := g.chargesFor(&call).charges
@@ -166,6 +159,9 @@ func (g *Guard) ProbeAll(ctx context.Context, call Call) (refusals []*RefusedErr
 	states, err := g.states(ctx, call.Account, call.Key, charges)
 	if err != nil {
 		return nil, opError("probe "+call.Method, err)
+	}
+	if moved := states[0].Moved; moved != nil {
+		return []*RefusedError{moved.refusal(&call, states[0].At)}, nil
 	}
 	for i, c := range charges {
 		refusals = append(refusals, c.refuse(&call, &states[i], i == 0)...)

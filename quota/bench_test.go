@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // immediate answers every request at once, so that only the transport's own
@@ -44,7 +44,7 @@ func bench(b *testing.B, transport http.RoundTripper) {
 // BenchmarkRememberedRefusal compares a saturated guard's answer with time.Now;
 // "xnow" is the ratio.
 func BenchmarkRememberedRefusal(b *testing.B) {
-	guard, err := quota.NewGuard(&counting{Ledger: memledger.Open(nil)}, []quota.Budget{budget("day", 1, 24*time.Hour)}, nil)
+	guard, err := quota.NewGuard(&counting{Log: testledger.Memory(nil)}, []quota.Budget{budget("day", 1, 24*time.Hour)}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

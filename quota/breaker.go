@@ -204,7 +204,7 @@ func (b *breakers) observe(g *Guard, call Call, v *Verdict, t *trial, sent time.
 	if !v.Transient {
 		b.closeCovering(g, call, sent)
 		if t != nil && v.For <= 0 {
-			t.outcome = trialPassed
+			t.passed = true
 		}
 	}
 	if v.For <= 0 || !v.Transient {
@@ -239,7 +239,7 @@ func (b *breakers) lengthen(id budgetID, v *Verdict, t *trial, sent time.Time) t
 	breaker.since = time.Now()
 	breaker.repeats = min(breaker.repeats+1, maxRepeats)
 	if isTrial {
-		t.outcome = trialFailed + Units(breaker.repeats)
+		t.failed = max(1, breaker.repeats-t.repeats)
 	}
 	longer := min(v.For, maxRepeated) << breaker.repeats
 	return max(v.For, min(longer, maxRepeated))

@@ -30,6 +30,10 @@ type Budget struct {
 	Lanes   []string // lanes covered; empty means all
 	Regions []string // regions covered; empty means all
 
+	// PerKey gives each Call.Key the limit: the budget counts the calls of one
+	// key, such as those of a tenant. Calls without a key have it together.
+	PerKey bool
+
 	// Shadow makes a budget that refuses nothing and is charged nothing, to try
 	// it out. Its balance is that of any other budget. The ledger keeps entries
 	// for twice its window, so that plan.Replay can say what it would have
@@ -40,8 +44,7 @@ type Budget struct {
 
 	// Floor reserves a part of Limit for each region, in the budget's measure.
 	// A call is admitted only if it leaves every other region the unused part
-	// of its floor. The floors add up to at most Limit. A budget with a Counter
-	// window has no floors.
+	// of its floor. The floors add up to at most Limit.
 	Floor map[string]Units
 	// FloorUntil ends the floors of a calendar window this long before the
 	// window ends; from then on, any region may use what is left. 0 keeps the
@@ -54,7 +57,7 @@ type Budget struct {
 func (b *Budget) Coverage() *Coverage { return NewCoverage(b.coverage()) }
 
 func (b *Budget) coverage() Coverage {
-	return Coverage{Measure: b.Measure, Methods: b.Methods, Except: b.Except, Lanes: b.Lanes, Regions: b.Regions}
+	return Coverage{Measure: b.Measure, Methods: b.Methods, Except: b.Except, Lanes: b.Lanes, Regions: b.Regions, PerKey: b.PerKey}
 }
 
 // Coverages returns, for each of the budgets, the coverage that a Guard of all
@@ -83,7 +86,7 @@ func (b *Budget) coverageAmong(budgets []Budget) *Coverage {
 	for i := range budgets {
 		noted := &budgets[i]
 		sameKind := noted.Account == b.Account && noted.Measure == b.Measure
-		if !sameKind || noted.narrowsCallers() || noted.Window.Estimate() {
+		if !sameKind || noted.narrowsCallers() {
 			continue
 		}
 		counts := b.Name == noted.Name || b.coversAllOf(noted) && 2*b.Window.Horizon() > noted.Window.Horizon()
@@ -171,8 +174,6 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 	switch {
 	case sum > max(b.Limit, 0):
 		complain("floors of %d together, above the limit of %d; lower them", sum, b.Limit)
-	case len(b.Floor) > 0 && b.Window.Estimate():
-		complain("floors on a Counter window, which is an estimate; use a sliding or a calendar window")
 	case b.FloorUntil < 0 || b.FloorUntil > 0 && !hasDailyFloors:
 		complain("floors that end %s before the window does; FloorUntil needs floors and a calendar window", textfmt.Exactly(b.FloorUntil))
 	case b.FloorUntil > 0 && (b.FloorUntil >= b.Window.shortest() || b.FloorUntil%time.Microsecond != 0):
@@ -208,6 +209,7 @@ type Coverage struct {
 	Except  []string
 	Lanes   []string
 	Regions []string
+	PerKey  bool // the calls of one key count, and not those of others
 
 	key string
 }
@@ -218,6 +220,9 @@ func NewCoverage(c Coverage) *Coverage {
 	var key strings.Builder
 	if c.Measure == Calls {
 		key.WriteString("calls")
+	}
+	if c.PerKey {
+		key.WriteString("k")
 	}
 	for i, list := range lists {
 		sorted := slices.Clone(*list)

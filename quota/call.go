@@ -73,15 +73,17 @@ func (c *Caller) longest() int { return max(len(c.Lane), len(c.Job), len(c.Regio
 // Call is one request that is about to be made to an upstream.
 type Call struct {
 	Account string // the upstream project that owns the quota; a name, not an API key
-	Key     string // selects a log of its own, for example for each client address; usually empty
+	Key     string // a part of the account, such as a tenant, that a Budget with PerKey limits for itself; usually empty
 	Method  string // the upstream's name for the operation, such as search.list
 	Units   Units  // the cost, 1 to MaxUnits
 	Caller  Caller // empty fields are taken from the context; see WithCaller
 
 	// ID makes a repeated Spend or Wait of the same call, for example after its
-	// answer was lost, charge it once: see NameID. Ledgers remember an ID for
-	// at least ten minutes. The zero ID is that of a call which is not
-	// repeated. A Transport ignores it, since it charges each attempt.
+	// answer was lost, charge it once: see NameID. A call that was refunded is
+	// charged anew. An ID is remembered for at least ten minutes. A Spend with an
+	// ID that ends with an error may be charged all the same, and the repeat is
+	// then granted. The zero ID is that of a call which is not repeated. A
+	// Transport ignores it, since it charges each attempt.
 	ID ID
 }
 

@@ -3,16 +3,13 @@ package quota
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/bits"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/ration-dev/ration/internal/textfmt"
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // ClaimRequest says what Guard.Claim claims.
@@ -39,14 +36,12 @@ type Claim struct {
 	// has an owner.
 	Before ClaimState
 
-	guard   *Guard
+	account *engine.Account
 	request ClaimRequest
+	id      engine.ID // of the record that gave it to this process
 
-	mu      sync.Mutex
-	receipt Receipt   // of the newest claim or renewal, which alone counts
-	asked   time.Time // when that was asked for
-	newer   int       // entries since
-	doubt   bool      // the log may have entries that hold the claim beside receipt
+	mu    sync.Mutex
+	asked time.Time // when the claim or its latest renewal was asked for
 }
 
 var (
@@ -79,143 +74,70 @@ func (e *ClaimedError) Error() string {
 // Is reports whether target is ErrClaimed.
 func (e *ClaimedError) Is(target error) bool { return target == ErrClaimed }
 
-// A claim is a keyed log of its own. An entry of method claim holds it for
-// ClaimRequest.Hold, for an owner that is yet to be noted. A renewal adds an
-// entry of method renew and refunds the one before. An entry of method done is
-// a claim that is done.
-const (
-	claimMethod = "claim"
-	renewMethod = "renew"
-	doneMethod  = "done"
-)
-
-func claimCoverage() *Coverage {
-	return NewCoverage(Coverage{Methods: []string{claimMethod, renewMethod}})
-}
-func doneCoverage() *Coverage { return NewCoverage(Coverage{Methods: []string{doneMethod}}) }
-
-// charges returns the budgets that refuse a claim which is held or done.
-func (r *ClaimRequest) charges() []*Charge {
-	done := Units(1)
-	if r.Anew {
-		done = MaxLimit
-	}
-	return []*Charge{
-		{Budget: claimMethod, Coverage: claimCoverage(), Limit: 1, Window: Sliding(r.Hold)},
-		{Budget: doneMethod, Coverage: doneCoverage(), Limit: done, Window: Sliding(r.Again)},
-	}
-}
-
-// batch returns a batch on the log of the claim. Claims have accounts of their
-// own, because a cooldown of the account that they are about would refuse them.
-// There are several, because a ledger keeps all keyed logs of an account for as
-// long as the longest of their windows.
-func (r *ClaimRequest) batch(requests ...Request) *Batch {
-	least := time.Minute << bits.Len64(uint64((r.Again-1)/time.Minute))
-	key := sha256.Sum256([]byte(r.Account + "\x00" + r.Name))
-	return &Batch{Account: reservedPrefix + "claims of " + textfmt.Exactly(least), Key: hex.EncodeToString(key[:16]), Requests: requests}
-}
-
-func newClaimEntry(method string, charges ...*Charge) Request {
-	return Request{Method: method, Caller: Caller{Lane: externalLane}, Units: 1, Charges: charges}
-}
-
 // Claim claims something for this process. Renew the claim within Hold, or it
 // lapses, and call Claim.Done when it is done, or Claim.Release if it was not.
 // Claim returns a *ClaimedError if another process holds the claim, or if it
 // was done within Again. All times are by the ledger's clock. A cooldown does
 // not matter.
 func (g *Guard) Claim(ctx context.Context, r ClaimRequest) (*Claim, error) {
-	c := &Claim{guard: g, request: r}
-	err := c.acquire(ctx)
-	if claimed, ok := errors.AsType[*ClaimedError](err); ok && r.Owner != "" {
-		err = c.explain(ctx, claimed)
-	}
-	if err == nil && r.Owner != "" {
-		err = c.begin(ctx)
-	}
-	if err != nil && !errors.Is(err, ErrClaimed) {
+	c := &Claim{account: g.log.account(r.Account), request: r, asked: time.Now()}
+	id, before, now, err := c.account.Claim(ctx, engine.ClaimRequest{
+		Name: r.Name, Owner: r.Owner, Hold: r.Hold.Microseconds(), Anew: r.Anew, Resumes: r.Resumes})
+	switch {
+	case err != nil:
 		return nil, opError("claim "+r.Name, err)
+	case id == engine.ID{}:
+		return nil, claimedBy(&r, &before, now)
 	}
-	if err != nil {
-		return nil, err
+	c.id = id
+	c.Before = claimStateOf(&before)
+	if r.Anew && before.Done != 0 {
+		c.Before.Notes = nil
 	}
 	return c, nil
 }
 
-// acquire asks the ledger for the claim.
-func (c *Claim) acquire(ctx context.Context) error {
-	asked := time.Now()
-	receipts, err := c.spend(ctx, c.request.batch(newClaimEntry(claimMethod, c.request.charges()...)))
-	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		return &ClaimedError{Name: c.request.Name, Done: refused.Budget == doneMethod, Until: refused.RetryAt, After: refused.RetryAfter}
+// claimedBy returns the error of a claim that cannot be taken.
+func claimedBy(r *ClaimRequest, s *engine.ClaimState, now int64) error {
+	e := &ClaimedError{Name: r.Name, Owner: s.Owner, Since: ledgerTime(s.Since), Until: ledgerTime(s.Until)}
+	if e.Done = s.Until <= now; e.Done {
+		e.Until = ledgerTime(s.DoneUntil)
 	}
-	if err == nil {
-		c.receipt, c.asked = receipts[0], asked
-	}
-	return err
+	e.After = e.Until.Sub(ledgerTime(now))
+	return e
 }
 
-// spend records a batch, of which each request must be granted.
-func (c *Claim) spend(ctx context.Context, b *Batch) ([]Receipt, error) {
-	answers, err := c.guard.ledger.Spend(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-	receipts := make([]Receipt, len(answers))
-	for i, answer := range answers {
-		if answer.Err != nil {
-			return nil, answer.Err
-		}
-		receipts[i] = answer.Receipt
-	}
-	return receipts, nil
+// ClaimState is what a ledger holds of a claim. Times are by the
+// ledger's clock.
+type ClaimState struct {
+	Owner string    // of the last process that claimed it; "" if there is none
+	Since time.Time // when that claimed it
+	Until time.Time // when the claim lapses; zero if it is not held, or done
+	Done  time.Time // when it was done; zero if it was not
+	Notes [][]byte  // of all owners, oldest first
 }
 
-// explain adds the owner to an error, or takes the claim over from one that
-// has ended.
-func (c *Claim) explain(ctx context.Context, claimed *ClaimedError) error {
-	log, err := c.guard.readClaim(ctx, &c.request)
-	if err != nil {
-		return err
+func claimStateOf(s *engine.ClaimState) ClaimState {
+	state := ClaimState{Owner: s.Owner, Since: ledgerTime(s.Since), Until: ledgerTime(s.Until), Done: ledgerTime(s.Done)}
+	for _, note := range s.Notes {
+		state.Notes = append(state.Notes, []byte(note))
 	}
-	log.hideFormerOwner()
-	claimed.Owner, claimed.Since = log.Owner, log.Since
-	hasEnded := log.Owner != "" && slices.Contains(c.request.Resumes, log.Owner)
-	if claimed.Done || log.held == nil || !hasEnded {
-		return claimed
-	}
-	for _, receipt := range log.claims {
-		hasLapsed := receipt.At.Before(log.held.At.Add(-c.request.Hold))
-		if hasLapsed {
-			continue
-		}
-		if err := c.guard.ledger.Refund(ctx, receipt); err != nil {
-			return err
-		}
-	}
-	return c.acquire(ctx) // unless another process has followed it meanwhile
+	return state
 }
 
-// begin reads the notes of earlier owners and notes the new one.
-func (c *Claim) begin(ctx context.Context) error {
-	log, err := c.guard.readClaim(ctx, &c.request)
-	method := ownerMethod
-	if err == nil {
-		c.Before = log.ClaimState
-	}
-	if err == nil && c.request.Anew && log.done != nil {
-		method = anewMethod
-		c.Before.Notes = nil
-		err = c.guard.ledger.Refund(ctx, *log.done)
-	}
-	if err == nil {
-		err = c.recordNote(ctx, method, []byte(c.request.Owner))
-	}
+// ClaimState returns what the ledger holds of a claim, or the zero ClaimState
+// if that is neither held nor done. It writes nothing.
+func (g *Guard) ClaimState(ctx context.Context, r ClaimRequest) (*ClaimState, error) {
+	state := ClaimState{}
+	err := g.log.account(r.Account).View(ctx, func(v *engine.View) {
+		if s := v.Claim(r.Name); s.Until != 0 || s.Done != 0 {
+			state = claimStateOf(&s)
+		}
+	})
 	if err != nil {
-		err = errors.Join(err, c.Release(ctx))
+		return nil, opError("state of claim "+r.Name, err)
 	}
-	return err
+	return &state, nil
 }
 
 // Lapses returns when the claim lapses at the earliest, by this process's
@@ -231,76 +153,38 @@ func (c *Claim) Lapses() time.Time {
 func (c *Claim) Renew(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return opError("renew "+c.request.Name, c.renew(ctx))
+	asked := time.Now()
+	ok, err := c.account.RenewClaim(ctx, c.request.Name, c.id, c.request.Hold.Microseconds())
+	switch {
+	case err != nil:
+		return opError("renew "+c.request.Name, err)
+	case !ok:
+		return opError("renew "+c.request.Name, ErrClaimLost)
+	}
+	c.asked = asked
+	return nil
 }
 
-// renew adds an entry and refunds the one before. If the two are less than Hold
-// apart, no other process was granted the claim in between.
-func (c *Claim) renew(ctx context.Context, notes ...Request) error {
-	batch := c.request.batch(append(notes, newClaimEntry(renewMethod))...)
-	if c.receipt.Epoch != 0 {
-		batch.Known = c.receipt
+// MaxClaimNote is the most bytes of a note.
+const MaxClaimNote = 512
+
+// Note records a note for later owners: how far this one has come. It must have
+// at most MaxClaimNote bytes. It does not depend on whether the claim is held.
+func (c *Claim) Note(ctx context.Context, note []byte) error {
+	if len(note) > MaxClaimNote {
+		return fmt.Errorf("note of %s: %w: a note of %d bytes; shorten it to %d", c.request.Name, ErrBadCall, len(note), MaxClaimNote)
 	}
-	asked, before := time.Now(), c.receipt
-	receipts, err := c.spend(ctx, batch)
-	c.doubt = c.doubt || errors.Is(err, ErrInDoubt)
-	if _, forgotten := errors.AsType[*ForgottenError](err); forgotten {
-		return fmt.Errorf("%w: %w", ErrClaimLost, err)
-	}
-	if err != nil {
-		return err
-	}
-	latest := receipts[len(notes)]
-	if !latest.At.Before(before.At.Add(c.request.Hold)) {
-		return errors.Join(ErrClaimLost, c.guard.ledger.Refund(context.WithoutCancel(ctx), latest))
-	}
-	c.receipt = latest
-	c.asked = asked
-	c.newer = 0
-	err = c.guard.ledger.Refund(context.WithoutCancel(ctx), before)
-	c.doubt = c.doubt || err != nil
-	return err
+	keep := max(c.request.Again, c.request.Hold).Microseconds()
+	return opError("note of "+c.request.Name, c.account.NoteClaim(ctx, c.request.Name, c.id, string(note), keep))
 }
 
 // Done records that what was claimed is done, so that no process claims it
 // again for ClaimRequest.Again.
 func (c *Claim) Done(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx)
-	if _, err := c.spend(ctx, c.request.batch(newClaimEntry(doneMethod))); err != nil {
-		return opError("claim", err)
-	}
-	return c.Release(ctx)
+	return opError("claim", c.account.EndClaim(context.WithoutCancel(ctx), c.request.Name, c.id, c.request.Again))
 }
 
 // Release lets another process, or this one, claim it at once. Its notes stay.
 func (c *Claim) Release(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	ctx = context.WithoutCancel(ctx)
-	var err error
-	if c.doubt {
-		err = c.refundOthers(ctx)
-		c.doubt = false // once released, they may be another process's
-	}
-	return opError("claim", errors.Join(err, c.guard.ledger.Refund(ctx, c.receipt)))
-}
-
-// refundOthers refunds the entries that hold the claim beside the newest one:
-// renewals whose answers were lost, and what could not be refunded. Within Hold
-// of that one all are of this claim, since no other process was granted it.
-func (c *Claim) refundOthers(ctx context.Context) (failed error) {
-	batch, hold := c.request.batch(), c.request.Hold
-	query := Query{Account: batch.Account, Key: batch.Key, Since: c.receipt.At.Add(-hold), Until: c.receipt.At.Add(hold)}
-	for e, err := range c.guard.ledger.Entries(ctx, query) {
-		if err != nil {
-			return err
-		}
-		holds := e.Calls > 0 && (e.Method == claimMethod || e.Method == renewMethod)
-		if !holds || e.At.Equal(c.receipt.At) {
-			continue
-		}
-		err := c.guard.ledger.Refund(ctx, Receipt{Account: batch.Account, Key: batch.Key, ID: e.ID, At: e.At})
-		failed = errors.Join(failed, err)
-	}
-	return failed
+	return opError("claim", c.account.EndClaim(context.WithoutCancel(ctx), c.request.Name, c.id, 0))
 }

@@ -19,31 +19,22 @@ type Cooldown struct {
 	Until time.Time
 
 	Reason string // for people, usually the upstream's words; truncated to MaxReason bytes
+
+	repeats int64 // how often in succession it was asked for; 0 if that does not matter
 }
 
 // Cool sets a cooldown, which refuses calls in all processes that share
 // the ledger.
 func (g *Guard) Cool(ctx context.Context, cooldown Cooldown) error {
 	defer g.refusals.invalidate()
-	return opError("cooldown", g.ledger.SetCooldown(context.WithoutCancel(ctx), cooldown))
+	return opError("cooldown", g.log.SetCooldown(context.WithoutCancel(ctx), cooldown))
 }
 
 // Uncool clears the cooldown of a budget or, if budget is empty, of the
 // whole account.
 func (g *Guard) Uncool(ctx context.Context, account, budget string) error {
 	defer g.refusals.invalidate()
-	return opError("clear cooldown", g.ledger.ClearCooldown(ctx, account, budget))
-}
-
-// Moves returns the Move by which an account is closed. ok is false if it is
-// in use.
-func (g *Guard) Moves(ctx context.Context, account string) (move Move, ok bool, err error) {
-	standings, err := g.cooldownStandings(ctx, account, "", "")
-	if err != nil {
-		return move, false, opError("state of "+account, err)
-	}
-	move, ok = standings[0].Cooldown.Move()
-	return move, ok, nil
+	return opError("clear cooldown", g.log.ClearCooldown(ctx, account, budget))
 }
 
 // Cooldowns returns the cooldowns of an account that are in force, and the time
@@ -76,5 +67,5 @@ func (g *Guard) cooldownStandings(ctx context.Context, account, key string, budg
 	for i, name := range budgets {
 		charges[i] = &Charge{Budget: name, Coverage: everything, Limit: 1, Window: Sliding(time.Minute)}
 	}
-	return g.ledger.Standings(ctx, account, key, charges)
+	return g.log.Standings(ctx, account, key, charges)
 }

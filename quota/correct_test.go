@@ -1,13 +1,12 @@
 package quota_test
 
 import (
-	"context"
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -17,7 +16,7 @@ import (
 func TestCorrectionsExcludeEachOther(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
+	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
 	open := func() *quota.Guard {
 		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 100, time.Hour)}, nil)
 		if err != nil {
@@ -45,35 +44,11 @@ func TestCorrectionsExcludeEachOther(t *testing.T) {
 	}
 }
 
-// TestCorrectionsAreLockedForTenYears: a lock that was left behind while the
-// ledger's clock was wrong says what to do, and restamping frees it.
-func TestCorrectionsAreLockedForTenYears(t *testing.T) {
-	clock := &ledgertest.Clock{}
-	clock.Set(time.Date(2036, 11, 20, 12, 0, 0, 0, time.UTC))
-	guard := newGuard(t, &memledger.Options{Now: clock.Now}, budget("day", 100, time.Hour))
-	var during error
-	err := guard.Correct(t.Context(), account, func() error {
-		clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-		during = guard.Correct(t.Context(), account, func() error { return nil })
-		if _, err := guard.Restamp(t.Context(), account); err != nil {
-			t.Fatal(err)
-		}
-		clock.Add(11 * time.Second)
-		return guard.Correct(t.Context(), account, func() error { return nil })
-	})
-	if err != nil {
-		t.Errorf("after it was restamped: %v", err)
-	}
-	if !errors.Is(during, quota.ErrCorrecting) || !strings.Contains(during.Error(), "ration ledger restamp") {
-		t.Errorf("during it: %v; want what to do", during)
-	}
-}
-
 // TestCachedRefusalOutlivesACorrection: a correction that returns units is
 // followed by a grant, not by a refusal from before it.
 func TestCachedRefusalOutlivesACorrection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := memledger.Open(nil)
+		ledger := testledger.Memory(nil)
 		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, time.Hour)}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -97,28 +72,4 @@ func TestCachedRefusalOutlivesACorrection(t *testing.T) {
 			t.Errorf("%v; want a grant, since 4 of 10 are used", err)
 		}
 	})
-}
-
-// refusing is a ledger that answers every spend with a refusal.
-type refusing struct{ quota.Ledger }
-
-func (refusing) Spend(_ context.Context, b *quota.Batch) ([]quota.Answer, error) {
-	answers := make([]quota.Answer, len(b.Requests))
-	for i := range answers {
-		answers[i].Err = &quota.RefusedError{Account: b.Account, Budget: "claim"}
-	}
-	return answers, nil
-}
-
-// TestCorrectionRunsWithoutItsLock: a caller whose lock was refused must get an
-// error, not a correction.
-func TestCorrectionRunsWithoutItsLock(t *testing.T) {
-	guard, err := quota.NewGuard(refusing{memledger.Open(nil)}, []quota.Budget{budget("day", 100, time.Hour)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = guard.Correct(t.Context(), account, func() error { t.Error("it ran without its claim"); return nil })
-	if !errors.Is(err, quota.ErrRefused) {
-		t.Errorf("got %v; want the refusal of the claim", err)
-	}
 }

@@ -32,11 +32,13 @@
 // # For callers
 //
 // Open a ledger: package memledger serves one process, sqliteledger one host,
-// redisledger many hosts. Package journal wraps one, to grant an allowance
-// while it is down and to restore what it has lost. [NewGuard] takes the
-// ledger, the budgets and [Options], which may be nil. Each budget has a
-// [Window]: [Sliding], [Daily], [Monthly] or [Counter]. Its [Measure] says
-// whether it counts units or calls.
+// redisledger and postgresledger many hosts. [NewGuard] takes the ledger, the
+// budgets and [Options], which may be nil. Options.Replica keeps this host's
+// copy of what the ledger has, from which a ledger that has lost records gets
+// them back ([Restoration]); with an [OutageReplica], an [Allowance] may be
+// spent while the ledger is down. Package replica implements both. Each budget
+// has a [Window]: [Sliding], [Daily] or [Monthly]. Its [Measure] says whether
+// it counts units or calls.
 //
 // A Transport charges the requests of an http.Client. [Guard.Spend] and
 // [Guard.Wait] charge a call by hand and return a [Grant], which can be settled
@@ -53,13 +55,12 @@
 // used most, of calls with a Key.
 //
 // A Transport with a Feedback function applies the [Verdict] that it reads from
-// each answer: the real cost, a cooldown, what the upstream says is left.
-// Package feedback has such functions for common APIs. The Report function of a
-// A [Verdict] says what is left of several budgets, each a [BudgetLeft], and a
-// [LateVerdict] what a call cost whose answer says so at its end.
-// Transport gets a [CostError] or a [LimitError] if prices or limits are not
-// those of the upstream. [Guard.Observe] passes each [Decision] on, as package
-// metrics counts them.
+// each answer: the real cost, a cooldown, what the upstream says is left of
+// several budgets, each a [BudgetLeft], or, as a [LateVerdict], what a call
+// cost whose answer says so at its end. Package feedback has such functions for
+// common APIs. The Report function of a Transport gets a [CostError] or a
+// [LimitError] if prices or limits are not those of the upstream.
+// [Guard.Observe] passes each [Decision] on, as package metrics counts them.
 //
 // The context of a request says how long its spend may wait ([WithMaxWait],
 // [WithWaitsUntil]) and whether it is decided although the request is canceled
@@ -70,40 +71,33 @@
 // and [Guard.ClaimState] shows the [ClaimState].
 //
 // To operate on a ledger, [Guard.Cool] and [Guard.Uncool] set and clear a
-// [Cooldown], [Guard.Note] records a [Note], and [Guard.Restamp] repairs a log
-// after the ledger's clock was wrong, which a [ClockError] reports. Package
-// reconcile corrects a log to match the upstream's console, one process at a
-// time, for which it has [Guard.Correct]. Package ledgercopy moves an account
-// to another ledger; after that the old one returns a [MovedError]. Where two
-// configurations give a budget different limits, the [Config] of each says
+// [Cooldown], and [Guard.Note] records a [Note]. Package reconcile corrects a
+// log to match the upstream's console, one process at a time, for which it has
+// [Guard.Correct]. Package ledgercopy moves an account to another ledger; after
+// that the old one returns a [MovedError], and [Guard.Moves] a [Move]. Where
+// two configurations give a budget different limits, the [Config] of each says
 // where it comes from, and the lower limit holds.
 //
-// # For authors of ledgers
+// # For those who look closer
 //
 // Callers can skip this part: a Guard uses these types on their behalf.
 //
-// [Ledger] is the contract, and package ledgertest its test suite.
-// [Ledger.Spend] decides a [Batch] of [Request] values and returns an [Answer]
-// to each, with a [Receipt] and what each window then holds ([Held]). A
-// [Charge] is a budget as a ledger sees it: its [Coverage] says which calls
-// count, and each [Floor] reserves a part of the limit. The [WindowKind] of its
-// window says how to count, and a calendar window has a [Day] at each time. An
-// [ID] identifies a request; [NewClient] returns a client id for it.
-//
-// [Ledger.Standings] returns a [Standing] for each charge. [Ledger.Entries]
-// lists the [Entry] values that a [Query] selects, each of an [EntryKind], and
-// [Ledger.Sums] adds them up to [Sum] values. [Retention] and [MaxSettle] bound
-// how long a log keeps its entries and how many of them one change may rewrite.
-// A log that keeps no entries settles a call by what is [Recorded] in its
-// receipt. A ledger that can be on a test's clock is a [RealTimeLedger]. One
-// that lets concurrent callers share a batch is a [CombiningLedger], which lets
-// a decorator wrap its [SpendFunc].
-//
-// A log has an epoch ([NewEpoch]). If it lacks what a batch knows, Spend
-// returns a [ForgottenError], and package journal calls [Ledger.Restore] with a
-// [Restoration]: the entries that a host was granted, and what it has heard of
-// budgets ([WindowUse]), in which [Life] of the log and beside which [Gap].
-// [RestoreResult] says what the log lacked. [Move] marks a log that has left
-// for another ledger, and [CheckLookAlike] returns a [LookAlikeError] for an
+// A [Ledger] keeps a log of records for each account. It appends batches on
+// condition ([Append]) and reads them ([Read]), and answers either with a
+// [Tail]. It knows no budgets: each process computes from the records what
+// windows hold, and decides. Package ledgertest tests a Ledger, and
+// [WatchLedger] times one. [CheckLookAlike] returns a [LookAlikeError] for an
 // account whose name is easily taken for one that the ledger has.
+//
+// [NewLog] returns the [Log] of a Ledger, which decides. [Log.Spend] decides a
+// [Batch] of [Request] values and returns an [Answer] to each, with a [Receipt]
+// and what each window then holds ([Held]). A [Charge] is a budget as a Log
+// sees it: its [Coverage] says which calls count, and each [Floor] reserves a
+// part of the limit. The [WindowKind] of its window says how to count, and a
+// calendar window has a [Day] at each time. An [ID] identifies a request;
+// [NewClient] returns a client id for it. [Log.Standings] returns a [Standing]
+// for each charge. [Log.Entries] lists the [Entry] values that a [Query]
+// selects, each of an [EntryKind], and [Log.Sums] adds them up to [Sum] values.
+// [Retention] bounds how long a log keeps its entries. [Replica] is a host's
+// copy of logs.
 package quota

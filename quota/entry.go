@@ -49,55 +49,33 @@ type Receipt struct {
 	Key     string
 	ID      ID
 	At      time.Time // the entry's timestamp, unique in its log
-	Epoch   uint64    // the life of the log that granted it, as in Batch.Known; 0 if unknown
-
-	// Recorded is what the entry counts for at present. A log without entries
-	// needs it for Settle and Refund. It is set by a Grant, and nil in an
-	// Answer.
-	Recorded *Recorded
-}
-
-// Recorded is what a call counts for in a log.
-type Recorded struct {
-	Method   string
-	Caller   Caller
-	Units    Units // 0 if Refunded
-	Refunded bool  // the call counts neither units nor as a call
-
-	// Shared says that other processes may have settled the call since. A log
-	// that has kept no entry of it then lowers nothing, and returns ErrStays.
-	Shared bool
+	Epoch   uint64    // of the log that granted it; 0 if unknown
 }
 
 // Standing is the state of one charge's window.
 type Standing struct {
-	At    time.Time // the present time on the ledger's clock
-	Since time.Time // entries with this timestamp or a later one count; zero for a Counter window
-	Used  Units     // what the window holds
-	Over  Units     // for a Counter window, by how much Used may be too low
-
-	// Earlier is all that the log recorded before Since, including what it has
-	// dropped, unless the log was restored since. It is valid only if the charge
-	// counts the units of all calls. It is 0 for a Counter window.
-	Earlier Units
-
+	At       time.Time     // the present time on the ledger's clock
+	Since    time.Time     // entries with this timestamp or a later one count
+	Used     Units         // what the window holds
 	NextFree time.Time     // when the next units become free; zero if none are used
 	Cooldown *Cooldown     // the cooldown in force, or nil
+	Moved    *Move         // why the account is closed, or nil
 	Ahead    time.Duration // how far the log's newest timestamp is ahead of At; 0 if that is at most MaxStepBack
-	Doubt    time.Duration // how far the clock of the ledger's host is ahead of At, which is by the time since its start; 0 unless the clock is in doubt, see ClockError.ByUptime
+	Trimmed  bool          // the log has dropped its oldest entries, which no window can see
 
-	Limit      Units     // the limit that holds if it is lower than the charge's own, because another configuration asked it; else 0
+	Limit      Units     // the limit that holds if another configuration asked one lower than the charge's; else 0
 	LimitUntil time.Time // when that one ends
 }
 
 // Query selects entries of one log.
 type Query struct {
 	Account string
-	Key     string
+	Key     string    // only entries of this key; empty selects all
 	Since   time.Time // the earliest timestamp, inclusive; zero selects from the oldest entry
 	Until   time.Time // the latest timestamp, exclusive; zero selects to the newest entry
 
 	Newest bool // for Entries: yield the newest entry first
+	Limit  int  // for Entries: the most that it yields; 0 yields all
 }
 
 // Sum adds up the entries of one kind, method and caller.
@@ -118,23 +96,15 @@ type Entry struct {
 	At     time.Time // the entry's timestamp, unique in its log
 	ID     ID
 	Kind   EntryKind
-	Method string // OtherMethod, without a Caller, if Unlabelled
+	Method string
 	Caller Caller
+	Key    string // of the call; often empty
 	Units  Units
-	Calls  Units // 1 for a call, 0 for a refunded call or an addition, Note.Calls for the others
-
-	Unlabelled bool // the ledger does not know Method and Caller
+	Calls  Units // 1 for a call, 0 for a refunded call, Note.Calls for the others
 }
-
-// OtherMethod is the method of an entry whose method and caller the ledger has
-// lost, or never kept: Redis keeps 65,000 of them for an account.
-const OtherMethod = "other"
 
 // acceptLoss is the method of the note that AcceptLoss adds to a log.
 const acceptLoss = "ledger.accept-loss"
-
-// AcceptsLoss reports whether the entry is the note of Guard.AcceptLoss.
-func (e *Entry) AcceptsLoss() bool { return e.Kind == EntryNote && e.Method == acceptLoss }
 
 // EntryKind is what an entry records.
 type EntryKind uint8
@@ -143,7 +113,6 @@ type EntryKind uint8
 const (
 	EntryCall       EntryKind = iota
 	EntryRefunded             // a call that was refunded because it was never sent
-	EntryAddition             // units added to an earlier call; see Ledger.Settle
 	EntryNote                 // a remark, or usage that the upstream reports; see Guard.Note
 	EntryCorrection           // an operator's correction; see Guard.Note
 )
@@ -152,9 +121,9 @@ const (
 // notes and corrections.
 func (k EntryKind) isAdjustment() bool { return k == EntryNote || k == EntryCorrection }
 
-// String returns call, refunded, addition, note or correction.
+// String returns call, refunded, note or correction.
 func (k EntryKind) String() string {
-	names := [...]string{EntryCall: "call", EntryRefunded: "refunded", EntryAddition: "addition", EntryNote: "note", EntryCorrection: "correction"}
+	names := [...]string{EntryCall: "call", EntryRefunded: "refunded", EntryNote: "note", EntryCorrection: "correction"}
 	if int(k) >= len(names) {
 		return fmt.Sprintf("EntryKind(%d)", uint8(k))
 	}

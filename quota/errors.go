@@ -57,10 +57,6 @@ var (
 	// ErrCorrecting is returned by Guard.Correct while another process corrects
 	// the log of the same account. Try again a few seconds later.
 	ErrCorrecting = errors.New("quota: another process is correcting this account's log; try again in a moment")
-	// ErrStays is returned by Grant.Settle and Grant.Refund if too many calls
-	// were recorded since to lower the charge (MaxSettle), or if the log has kept
-	// no entry that tells whether it was lowered before (Recorded.Shared).
-	ErrStays = errors.New("quota: too late to lower, the units stay charged")
 )
 
 // Reason says why a call was refused.
@@ -105,17 +101,18 @@ type RefusedError struct {
 
 	// RetryAt is the earliest time, on the ledger's clock, at which the call
 	// could be admitted: exact if nothing else is spent, otherwise a lower
-	// bound. It is at most one window away, two of a Counter, or the end of the
-	// cooldown; floors with FloorUntil can add a day.
+	// bound. It is at most one window away, or the end of the cooldown; floors
+	// with FloorUntil can add a day.
 	RetryAt time.Time
 	// RetryAfter is how long RetryAt was away at the time of the refusal.
 	RetryAfter time.Duration
 
 	// Ahead is how far the timestamp of the log's newest entry is ahead of
 	// the ledger's clock, or 0 if that is at most MaxStepBack. If it is
-	// not 0, the clock was wrong at some time and RetryAt is not reliable;
-	// see Guard.Restamp.
+	// not 0, the clock was wrong at some time and RetryAt is not reliable.
 	Ahead time.Duration
+
+	move *Move // what refuses the call, if it is not a budget or a cooldown
 }
 
 // newRefusal returns the refusal of a call that needs units of a budget.
@@ -139,7 +136,7 @@ func (e *RefusedError) Error() string {
 
 // stampedAhead is what to do about a log whose newest timestamp is ahead.
 func stampedAhead(ahead time.Duration) string {
-	return fmt.Sprintf("; its newest entry is stamped %s ahead of the ledger's clock; correct the clock, then restamp the log (ration ledger restamp)", textfmt.Duration(ahead))
+	return fmt.Sprintf("; its newest entry is stamped %s ahead of the ledger's clock; correct the clock; the next call then corrects the timestamps", textfmt.Duration(ahead))
 }
 
 // Short says why the call was refused, without the time at which to try again.

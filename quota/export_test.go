@@ -1,7 +1,5 @@
 package quota
 
-import "time"
-
 // Record exports record, which only a Transport calls.
 var Record = (*Guard).record
 
@@ -11,6 +9,3 @@ func (g *Guard) ChargeSets(call Call) int {
 	g.chargesFor(&call)
 	return len(*g.chargeSets.byClass.Load()) + len(g.chargeSets.recent)
 }
-
-// ClaimEnd returns when a claim lapses, by the ledger's clock.
-func ClaimEnd(c *Claim) time.Time { return c.receipt.At.Add(c.request.Hold) }

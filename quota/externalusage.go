@@ -56,7 +56,7 @@ type leftReport struct {
 // last agreement and differs from that by less than a hundredth of the limit.
 func (e *externalUsage) report(ctx context.Context, t *Transport, call Call, v Verdict) {
 	charge := t.Guard.chargeOf(call.Account, v.LeftOf)
-	if charge == nil || call.Key != "" || charge.Window.Estimate() {
+	if charge == nil || call.Key != "" {
 		return
 	}
 	inRange := v.Left >= 0 && v.Left < charge.Limit
@@ -208,7 +208,7 @@ func (g *Guard) lowerLeft(ctx context.Context, account string, charge *Charge, l
 // the note would count for both days, and the upstream may mean the one that
 // ends.
 func (g *Guard) excessLeft(ctx context.Context, note *Call, charge *Charge, left Units) (Units, error) {
-	standings, err := g.ledger.Standings(ctx, note.Account, "", []*Charge{charge})
+	standings, err := g.log.Standings(ctx, note.Account, "", []*Charge{charge})
 	if err != nil {
 		return 0, err
 	}

@@ -28,7 +28,6 @@ func TestDailyExternalUsageThrottlesAMinuteBudget(t *testing.T) {
 	}{
 		{"a minute", nil, of("other", minute, nil), 500, 10},
 		{"an hour", nil, of("other", quota.Sliding(time.Hour), nil), 500, 10},
-		{"an estimate", nil, of("other", quota.Counter(time.Hour), nil), 500, 10},
 		{"just half as long", nil, of("other", quota.Sliding((25*time.Hour+31*time.Minute)/2), nil), 500, 10},
 		{"longer than half", nil, of("other", quota.Sliding(13*time.Hour), nil), 500, 500},
 		{"a month", nil, of("other", quota.Monthly(time.UTC), nil), 500, 500},
@@ -69,8 +68,7 @@ func TestCoveragesAreShared(t *testing.T) {
 	minute := budget("minute", 10, time.Minute)
 	lane, region, calls, theirs := budget("a", 10, 24*time.Hour), budget("b", 10, 24*time.Hour), budget("c", 10, 24*time.Hour), budget("d", 10, 24*time.Hour)
 	lane.Lanes, region.Regions, calls.Measure, theirs.Account = []string{"cron"}, []string{"IN"}, quota.Calls, "another"
-	estimate := quota.Budget{Account: account, Name: "e", Limit: 10, Window: quota.Counter(24 * time.Hour)}
-	budgets := []quota.Budget{minute, lane, region, calls, theirs, estimate}
+	budgets := []quota.Budget{minute, lane, region, calls, theirs}
 	for i := range budgets {
 		b := &budgets[i]
 		if got, want := quota.Coverages(budgets)[i].Key(), b.Coverage().Key(); got != want {

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
-	"github.com/ration-dev/ration/quota/redisledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
@@ -89,15 +89,15 @@ func TestExternalUsageOfCalls(t *testing.T) {
 
 // sharedLedgers open a ledger; the function that each returns opens it again,
 // as another process would.
-var sharedLedgers = map[string]func(t *testing.T) func() quota.Ledger{
-	"memory": func(*testing.T) func() quota.Ledger {
-		l := memledger.Open(nil)
-		return func() quota.Ledger { return l }
+var sharedLedgers = map[string]func(t *testing.T) func() quota.Log{
+	"memory": func(*testing.T) func() quota.Log {
+		l := testledger.Memory(nil)
+		return func() quota.Log { return l }
 	},
-	"SQLite": func(t *testing.T) func() quota.Ledger {
+	"SQLite": func(t *testing.T) func() quota.Log {
 		path := filepath.Join(t.TempDir(), "ration.db")
-		return func() quota.Ledger {
-			l, err := sqliteledger.Open(path, &sqliteledger.Options{Sync: sqliteledger.Normal})
+		return func() quota.Log {
+			l, err := testledger.SQLite(path, &sqliteledger.Options{Sync: sqliteledger.Normal})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,10 +105,10 @@ var sharedLedgers = map[string]func(t *testing.T) func() quota.Ledger{
 			return l
 		}
 	},
-	"Redis": func(t *testing.T) func() quota.Ledger {
+	"Redis": func(t *testing.T) func() quota.Log {
 		url := redistest.Start(t).URL()
-		return func() quota.Ledger {
-			l, err := redisledger.Open(url, nil)
+		return func() quota.Log {
+			l, err := testledger.Redis(url, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -205,7 +205,7 @@ func TestExternalUsageAtADayBoundary(t *testing.T) {
 
 // slowStandings is a ledger whose standings wait.
 type slowStandings struct {
-	quota.Ledger
+	quota.Log
 	asked chan struct{}
 	let   chan struct{}
 }
@@ -217,14 +217,14 @@ func (s *slowStandings) Standings(ctx context.Context, account, key string, char
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	return s.Ledger.Standings(ctx, account, key, charges)
+	return s.Log.Standings(ctx, account, key, charges)
 }
 
 // TestExternalUsageDelaysTheCaller: an answer is returned before the ledger is
 // compared with it, one note at a time is recorded, and the last answer counts.
 func TestExternalUsageDelaysTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := &slowStandings{memledger.Open(nil), make(chan struct{}, 100), make(chan struct{})}
+		ledger := &slowStandings{testledger.Memory(nil), make(chan struct{}, 100), make(chan struct{})}
 		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10_000, 24*time.Hour)}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -276,7 +276,7 @@ func TestExternalUsageDelaysTheCaller(t *testing.T) {
 // seconds, and the note for its own time.
 func TestDrainGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := &slowStandings{memledger.Open(nil), make(chan struct{}, 100), make(chan struct{})}
+		ledger := &slowStandings{testledger.Memory(nil), make(chan struct{}, 100), make(chan struct{})}
 		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10_000, 24*time.Hour)}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -328,7 +328,7 @@ func TestExternalUsageIsCheckedAgain(t *testing.T) {
 func TestExternalUsageIsOneNote(t *testing.T) {
 	calls := budget("calls", 5000, time.Hour)
 	calls.Measure = quota.Calls
-	ledger := memledger.Open(nil)
+	ledger := testledger.Memory(nil)
 	guard, err := quota.NewGuard(ledger, []quota.Budget{calls}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -355,8 +355,8 @@ func TestAgreementReadsTheLedgerOnce(t *testing.T) {
 	for left, want := range map[quota.Units]struct {
 		asked int
 		used  quota.Units
-	}{999: {1, 1}, 0: {3, 1000}} { // the call; and a claim and the note
-		ledger := &counting{Ledger: memledger.Open(nil)}
+	}{999: {1, 1}, 0: {2, 1000}} { // the call; and the note
+		ledger := &counting{Log: testledger.Memory(nil)}
 		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("hour", 1000, time.Hour)}, nil)
 		if err != nil {
 			t.Fatal(err)

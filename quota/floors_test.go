@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -42,7 +43,6 @@ func TestFloorsAreChecked(t *testing.T) {
 		{"a region of the budget", daily, floors{"IN": 1}, 0, []string{"IN", "BR"}, ""},
 		{"a region of another", daily, floors{"US": 1}, 0, []string{"IN", "BR"}, `a floor for "US", which the budget does not cover`},
 		{"sliding", quota.Sliding(time.Hour), floors{"IN": 1}, 0, nil, ""},
-		{"an estimate", quota.Counter(time.Hour), floors{"IN": 1}, 0, nil, "floors on a Counter window"},
 		{"until", daily, floors{"IN": 1}, 2 * time.Hour, nil, ""},
 		{"until, in a month", quota.Monthly(time.UTC), floors{"IN": 1}, 48 * time.Hour, nil, ""},
 		{"until, sliding", quota.Sliding(time.Hour), floors{"IN": 1}, time.Minute, nil, "floors that end 1m before the window does"},
@@ -53,7 +53,7 @@ func TestFloorsAreChecked(t *testing.T) {
 		{"until just less", daily, floors{"IN": 1}, 22*time.Hour + 29*time.Minute - time.Microsecond, nil, ""},
 		{"until in nanoseconds", daily, floors{"IN": 1}, time.Hour + 1, nil, "whole microseconds"},
 	} {
-		_, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{{Account: account, Name: "day", Limit: 100,
+		_, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{{Account: account, Name: "day", Limit: 100,
 			Window: c.window, Regions: c.regions, Floor: c.floor, FloorUntil: c.until}}, nil)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %q", c.name, err, c.want)
@@ -64,7 +64,7 @@ func TestFloorsAreChecked(t *testing.T) {
 	for i := range quota.MaxCoverages { // and the budget's own
 		many.Floor[fmt.Sprint(i)] = 1
 	}
-	if _, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{many}, nil); err == nil || !strings.Contains(err.Error(), "65 different coverages; have at most 64, floors included") {
+	if _, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{many}, nil); err == nil || !strings.Contains(err.Error(), "65 different coverages; have at most 64, floors included") {
 		t.Errorf("64 floors: %v", err)
 	}
 }
@@ -118,7 +118,7 @@ func TestFloorsOfAGuard(t *testing.T) {
 // only, and until the region returns units.
 func TestRefusalsAreCachedPerRegion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := &counting{Ledger: memledger.Open(nil)}
+		ledger := &counting{Log: testledger.Memory(nil)}
 		day := budget("day", 10, time.Minute)
 		day.Floor = floors{"IN": 4, "BR": 2}
 		guard, err := quota.NewGuard(ledger, []quota.Budget{day}, nil)

@@ -2,7 +2,6 @@ package quota
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 )
@@ -18,7 +17,6 @@ type Grant struct {
 	receipt Receipt
 	held    []Held
 
-	repeated bool // an earlier request with the call's ID was granted it
 	redeemed bool // it came from a token, since when others may have settled it
 
 	claim []byte // of its trial, packed; nil if it never was one
@@ -28,7 +26,6 @@ type Grant struct {
 	units    Units  // as recorded at present
 	refunded bool
 	settled  bool // units were settled, so that the same Settle is a no-op
-	inDoubt  bool // the answer to a Settle or Refund was lost, which may have lowered the charge
 }
 
 // ID returns the id of the ledger entry, as ration log shows it.
@@ -50,14 +47,6 @@ func (g *Grant) Call() Call {
 	class := &g.set.class
 	return Call{Account: class.account, Key: g.receipt.Key, Method: class.method, Units: g.units,
 		Caller: Caller{Lane: class.lane, Job: g.job, Region: class.region}, ID: g.receipt.ID}
-}
-
-// recorded returns the receipt with what the call counts for at present. The
-// job is left out, since no coverage depends on it.
-func (g *Grant) recorded() Receipt {
-	receipt, class := g.receipt, &g.set.class
-	receipt.Recorded = &Recorded{Method: class.method, Caller: Caller{Lane: class.lane, Region: class.region}, Units: g.units, Refunded: g.refunded, Shared: g.redeemed || g.repeated || g.inDoubt}
-	return receipt
 }
 
 // Balances returns the balances of the budgets that the call was charged to,
@@ -97,11 +86,8 @@ func (g *Grant) Tightest() (tightest Balance, ok bool) {
 }
 
 // Settle changes the charge to what the call really cost, 0 to MaxUnits, even
-// if that exceeds a limit. The last Settle or Refund applies. Settle returns
-// ErrStays if it is too late to lower the charge, or if the account has only
-// Counter windows and the grant comes from Redeem or from a repeated Call.ID,
-// or an earlier Settle or Refund returned ErrInDoubt: the log then cannot tell
-// whether the charge has been lowered already.
+// if that exceeds a limit. The last Settle or Refund applies. Settle is a no-op
+// if the ledger no longer holds the grant.
 func (g *Grant) Settle(ctx context.Context, used Units) error {
 	if g == nil {
 		return nil
@@ -116,18 +102,16 @@ func (g *Grant) Settle(ctx context.Context, used Units) error {
 		return nil
 	}
 	defer g.guard.refusals.invalidate()
-	err := g.guard.ledger.Settle(context.WithoutCancel(ctx), g.recorded(), used)
+	err := g.guard.log.Settle(context.WithoutCancel(ctx), g.receipt, used)
 	if err == nil {
 		g.units = used
 		g.refunded, g.settled = false, true
 	}
-	g.inDoubt = g.inDoubt || errors.Is(err, ErrInDoubt)
 	return opError("settle", err)
 }
 
 // Refund returns the units of a call that was never sent. A call that may have
-// reached the upstream must not be refunded. Refund returns ErrStays as
-// Settle does.
+// reached the upstream must not be refunded.
 func (g *Grant) Refund(ctx context.Context) error {
 	if g == nil {
 		return nil
@@ -136,10 +120,9 @@ func (g *Grant) Refund(ctx context.Context) error {
 	defer g.mu.Unlock()
 	g.endTrial(ctx, false)
 	defer g.guard.refusals.invalidate()
-	err := g.guard.ledger.Refund(context.WithoutCancel(ctx), g.recorded())
+	err := g.guard.log.Refund(context.WithoutCancel(ctx), g.receipt)
 	if g.settled = false; err == nil {
 		g.units, g.refunded = 0, true
 	}
-	g.inDoubt = g.inDoubt || errors.Is(err, ErrInDoubt)
 	return opError("refund", err)
 }

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/internal/textfmt"
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // Guard charges calls to the budgets that cover them. It is safe for concurrent
 // use. Any number of Guards, in any number of processes, may share a ledger.
 type Guard struct {
-	ledger   Ledger
+	log      Log
 	budgets  []Budget
 	history  map[string]time.Duration // by account
 	accounts map[string][]chargedBudget
@@ -25,9 +26,7 @@ type Guard struct {
 	queue      waitQueue
 	refusals   refusalCache
 	external   externalUsage
-	upstreams  upstreamClocks
-	upstream   func(string, time.Time) time.Time // upstreams.since
-	reported   sync.Map                          // what firstReport has seen; few, since they are budgets and methods
+	reported   sync.Map // what firstReport has seen; few, since they are budgets and methods
 	observer   atomic.Pointer[func(Decision)]
 }
 
@@ -56,6 +55,27 @@ type Options struct {
 	// account, so that they can be listed: 0 to MaxHistory. With 0 the ledger
 	// keeps them only for as long as a budget's window needs them.
 	History map[string]time.Duration
+
+	// Host is the name of this host, which records carry; it may be empty.
+	Host string
+
+	// Replica keeps this host's copy of the logs, from which a ledger that has
+	// lost data is restored: see package replica. With nil, a process restores
+	// what it has received itself.
+	Replica Replica
+
+	// Allowance says what may be sent while the ledger is down. It needs a
+	// Replica that is an OutageReplica. With nil, nothing may be sent.
+	Allowance *Allowance
+
+	// Priority returns the priority of an account's lane, 0 or more: of calls
+	// that wait for the same budget, those of a higher one are granted first. It
+	// must be safe for concurrent use. nil means 0 for every lane.
+	Priority func(account, lane string) int
+
+	// Restored is called when a ledger that had lost records got them back from
+	// this host; nil is a no-op.
+	Restored func(Restoration)
 }
 
 // NewGuard returns a Guard that charges calls to budgets and records them in
@@ -65,14 +85,14 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 	if ledger == nil {
 		return nil, errors.New("quota: new guard: no ledger; open one of memledger, sqliteledger, redisledger")
 	}
-	g := &Guard{ledger: ledger, budgets: append([]Budget(nil), budgets...), accounts: map[string][]chargedBudget{}}
+	g := &Guard{log: logOn(ledger, o), budgets: append([]Budget(nil), budgets...), accounts: map[string][]chargedBudget{}}
 	g.history = map[string]time.Duration{}
 	if o != nil {
 		maps.Copy(g.history, o.History)
+		g.queue.priority = o.Priority
 	}
 	g.chargeSets.byClass.Store(&map[callClass]*chargeSet{})
-	g.upstream = g.upstreams.since
-	g.refusals.on = RealTime(ledger)
+	g.refusals.on = RealTime(g.log)
 	g.refusals.base = time.Now()
 	coverages := Coverages(g.budgets)
 	var errs []error
@@ -175,7 +195,7 @@ type entryMode struct {
 	kind  EntryKind
 	calls Units // of a note or a correction
 
-	anyClock bool // whatever the ledger's clock says
+	ticket *engine.ID // of a call that waits if it is refused; zero until it has one
 }
 
 // spendBuffer is a batch of one request. It is reused, so that a spend
@@ -186,7 +206,7 @@ type spendBuffer struct {
 }
 
 func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entryMode) (*Grant, error) {
-	if !mode.force {
+	if !mode.force && mode.ticket == nil {
 		if err := g.refusals.lookup(call, set); err != nil {
 			return nil, err
 		}
@@ -199,18 +219,14 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 	}
 	buffer.requests[0] = Request{
 		Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: set.charges,
-		Force: mode.force, Kind: mode.kind, Calls: mode.calls,
+		Force: mode.force, Kind: mode.kind, Calls: mode.calls, ticket: mode.ticket,
 	}
 	buffer.batch.Account = call.Account
 	buffer.batch.Key = call.Key
 	buffer.batch.Client, buffer.batch.Seq = call.ID.Client, call.ID.Seq
 	buffer.batch.Once = call.ID != (ID{})
 	buffer.batch.History = set.history
-	buffer.batch.Clock, buffer.batch.Upstream = time.Time{}, g.upstream
-	if g.refusals.on && !mode.anyClock { // the ledger is on real time
-		buffer.batch.Clock = time.Now()
-	}
-	answers, err := g.decide(ledgerContext(ctx), &buffer.batch)
+	answers, err := g.log.Spend(ledgerContext(ctx), &buffer.batch)
 	if err != nil {
 		return nil, opError("spend "+call.Method, err) // the ledger may still read the buffer
 	}
@@ -219,11 +235,9 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 		g.refusals.store(call, set, err, start)
 		return nil, err
 	}
-	grant := &Grant{guard: g, set: set, job: call.Caller.Job, receipt: answers[0].Receipt, held: answers[0].Held, units: call.Units}
-	if err := grant.checkRepeated(ctx, call); err != nil {
-		return nil, err
-	}
-	if grant.refunded { // it is charged anew
+	answer := &answers[0]
+	grant := &Grant{guard: g, set: set, job: call.Caller.Job, receipt: answer.Receipt, held: answer.Held, units: call.Units}
+	if len(answer.Repeated) > 0 && grant.repeat(answer.Repeated[0]) { // it is charged anew
 		again := *call
 		again.ID = call.ID.derived("")
 		return g.spend(ctx, &again, set, mode)
@@ -232,8 +246,7 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 }
 
 // refusalFor adds the cost and the caller of a call to a refusal by the ledger.
-// If the account has moved, it returns a *MovedError. It returns any other
-// error as it is.
+// It returns any other error as it is.
 func refusalFor(call *Call, err error) error {
 	byLedger, ok := errors.AsType[*RefusedError](err)
 	if !ok {
@@ -242,27 +255,24 @@ func refusalFor(call *Call, err error) error {
 	refused := *byLedger // which other calls may share
 	refused.Units = call.Units
 	refused.Caller = call.Caller
-	return refused.forMove()
+	return &refused
 }
 
 // Retention returns how long the ledger keeps an account's entries to serve
-// this guard. It is 0 if all budgets of the account have Counter windows, which
-// need no entries, and there is no Options.History.
+// this guard. It is 0 if the account has neither budgets nor a history.
 func (g *Guard) Retention(account string) time.Duration {
 	longest := g.history[account]
-	exact := longest > 0
 	for _, b := range g.accounts[account] {
 		longest = max(longest, b.charge.Window.Horizon())
-		exact = exact || !b.charge.Window.Estimate()
 	}
-	if !exact {
+	if longest == 0 {
 		return 0
 	}
 	return Retention(longest)
 }
 
-// Ledger returns the ledger that was passed to NewGuard.
-func (g *Guard) Ledger() Ledger { return g.ledger }
+// Log returns the log that the guard decides by.
+func (g *Guard) Log() Log { return g.log }
 
 // Covering returns the budgets that call would be charged to.
 func (g *Guard) Covering(call Call) []Budget {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -21,7 +22,7 @@ func budget(name string, limit quota.Units, window time.Duration) quota.Budget {
 
 func newGuard(t testing.TB, o *memledger.Options, budgets ...quota.Budget) *quota.Guard {
 	t.Helper()
-	guard, err := quota.NewGuard(memledger.Open(o), budgets, nil)
+	guard, err := quota.NewGuard(testledger.Memory(o), budgets, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,10 +44,10 @@ func used(t testing.TB, guard *quota.Guard) quota.Units {
 
 func TestNewGuardNamesEveryMistake(t *testing.T) {
 	day := budget("day", 10, time.Hour)
-	_, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{
+	_, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{
 		day, day,
 		{Account: account, Name: "nothing"},
-		{Name: "nobody's", Limit: 1, Window: quota.Counter(time.Minute)},
+		{Name: "nobody's", Limit: 1, Window: quota.Sliding(time.Minute)},
 		{Account: account, Limit: quota.MaxLimit + 1, Window: quota.Sliding(time.Nanosecond)},
 		{Account: account, Name: "nowhere", Limit: 1, Window: quota.Daily(nil), Methods: []string{""}},
 		{Account: account, Name: "measureless", Limit: 1, Window: quota.Sliding(time.Hour), Measure: quota.Calls + 1},
@@ -59,7 +60,7 @@ func TestNewGuardNamesEveryMistake(t *testing.T) {
 			t.Errorf("%q is missing from: %v", want, err)
 		}
 	}
-	_, err = quota.NewGuard(memledger.Open(nil), []quota.Budget{{Account: account, Limit: -4, Window: quota.Sliding(time.Hour)}}, nil)
+	_, err = quota.NewGuard(testledger.Memory(nil), []quota.Budget{{Account: account, Limit: -4, Window: quota.Sliding(time.Hour)}}, nil)
 	const want = "quota: new guard: budget \"\": no name; give it one that is unique in its account\n" +
 		"budget \"\": a limit of -4; set it to 1 to 140737488355327"
 	if err == nil || err.Error() != want {
@@ -71,7 +72,7 @@ func TestNewGuardNamesEveryMistake(t *testing.T) {
 		b.Methods = []string{fmt.Sprint("m", i)}
 		many = append(many, b)
 	}
-	if _, err := quota.NewGuard(memledger.Open(nil), many, nil); err == nil || !strings.Contains(err.Error(), "65 different coverages; have at most 64") {
+	if _, err := quota.NewGuard(testledger.Memory(nil), many, nil); err == nil || !strings.Contains(err.Error(), "65 different coverages; have at most 64") {
 		t.Errorf("65 coverages: %v", err)
 	}
 	if _, err := quota.NewGuard(nil, nil, nil); err == nil {
@@ -118,7 +119,7 @@ func TestBudgetsCover(t *testing.T) {
 func TestErrorsSayWhatToDo(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 21, 5, 55, 12, 120_000_000, time.UTC))
-	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
+	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("youtube", 9500, 3*time.Hour+12*time.Minute)}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +183,7 @@ func TestLongestLabelsAreAccepted(t *testing.T) {
 // newest entry is stamped ahead.
 func TestRefusalByAWrongClockGivesNoTime(t *testing.T) {
 	refused := quota.RefusedError{Budget: "day", Method: "m", Limit: 10, Needed: 1, Ahead: 48 * time.Hour}
-	const want = "day has 0 of 10 units left, m needs 1; its newest entry is stamped 48h ahead of the ledger's clock; correct the clock, then restamp the log (ration ledger restamp)"
+	const want = "day has 0 of 10 units left, m needs 1; its newest entry is stamped 48h ahead of the ledger's clock; correct the clock; the next call then corrects the timestamps"
 	if got := refused.Error(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -193,7 +194,7 @@ func TestRefusalByAWrongClockGivesNoTime(t *testing.T) {
 func TestCooldownByAWrongClockSaysSo(t *testing.T) {
 	at := time.Date(2036, 11, 20, 12, 0, 0, 0, time.UTC)
 	refused := quota.RefusedError{Budget: "day", Method: "m", Reason: quota.ReasonCooldown, Detail: "slow", RetryAt: at, RetryAfter: 87_600 * time.Hour, Ahead: 87_600 * time.Hour}
-	const want = "day is in cooldown (slow), m must wait; try again at 2036-11-20T12:00:00Z (in 87600h); its newest entry is stamped 87600h ahead of the ledger's clock; correct the clock, then restamp the log (ration ledger restamp)"
+	const want = "day is in cooldown (slow), m must wait; try again at 2036-11-20T12:00:00Z (in 87600h); its newest entry is stamped 87600h ahead of the ledger's clock; correct the clock; the next call then corrects the timestamps"
 	if got := refused.Error(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -238,7 +239,7 @@ func TestGrantsSettleAndRefund(t *testing.T) {
 func TestNotesAreNotCalls(t *testing.T) {
 	calls := budget("calls", 1, time.Hour)
 	calls.Measure = quota.Calls
-	ledger := memledger.Open(nil)
+	ledger := testledger.Memory(nil)
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, time.Hour), calls}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -272,7 +273,7 @@ func TestNotesAreNotCalls(t *testing.T) {
 // TestRecordIgnoresCooldowns: a call that has happened is recorded despite
 // budgets and cooldowns, for the caller of the context.
 func TestRecordIgnoresCooldowns(t *testing.T) {
-	ledger := memledger.Open(nil)
+	ledger := testledger.Memory(nil)
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 5, time.Hour)}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -313,7 +314,7 @@ func TestRecordIgnoresCooldowns(t *testing.T) {
 // TestRefusalsNameTheCaller: a refusal has the cost and the caller of the
 // refused call, even if the guard cached it for another job's call.
 func TestRefusalsNameTheCaller(t *testing.T) {
-	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget("day", 10, 24*time.Hour)}, nil)
+	guard, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{budget("day", 10, 24*time.Hour)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

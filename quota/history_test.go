@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -16,7 +17,7 @@ func TestHistoryKeepsEntriesBeyondTheWindows(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	history := map[string]time.Duration{account: 24 * time.Hour}
-	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
+	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("minute", 10, time.Minute)}, &quota.Options{History: history})
 	if err != nil {
 		t.Fatal(err)
@@ -40,15 +41,14 @@ func TestHistoryKeepsEntriesBeyondTheWindows(t *testing.T) {
 }
 
 func TestRetentionCoversWindowsAndHistory(t *testing.T) {
-	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{
+	guard, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{
 		budget("minute", 10, time.Minute), budget("hour", 10, time.Hour),
-		{Account: "counted", Name: "each", Limit: 10, Window: quota.Counter(time.Hour)},
-		{Account: "listed", Name: "each", Limit: 10, Window: quota.Counter(time.Minute)},
+		{Account: "listed", Name: "each", Limit: 10, Window: quota.Sliding(time.Minute)},
 	}, &quota.Options{History: map[string]time.Duration{account: time.Minute, "listed": time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for account, want := range map[string]time.Duration{account: quota.Retention(time.Hour), "counted": 0, "listed": quota.Retention(time.Hour), "unknown": 0} {
+	for account, want := range map[string]time.Duration{account: quota.Retention(time.Hour), "listed": quota.Retention(time.Hour), "unknown": 0} {
 		if got := guard.Retention(account); got != want {
 			t.Errorf("%s: entries are kept for %s; want %s", account, got, want)
 		}
@@ -57,7 +57,7 @@ func TestRetentionCoversWindowsAndHistory(t *testing.T) {
 
 func TestHistoryIsChecked(t *testing.T) {
 	for history, ok := range map[time.Duration]bool{-time.Microsecond: false, 0: true, time.Nanosecond: false, time.Microsecond: true, quota.MaxHistory: true, quota.MaxHistory + time.Microsecond: false} {
-		_, err := quota.NewGuard(memledger.Open(nil), nil, &quota.Options{History: map[string]time.Duration{account: history}})
+		_, err := quota.NewGuard(testledger.Memory(nil), nil, &quota.Options{History: map[string]time.Duration{account: history}})
 		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "a history of") {
 			t.Errorf("a history of %s: %v", history, err)
 		}

@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 )
 
-// KeyBalance is the state of an account's budgets for the calls of one key.
+// KeyBalance is the state of an account's budgets with PerKey for one key.
 type KeyBalance struct {
 	Key      string
-	Balances []Balance // one for each budget of the account, in the guard's order; without Floors
+	Balances []Balance // one for each of these budgets, in the guard's order; without Floors
 }
 
 // share returns Used divided by the limit for the fullest budget.
@@ -27,24 +26,27 @@ const MaxKeys = 10_000
 // FullestKeys returns the n keys of an account that have used the largest part
 // of a limit, largest first. read is how many keys it compared: at most
 // MaxKeys, in the order in which the ledger lists them. all reports whether
-// these were all keys of the account.
+// these were all keys of the account. Without a budget with PerKey there are
+// none.
 func (g *Guard) FullestKeys(ctx context.Context, account string, n int) (fullest []KeyBalance, read int, all bool, err error) {
-	budgets := slices.DeleteFunc(slices.Clone(g.accounts[account]), func(b chargedBudget) bool { return g.budgets[b.index].Shadow })
+	budgets := slices.DeleteFunc(slices.Clone(g.accounts[account]), func(b chargedBudget) bool {
+		return g.budgets[b.index].Shadow || !g.budgets[b.index].PerKey
+	})
+	if len(budgets) == 0 {
+		return nil, 0, true, nil
+	}
 	charges := make([]*Charge, len(budgets))
 	for i, b := range budgets {
 		charges[i] = b.charge
 	}
-	for key, err := range g.ledger.Keys(ctx, account) {
+	for key, err := range g.log.Keys(ctx, account) {
 		if err != nil {
 			return nil, read, false, opError("keys of "+account, err)
-		}
-		if strings.HasPrefix(key, reservedPrefix) {
-			continue
 		}
 		if read == MaxKeys {
 			return fullest, read, false, nil
 		}
-		standings, err := g.ledger.Standings(ctx, account, key, charges)
+		standings, err := g.log.Standings(ctx, account, key, charges)
 		if err != nil {
 			return nil, read, false, opError("balances of a key of "+account, err)
 		}

@@ -1,6 +1,7 @@
 package quota_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -11,11 +12,51 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestFullestKeysComeFirst lists the keys closest to their limits, without the
-// guard's internal logs.
+// perKey returns a budget of which each key has the limit.
+func perKey(name string, limit quota.Units, length time.Duration) quota.Budget {
+	b := budget(name, limit, length)
+	b.PerKey = true
+	return b
+}
+
+// TestEachKeyHasALimitBesideTheSharedOne: on every ledger, a budget with PerKey
+// counts the calls of one key, calls without a key together, and the other
+// budgets those of all keys.
+func TestEachKeyHasALimitBesideTheSharedOne(t *testing.T) {
+	for name, open := range map[string]opener{"memory": openMemory, "SQLite": openSQLite, "Redis": openRedis} {
+		t.Run(name, func(t *testing.T) {
+			log, err := open(t)()
+			if err != nil {
+				t.Fatal(err)
+			}
+			guard, err := quota.NewGuard(log, []quota.Budget{budget("shared", 50, time.Hour), perKey("tenant", 20, time.Hour)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, step := range []struct {
+				key     string
+				refused string
+			}{{"acme", ""}, {"acme", ""}, {"acme", "tenant"}, {"globex", ""}, {"", ""}, {"", ""}, {"", "tenant"}, {"globex", "shared"}} {
+				c := call("list", 10)
+				c.Key = step.key
+				_, err := guard.Spend(t.Context(), c)
+				refused, _ := errors.AsType[*quota.RefusedError](err)
+				switch {
+				case step.refused == "" && err != nil:
+					t.Errorf("%+v: %v", step, err)
+				case step.refused != "" && (refused == nil || refused.Budget != step.refused):
+					t.Errorf("%+v: %v", step, err)
+				}
+			}
+		})
+	}
+}
+
+// TestFullestKeysComeFirst lists the keys closest to their limits.
 func TestFullestKeysComeFirst(t *testing.T) {
-	guard := newGuard(t, nil, budget("minute", 1000, time.Minute), quota.Budget{Account: account, Name: "search", Limit: 10,
-		Window: quota.Sliding(time.Hour), Methods: []string{"search"}})
+	search := perKey("search", 10, time.Hour)
+	search.Methods = []string{"search"}
+	guard := newGuard(t, nil, perKey("minute", 1000, time.Minute), search, budget("all", 100_000, time.Hour))
 	for i := range 30 {
 		client := call("list", quota.Units(10*(i+1)))
 		client.Key = fmt.Sprint("client ", i)
@@ -41,34 +82,6 @@ func TestFullestKeysComeFirst(t *testing.T) {
 	}
 	if b := fullest[0].Balances; len(b) != 2 || b[0].Used != 9 || b[1].Used != 9 || b[1].Remaining != 1 {
 		t.Errorf("balances %+v; want 9 units of both budgets", b)
-	}
-}
-
-// TestClockGlitchFreezesABudget: a clock that was wrong is reported, and one
-// call repairs the account's log and those of its keys.
-func TestClockGlitchFreezesABudget(t *testing.T) {
-	clock := &ledgertest.Clock{}
-	clock.Set(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
-	guard := newGuard(t, &memledger.Options{Now: clock.Now}, budget("day", 10, 24*time.Hour))
-	keyed := call("m", 5)
-	keyed.Key = "client"
-	clock.Add(87_600 * time.Hour)
-	for _, c := range []quota.Call{call("m", 6), keyed} {
-		if _, err := guard.Spend(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	clock.Add(-87_600 * time.Hour)
-	balances, err := guard.Balances(t.Context())
-	if err != nil || balances[0].Ahead != 87_600*time.Hour || balances[0].NextFree.After(clock.Now().Add(24*time.Hour)) {
-		t.Fatalf("%+v, %v; want how far ahead the log is", balances, err)
-	}
-	if n, err := guard.Restamp(t.Context(), account); n != 2 || err != nil {
-		t.Fatalf("restamped %d, %v; want both", n, err)
-	}
-	clock.Add(24 * time.Hour)
-	if used(t, guard) != 0 {
-		t.Error("the window is not free a day later")
 	}
 }
 

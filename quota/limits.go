@@ -21,19 +21,10 @@ type Config struct {
 	Changed time.Time // when it was changed last
 }
 
-// ID returns a short text for the name of a configuration.
-func (c *Config) ID() string {
-	sum := sha256.Sum256([]byte(c.Name))
-	return hex.EncodeToString(sum[:8])
-}
-
 // LimitHold is how long a limit that was asked holds against a higher one for
-// the same budget. Ledgers record it at most every LimitRecord, so it holds for
-// up to that much longer.
-const (
-	LimitHold   = 24 * time.Hour
-	LimitRecord = 15 * time.Minute
-)
+// the same budget. It holds for up to 15 minutes longer, since a process that
+// asks it again records that as seldom.
+const LimitHold = 24 * time.Hour
 
 // maxIdentity is the most bytes in a Charge's Identity.
 const maxIdentity = 255
@@ -57,20 +48,6 @@ func withoutExternal(methods []string) []string {
 	return slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return strings.HasPrefix(m, externalLabel) })
 }
 
-// Limited returns a copy of c with a lower limit, which expires at until. The
-// limit is negative if Beside is more. Floors are at most the limit.
-func (c *Charge) Limited(limit Units, until time.Time) *Charge {
-	held := *c
-	held.Limit = limit
-	held.OwnLimit = c.Limit
-	held.LimitUntil = until
-	held.Floors = slices.Clone(c.Floors)
-	for i := range held.Floors {
-		held.Floors[i].Units = min(held.Floors[i].Units, max(0, limit))
-	}
-	return &held
-}
-
 // limitNote says why a limit holds that is lower than the caller's own, or
 // nothing if own is 0.
 func limitNote(limit, own Units, until time.Time) string {
@@ -86,5 +63,5 @@ func limitNote(limit, own Units, until time.Time) string {
 // still has such a configuration.
 func (g *Guard) AcceptLimits(ctx context.Context, account string) error {
 	defer g.refusals.invalidate()
-	return opError("accept limits of "+account, g.ledger.ClearLimits(ctx, account))
+	return opError("accept limits of "+account, g.log.ClearLimits(ctx, account))
 }

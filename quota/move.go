@@ -1,98 +1,68 @@
 package quota
 
 import (
+	"context"
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/ration-dev/ration/internal/textfmt"
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // Move is an account on its way from one ledger to another, or past it: see
-// package ledgercopy. Each of the two ledgers has it as a cooldown of the
-// account without an end, so that it is decided in one atomic step with every
-// call, by processes of every version.
+// package ledgercopy. Calls are refused in a ledger whose log says so.
 type Move struct {
 	Account  string
 	Ledger   string // the address of the other ledger, without secrets
-	Arriving bool   // the account moves to this ledger, which does not hold all of its log yet; else it has left
-	ID       string // the same in both ledgers
+	Arriving bool   // this ledger does not hold all of its log yet; else the account has left it
 }
 
-// MoveUntil is the end of a Move's cooldown, as Unix time,
-// 2200-01-01T00:00:00Z. The cooldown of an arriving account ends a second
-// later; cooldowns that are not of a Move end earlier.
-const MoveUntil = 7258118400
-
-const (
-	arrivedUntil = MoveUntil + 1
-
-	leftWords, arrivingWords = "moved to ", "copied from "
-	moveIDWords              = " (ration ledger copy "
-
-	// arrivingRetry is when a call that meets an arriving account may
-	// try again.
-	arrivingRetry = 5 * time.Second
-)
-
-// DisplacedBudget names the cooldown in which a ledger keeps that of a whole
-// account while a Move is in its place: see Ledger.SetCooldown.
-const DisplacedBudget = reservedPrefix + "account"
-
-// Cooldown returns the cooldown that closes the account.
-func (m *Move) Cooldown() Cooldown {
-	words, until := leftWords, int64(MoveUntil)
+// String says where the account is, or where it comes from.
+func (m *Move) String() string {
 	if m.Arriving {
-		words, until = arrivingWords, arrivedUntil
+		return "copied from " + m.Ledger
 	}
-	id := moveIDWords + m.ID + ")"
-	return Cooldown{Account: m.Account, Until: time.Unix(until, 0).UTC(),
-		Reason: words + shortened(m.Ledger, MaxReason-len(words)-len(id)) + id}
+	return "moved to " + m.Ledger
 }
 
-// shortened returns s, without its middle if it has more than most bytes.
-func shortened(s string, most int) string {
-	const gap = "…"
-	if len(s) <= most {
-		return s
+// moveOf returns the Move that a moved record says, or nil if the account is
+// in use.
+func moveOf(account string, moved *engine.Record) *Move {
+	if moved.Text == "" {
+		return nil
 	}
-	head, tail := (most-len(gap))/2, len(s)-(most-len(gap))/2
-	for head > 0 && !utf8.RuneStart(s[head]) {
-		head--
-	}
-	for tail < len(s) && !utf8.RuneStart(s[tail]) {
-		tail++
-	}
-	return s[:head] + gap + s[tail:]
+	return &Move{Account: account, Ledger: moved.Text, Arriving: moved.Name == engine.Arriving}
 }
 
-// Move returns what the cooldown says of a Move. ok is false if it is any
-// other cooldown.
-func (c *Cooldown) Move() (m Move, ok bool) {
-	if c == nil || c.Budget != "" || c.Until.Unix() < MoveUntil {
-		return m, false
+// arrivingRetry is when a call that meets an arriving account may try again.
+const arrivingRetry = 5 * time.Second
+
+// refusal returns the refusal of a call that the Move refuses at a time.
+func (m *Move) refusal(call *Call, at time.Time) *RefusedError {
+	e := newRefusal(call, "", ReasonCooldown)
+	e.Detail = m.String()
+	e.RetryAt = at.Add(arrivingRetry)
+	e.RetryAfter = arrivingRetry
+	e.move = m
+	return e
+}
+
+// orError returns a refusal by the Move, or a *MovedError if waiting does not
+// help because the account has left.
+func (m *Move) orError(refused *RefusedError) error {
+	if m.Arriving {
+		return refused
 	}
-	rest, left := strings.CutPrefix(c.Reason, leftWords)
-	if !left {
-		if rest, ok = strings.CutPrefix(c.Reason, arrivingWords); !ok {
-			return m, false
-		}
-	}
-	at := strings.LastIndex(rest, moveIDWords)
-	if at < 0 || !strings.HasSuffix(rest, ")") {
-		return m, false
-	}
-	return Move{Account: c.Account, Ledger: rest[:at], Arriving: !left, ID: rest[at+len(moveIDWords) : len(rest)-1]}, true
+	return &MovedError{Account: m.Account, Ledger: m.Ledger}
 }
 
 // Move returns the Move that refused a call. ok is false if it was
 // anything else.
 func (e *RefusedError) Move() (m Move, ok bool) {
-	if e.Reason != ReasonCooldown {
+	if e.move == nil {
 		return m, false
 	}
-	return (&Cooldown{Account: e.Account, Budget: e.Budget, Until: e.RetryAt, Reason: e.Detail}).Move()
+	return *e.move, true
 }
 
 // MovedError says that an account has moved to another ledger. Nothing was
@@ -104,23 +74,29 @@ type MovedError struct {
 
 // Error names the new ledger and says what to do.
 func (e *MovedError) Error() string {
-	return fmt.Sprintf("account %q has moved to the ledger %s; name that one, as ledger: in costs.yaml, in RATION_LEDGER or with --ledger", e.Account, textfmt.Printable(textfmt.Shorten(e.Ledger, MaxReason)))
+	return fmt.Sprintf("account %q has moved to the ledger %s; name that one, as ledger: in costs.yaml, "+
+		"in RATION_LEDGER or with --ledger", e.Account, textfmt.Printable(textfmt.Shorten(e.Ledger, MaxReason)))
 }
 
 // Unwrap returns ErrLedgerConfig.
 func (e *MovedError) Unwrap() error { return ErrLedgerConfig }
 
-// forMove returns e or, if a Move refused the call, what its caller must know:
-// a *MovedError, or that the account arrives in a moment.
-func (e *RefusedError) forMove() error {
-	move, ok := e.Move()
-	switch {
-	case !ok:
-		return e
-	case !move.Arriving:
-		return &MovedError{Account: e.Account, Ledger: move.Ledger}
-	}
-	soon := *e
-	soon.RetryAt, soon.RetryAfter = e.RetryAt.Add(arrivingRetry-e.RetryAfter), arrivingRetry
-	return &soon
+// Moves returns the Move by which an account is closed. ok is false if it is
+// in use.
+func (g *Guard) Moves(ctx context.Context, account string) (move Move, ok bool, err error) {
+	err = g.log.account(account).View(ctx, func(v *engine.View) {
+		moved := v.Moved()
+		if m := moveOf(account, &moved); m != nil {
+			move, ok = *m, true
+		}
+	})
+	return move, ok, opError("state of "+account, err)
+}
+
+// Reopen opens an account in a ledger that it has left, or to which its copy is
+// given up. No process may use the other ledger: both would grant its calls.
+// Reopen is a no-op if the account is in use.
+func (g *Guard) Reopen(ctx context.Context, account string) error {
+	defer g.refusals.invalidate()
+	return opError("reopen "+account, g.log.account(account).Move(ctx, ""))
 }

@@ -1,154 +1,125 @@
 package quota_test
 
 import (
-	"context"
 	"errors"
-	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-	"unicode/utf8"
 
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/ledgercopy/copytest"
 )
 
-// TestMovedAccountIsWaitedFor: a call on a ledger that its account has left
-// would be refused as by any cooldown, and tried again for ever.
-func TestMovedAccountIsWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, ledger := t.Context(), memledger.Open(nil)
-		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 5, 24*time.Hour)}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		call := quota.Call{Account: "my-project", Method: "m", Units: 1}
-		tripped := &quota.Transport{Guard: guard, Base: roundTripper(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusTooManyRequests, Body: http.NoBody, Request: r}, nil
-		}), Price: func(*http.Request) (quota.Call, error) { return call, nil }, MaxWait: time.Hour,
-			Feedback: func(quota.Call, *http.Response) quota.Verdict {
-				return quota.Verdict{For: time.Minute, Transient: true}
-			}}
-		send := func() error {
-			req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://upstream.example", nil)
-			_, err := tripped.RoundTrip(req)
-			return err
-		}
-		if err := send(); err != nil { // a breaker is open from now on
-			t.Fatal(err)
-		}
-		move := quota.Move{Account: "my-project", Ledger: "redis://there:6379/0", ID: "0123456789ab"}
-		if err := ledger.SetCooldown(ctx, move.Cooldown()); err != nil {
-			t.Fatal(err)
-		}
-		ways := map[string]func() error{
-			"Spend":         func() error { _, err := guard.Spend(ctx, call); return err },
-			"Wait":          func() error { _, err := guard.Wait(ctx, call, time.Hour); return err },
-			"SpendTogether": func() error { _, err := guard.SpendTogether(ctx, call, 3, time.Hour); return err },
-			"RoundTrip":     send,
-		}
-		for name, way := range ways {
-			err := way()
-			moved, ok := errors.AsType[*quota.MovedError](err)
-			if !ok || moved.Account != move.Account || moved.Ledger != move.Ledger || !errors.Is(err, quota.ErrLedgerConfig) ||
-				errors.Is(err, quota.ErrRefused) || !strings.Contains(err.Error(), move.Ledger) {
-				t.Errorf("%s: %v; want a MovedError", name, err)
-			}
-		}
-	})
+const otherLedger = "redis://there:6379/0"
+
+// closedGuard returns a guard of an account that is closed.
+func closedGuard(t *testing.T, move quota.Move) *quota.Guard {
+	t.Helper()
+	guard := newGuard(t, nil, budget("day", 10, time.Hour))
+	if err := copytest.Close(t.Context(), guard.Log(), move); err != nil {
+		t.Fatal(err)
+	}
+	return guard
 }
 
-// TestArrivingAccountIsWaitedForUntilTheYear2200: a call on the new ledger is
-// tried again in seconds, and granted as soon as the account is there.
-func TestArrivingAccountIsWaitedForUntilTheYear2200(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ledger := memledger.Open(nil)
-		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 5, 24*time.Hour)}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		move := quota.Move{Account: "my-project", Ledger: "sqlite:/var/lib/ration/ration.db", Arriving: true, ID: "0123456789ab"}
-		if err := ledger.SetCooldown(t.Context(), move.Cooldown()); err != nil {
-			t.Fatal(err)
-		}
-		call := quota.Call{Account: "my-project", Method: "m", Units: 1}
-		_, err = guard.Spend(t.Context(), call)
+// isLeft reports whether an error names the ledger in which the account is.
+func isLeft(err error) bool {
+	moved, ok := errors.AsType[*quota.MovedError](err)
+	return ok && *moved == quota.MovedError{Account: account, Ledger: otherLedger} && errors.Is(err, quota.ErrLedgerConfig)
+}
+
+// checkMove checks what is read of a closed account.
+func checkMove(t *testing.T, guard *quota.Guard, want quota.Move) {
+	t.Helper()
+	if move, ok, err := guard.Moves(t.Context(), account); err != nil || !ok || move != want {
+		t.Errorf("%+v, %t, %v; want %+v", move, ok, err, want)
+	}
+	balances, err := guard.Balances(t.Context())
+	if err != nil || *balances[0].Moved != want || balances[0].Cooldown != nil {
+		t.Errorf("%+v, %v; want that it is closed, and no cooldown", balances, err)
+	}
+	refusals, err := guard.ProbeAll(t.Context(), call("m", 1))
+	if err != nil || len(refusals) != 1 {
+		t.Fatalf("%v, %v; want one refusal", refusals, err)
+	}
+	if move, ok := refusals[0].Move(); !ok || move != want {
+		t.Errorf("refused by %+v, %t; want %+v", move, ok, want)
+	}
+}
+
+func TestAnAccountThatHasLeftNamesItsLedger(t *testing.T) {
+	move := quota.Move{Account: account, Ledger: otherLedger}
+	guard := closedGuard(t, move)
+	if _, err := guard.Spend(t.Context(), call("m", 1)); !isLeft(err) {
+		t.Errorf("spend: %v; want the new ledger", err)
+	}
+	if _, err := guard.Wait(t.Context(), call("m", 1), time.Hour); !isLeft(err) {
+		t.Errorf("wait: %v; want the new ledger", err)
+	}
+	if err := guard.Probe(t.Context(), call("m", 1)); !isLeft(err) {
+		t.Errorf("probe: %v; want the new ledger", err)
+	}
+	checkMove(t, guard, move)
+}
+
+func TestAnArrivingAccountRefusesForAMoment(t *testing.T) {
+	move := quota.Move{Account: account, Ledger: otherLedger, Arriving: true}
+	guard := closedGuard(t, move)
+	_, err := guard.Spend(t.Context(), call("m", 1))
+	for _, err := range []error{err, guard.Probe(t.Context(), call("m", 1))} {
 		refused, ok := errors.AsType[*quota.RefusedError](err)
-		if !ok || refused.RetryAfter > 10*time.Second || time.Until(refused.RetryAt) > 10*time.Second || !strings.Contains(err.Error(), move.Ledger) {
-			t.Fatalf("%v; want a refusal for seconds that names the old ledger", err)
+		if !ok || refused.Reason != quota.ReasonCooldown || refused.Budget != "" || refused.Limit != 0 {
+			t.Fatalf("%+v; want a refusal like that of an account's cooldown", err)
 		}
-		time.AfterFunc(12*time.Second, func() { _ = ledger.ClearCooldown(context.Background(), "my-project", "") })
-		if _, err := guard.Wait(t.Context(), call, time.Minute); err != nil {
-			t.Fatal(err)
+		if refused.Detail != "copied from "+otherLedger || refused.RetryAfter != 5*time.Second {
+			t.Errorf("%q, try again in %s; want the old ledger, and 5 seconds", refused.Detail, refused.RetryAfter)
+		}
+		if got, ok := refused.Move(); !ok || got != move {
+			t.Errorf("refused by %+v, %t; want %+v", got, ok, move)
+		}
+	}
+	checkMove(t, guard, move)
+}
+
+// TestACallWaitsUntilItsAccountHasArrived: the copy opens the account while it
+// waits.
+func TestACallWaitsUntilItsAccountHasArrived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guard := closedGuard(t, quota.Move{Account: account, Ledger: otherLedger, Arriving: true})
+		time.AfterFunc(6*time.Second, func() {
+			if err := guard.Reopen(t.Context(), account); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := guard.Wait(t.Context(), call("m", 1), time.Minute); err != nil {
+			t.Error(err)
 		}
 	})
 }
 
-// TestStopDuringAMoveIsLost: a stop of the whole account that the upstream asks
-// of a call in flight, after the account has left the ledger, is kept for the
-// new one.
-func TestStopDuringAMoveIsLost(t *testing.T) {
-	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return now }})
-	guard, err := quota.NewGuard(ledger, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	move := quota.Move{Account: "a", Ledger: "redis://there:6379/0", ID: "0123456789ab"}
-	stop := quota.Cooldown{Account: "a", Until: now.Add(time.Hour), Reason: "quotaExceeded"}
-	if err := errors.Join(ledger.SetCooldown(t.Context(), move.Cooldown()), guard.Cool(t.Context(), stop)); err != nil {
-		t.Fatal(err)
-	}
-	all, err := ledger.Cooldowns(t.Context(), "a")
-	if err != nil || len(all) != 2 {
-		t.Fatalf("%+v, %v; want two", all, err)
-	}
-	for _, c := range all {
-		if c.Budget == quota.DisplacedBudget && (!c.Until.Equal(stop.Until) || c.Reason != stop.Reason) || c.Budget == "" && !c.Until.Equal(move.Cooldown().Until) {
-			t.Errorf("%+v", c)
+func TestReopenPutsTheAccountBackAsItWas(t *testing.T) {
+	for _, arriving := range []bool{false, true} {
+		guard := closedGuard(t, quota.Move{Account: account, Ledger: otherLedger, Arriving: arriving})
+		if err := guard.Cool(t.Context(), quota.Cooldown{Account: account, Budget: "day", For: time.Hour}); err != nil {
+			t.Fatal(err)
 		}
-	}
-}
-
-// TestUpstreamMovesAnAccount: what an upstream says is the reason of a
-// cooldown, and must not name a ledger for the operator to connect to.
-func TestUpstreamMovesAnAccount(t *testing.T) {
-	move := quota.Move{Account: "a", Ledger: "redis://evil:6379/0", ID: "0123456789ab"}
-	c := move.Cooldown()
-	if _, ok := c.Move(); !ok {
-		t.Fatal("not a move")
-	}
-	for _, forged := range []quota.Cooldown{
-		{Account: "a", Until: time.Now().AddDate(1, 0, 0), Reason: c.Reason},
-		{Account: "a", Budget: "day", Until: c.Until, Reason: c.Reason},
-		{Account: "a", Until: c.Until, Reason: "moved to nowhere"},
-		{Account: "a", Until: c.Until, Reason: "stop (ration ledger copy 1)"},
-		{Account: "a", Until: c.Until},
-	} {
-		if m, ok := forged.Move(); ok {
-			t.Errorf("%+v is %+v", forged, m)
-		}
-	}
-	if _, ok := (*quota.Cooldown)(nil).Move(); ok {
-		t.Error("no cooldown is a move")
-	}
-}
-
-// TestLongLedgerNameIsCut: a reason holds 200 bytes, and the id must be
-// in them.
-func TestLongLedgerNameIsCut(t *testing.T) {
-	for _, name := range []string{strings.Repeat("sqlite:/é", 60), "sqlite:/" + strings.Repeat("日本", 40), "redis+cluster://" + strings.Repeat("node.internal:6379,", 20)} {
-		for _, arriving := range []bool{false, true} {
-			c := (&quota.Move{Account: "a", Ledger: name, Arriving: arriving, ID: "0123456789ab"}).Cooldown()
-			got, ok := c.Move()
-			if !ok || got.ID != "0123456789ab" || len(c.Reason) > quota.MaxReason || !utf8.ValidString(c.Reason) || !strings.HasSuffix(name, got.Ledger[len(got.Ledger)-10:]) {
-				t.Errorf("%d bytes, %+v", len(c.Reason), got)
+		for range 2 {
+			if err := guard.Reopen(t.Context(), account); err != nil {
+				t.Fatal(err)
 			}
 		}
+		if _, moves, err := guard.Moves(t.Context(), account); moves || err != nil {
+			t.Errorf("closed %t, %v; want open", moves, err)
+		}
+		refused, ok := errors.AsType[*quota.RefusedError](guard.Probe(t.Context(), call("m", 1)))
+		if !ok || refused.Budget != "day" {
+			t.Errorf("%+v; want the cooldown of before", refused)
+		}
+		if err := guard.Uncool(t.Context(), account, "day"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := guard.Spend(t.Context(), call("m", 1)); err != nil {
+			t.Error(err)
+		}
 	}
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestNameOfAnotherDescriptionIsGranted: a name that stood for another call is
+// TestNameOfAnotherDescriptionIsAnError: a name that stood for another call is
 // an error and charges nothing, also after that was settled or refunded.
-func TestNameOfAnotherDescriptionIsGranted(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+func TestNameOfAnotherDescriptionIsAnError(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		guard, other := openGuard(t, open), openGuard(t, open)
 		one := call("search", 100)
 		one.ID = quota.NameID("a name", "3 calls")
@@ -53,7 +53,7 @@ func TestNameOfAnotherDescriptionIsGranted(t *testing.T) {
 // TestRefusalsOfOthersHideAGrant: a call that was granted is granted again by
 // its name while the same call without a name was just refused.
 func TestRefusalsOfOthersHideAGrant(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		guard := openGuard(t, open)
 		named, plain := call("search", 600), call("search", 600)
 		named.ID = quota.NameID("a name", "")
@@ -70,19 +70,19 @@ func TestRefusalsOfOthersHideAGrant(t *testing.T) {
 
 // interruptible is a ledger that says whether the context of a spend can end.
 type interruptible struct {
-	quota.Ledger
+	quota.Log
 	ends bool
 }
 
 func (l *interruptible) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	l.ends = ctx.Done() != nil
-	return l.Ledger.Spend(ctx, batch)
+	return l.Log.Spend(ctx, batch)
 }
 
 // TestHangUpInterruptsTheLedger: a server's spend is decided although its
 // client hangs up meanwhile; other spends are interrupted.
 func TestHangUpInterruptsTheLedger(t *testing.T) {
-	ledger := &interruptible{Ledger: memledger.Open(nil)}
+	ledger := &interruptible{Log: testledger.Memory(nil)}
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, 24*time.Hour)}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -9,28 +9,30 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
-// claims is the ledger of a process that claims a trial only after another. It
-// counts its claims.
-type claims struct {
-	behind
-	made *int
+// counted is a ledger that counts the appends that are carried out.
+type counted struct {
+	quota.Ledger
+	appends *int
 }
 
-func (c claims) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	if batch.Key != "" {
-		*c.made++
+func (c counted) RealTime() bool { return quota.RealTime(c.Ledger) }
+
+func (c counted) Append(ctx context.Context, account string, a *engine.Append) (*engine.Tail, error) {
+	tail, err := c.Ledger.Append(ctx, account, a)
+	if err == nil && tail.Appended {
+		*c.appends++
 	}
-	return c.behind.Spend(ctx, batch)
+	return tail, err
 }
 
-// TestAWaitingProcessClaimsAgainAndAgain: a process tries to claim the trial
-// once while another's is in progress, and then only reads that claim until
-// it ends.
-func TestAWaitingProcessClaimsAgainAndAgain(t *testing.T) {
+// TestAWaitingProcessOnlyReads: while another's trial is in progress, a process
+// writes nothing. It appends its own call once that has passed.
+func TestAWaitingProcessOnlyReads(t *testing.T) {
 	open := openMemory(t)
 	synctest.Test(t, func(t *testing.T) {
 		probing, made, calls := make(chan struct{}), 0, 0
@@ -45,12 +47,12 @@ func TestAWaitingProcessClaimsAgainAndAgain(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { getStatus(slow) })
 		time.Sleep(time.Second)
-		waiting := newProcess(t, func() (quota.Ledger, error) {
+		waiting := newProcess(t, func() (quota.Log, error) {
 			ledger, err := open()
-			return claims{behind{ledger, probing}, &made}, err
+			return quota.NewLog(counted{behind{ledger, probing}, &made}, nil), err
 		}, 3*time.Second, statusTripper(func(*http.Request) int { return http.StatusOK }))
 		if status, err := getStatus(waiting); err != nil || status != http.StatusOK || made != 1 {
-			t.Errorf("status %d, %v after %d claims; want one", status, err, made)
+			t.Errorf("status %d, %v after %d appends; want one", status, err, made)
 		}
 		wg.Wait()
 	})
@@ -58,7 +60,7 @@ func TestAWaitingProcessClaimsAgainAndAgain(t *testing.T) {
 
 // corrected is a ledger with a hook before its second Standings.
 type corrected struct {
-	quota.Ledger
+	quota.Log
 	asked int
 	then  func() error
 }
@@ -69,7 +71,7 @@ func (c *corrected) Standings(ctx context.Context, account, key string, charges 
 			return nil, err
 		}
 	}
-	return c.Ledger.Standings(ctx, account, key, charges)
+	return c.Log.Standings(ctx, account, key, charges)
 }
 
 // TestWhatAnotherProcessEnteredIsEnteredTwice: between the comparison and the
@@ -92,7 +94,7 @@ func TestWhatAnotherProcessEnteredIsEnteredTwice(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ledger := &corrected{Ledger: memledger.Open(nil)}
+				ledger := &corrected{Log: testledger.Memory(nil)}
 				guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 1000, 24*time.Hour)}, nil)
 				if err != nil {
 					t.Fatal(err)

@@ -7,26 +7,26 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // counting is a ledger on real time that counts its queries.
 type counting struct {
-	quota.Ledger
+	quota.Log
 	asked int
 }
 
 func (c *counting) Spend(ctx context.Context, b *quota.Batch) ([]quota.Answer, error) {
 	c.asked++
-	return c.Ledger.Spend(ctx, b)
+	return c.Log.Spend(ctx, b)
 }
 
 func (c *counting) RealTime() bool { return true }
 
 func TestRefusalIsCachedForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := &counting{Ledger: memledger.Open(nil)}
+		ledger := &counting{Log: testledger.Memory(nil)}
 		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, time.Minute)}, nil)
 		if err != nil {
 			t.Fatal(err)

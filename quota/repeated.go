@@ -3,9 +3,8 @@ package quota
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"time"
+
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // ErrReused means that Call.ID, or the name it stands for, was used for
@@ -13,60 +12,14 @@ import (
 // not be made.
 var ErrReused = errors.New("quota: this id was used for another call; give each call its own")
 
-// checkRepeated looks up the entry of a call with an ID, if its answer may be
-// that to an earlier request: such an answer has no balances. The grant then
-// counts for what the entry does, which may have been settled since. One that
-// was refunded is charged anew by its caller. It returns ErrReused if the
-// earlier request was for another call. If the log cannot tell, the grant
-// stands: a log without entries forgets the id of a call that is refunded.
-func (g *Grant) checkRepeated(ctx context.Context, call *Call) error {
-	if call.ID == (ID{}) || len(g.held) > 0 {
-		return nil
-	}
-	entry, ok := g.entry(ctx)
-	if !ok {
-		g.repeated = g.receipt.Epoch != 0 // else it is granted within an allowance
-		return nil
-	}
-	isOther := entry.Method != call.Method || entry.Caller != call.Caller
-	if entry.Unlabelled { // all that is known is what it paid for
-		isOther = entry.Units < call.Units && entry.Kind != EntryRefunded
-	}
-	if isOther {
-		return fmt.Errorf("%w (it was %s)", ErrReused, entry.Method)
-	}
-	g.units = entry.Units
-	g.refunded, g.repeated = entry.Kind == EntryRefunded, true
-	return nil
+// repeat makes the grant count for what the entry of an earlier request with
+// the same ID does, which may have been settled since. It reports whether that
+// was refunded, so that the call must be charged anew.
+func (g *Grant) repeat(e Entry) (isRefunded bool) {
+	g.receipt.At, g.units = e.At, e.Units
+	g.refunded = e.Kind == EntryRefunded
+	return g.refunded
 }
-
-// refundedSince reports whether one of several grants was repeated and has been
-// refunded since it was looked up: the request that it repeats was being
-// decided, and not all of its calls fit.
-func refundedSince(ctx context.Context, grants []*Grant) bool {
-	return slices.ContainsFunc(grants, func(g *Grant) bool {
-		if !g.repeated {
-			return false
-		}
-		entry, ok := g.entry(ctx)
-		return ok && entry.Kind == EntryRefunded
-	})
-}
-
-// entry looks up the entry of a grant. ok is false if the log cannot tell.
-func (g *Grant) entry(ctx context.Context) (found Entry, ok bool) {
-	query := Query{Account: g.receipt.Account, Key: g.receipt.Key, Since: g.receipt.At, Until: g.receipt.At.Add(time.Microsecond)}
-	for entry, err := range g.guard.ledger.Entries(ctx, query) {
-		if err == nil && sameID(entry.ID, g.receipt.ID) {
-			return entry, true
-		}
-	}
-	return Entry{}, false
-}
-
-// sameID compares ids of which one may come from a log, which keeps the low 32
-// bits of a Seq.
-func sameID(a, b ID) bool { return a.Client == b.Client && uint32(a.Seq) == uint32(b.Seq) }
 
 // Refresh asks the ledger what a grant of Redeem is charged at present, so that
 // Call says it: others may have settled it since. The grant stays as it is if
@@ -80,7 +33,10 @@ func (g *Grant) Refresh(ctx context.Context) {
 	if g.settled || g.refunded {
 		return
 	}
-	if entry, ok := g.entry(ctx); ok {
-		g.units, g.refunded = entry.Units, entry.Kind == EntryRefunded
-	}
+	_ = g.guard.log.account(g.receipt.Account).View(ctx, func(v *engine.View) {
+		if e, ok := v.Entry(engine.ID(g.receipt.ID)); ok {
+			entry := entryOf(e)
+			g.units, g.refunded = entry.Units, entry.Kind == EntryRefunded
+		}
+	})
 }

@@ -5,16 +5,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
-	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestRepeatedSpendIsChargedTwice: a call with the same ID is charged once,
+// TestRepeatedSpendIsChargedOnce: a call with the same ID is charged once,
 // also by another process, after a settle, and when it was refused before.
-func TestRepeatedSpendIsChargedTwice(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+func TestRepeatedSpendIsChargedOnce(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		first, second := openGuard(t, open), openGuard(t, open)
 		one := call("search", 400)
 		one.ID = quota.NameID("a name", "")
@@ -48,10 +48,10 @@ func TestRepeatedSpendIsChargedTwice(t *testing.T) {
 	})
 }
 
-// TestIDOfAnotherCallIsGranted: an ID that another call had is an error, and
+// TestIDOfAnotherCallIsAnError: an ID that another call had is an error, and
 // charges nothing.
-func TestIDOfAnotherCallIsGranted(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+func TestIDOfAnotherCallIsAnError(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		guard := openGuard(t, open)
 		one := call("search", 100)
 		one.ID = quota.NameID("a name", "")
@@ -66,10 +66,10 @@ func TestIDOfAnotherCallIsGranted(t *testing.T) {
 	})
 }
 
-// TestRefundedCallIsRepeatedFree: a call that was refunded is charged anew
+// TestRefundedCallIsChargedAnew: a call that was refunded is charged anew
 // under its ID, and then once.
-func TestRefundedCallIsRepeatedFree(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+func TestRefundedCallIsChargedAnew(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		guard := openGuard(t, open)
 		one := call("search", 100)
 		one.ID = quota.NameID("a name", "")
@@ -88,53 +88,10 @@ func TestRefundedCallIsRepeatedFree(t *testing.T) {
 	})
 }
 
-// TestRefundedCallOfACounterIsRepeatedFree: so it is in a log without entries,
-// and a call that was not refunded keeps its grant.
-func TestRefundedCallOfACounterIsRepeatedFree(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
-		guard := openGuard(t, open, counterOfADay)
-		one := call("search", 100)
-		one.ID = quota.NameID("a name", "")
-		grants, err := guard.SpendTogether(t.Context(), one, 3, 0)
-		if err == nil {
-			err = grants[2].Refund(t.Context())
-		}
-		if err != nil || used(t, guard) != 200 {
-			t.Fatalf("%v, %d units; want 200", err, used(t, guard))
-		}
-		for range 3 {
-			again, err := guard.SpendTogether(t.Context(), one, 3, 0)
-			if err != nil || used(t, guard) != 300 || again[0].ID() != grants[0].ID() || again[1].Token() != grants[1].Token() || again[2].Token() == grants[2].Token() {
-				t.Fatalf("%v, %d units; want 300, and another grant for the one that was refunded", err, used(t, guard))
-			}
-		}
-		if err := grants[2].Refund(t.Context()); err != nil || used(t, guard) != 300 {
-			t.Errorf("refunded again: %v, %d units; want 300", err, used(t, guard))
-		}
-		if _, err := guard.SpendTogether(t.Context(), one, 3, 0); err != nil || used(t, guard) != 300 {
-			t.Errorf("%v, %d units; want 300", err, used(t, guard))
-		}
-		if _, err := guard.Spend(t.Context(), call("search", 700)); err != nil {
-			t.Fatal(err)
-		}
-		if err := grants[1].Refund(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := guard.Spend(t.Context(), call("search", 50)); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 { // the calls that are not refunded may have been sent
-			if _, err := guard.SpendTogether(t.Context(), one, 3, 0); !errors.Is(err, quota.ErrRefused) || used(t, guard) != 950 {
-				t.Errorf("%v, %d units; want a refusal, and 950", err, used(t, guard))
-			}
-		}
-	})
-}
-
-// TestRepeatSaysOtherUnits: the grant of a repeated call counts for what was
-// charged, although its price has changed since.
-func TestRepeatSaysOtherUnits(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+// TestRepeatCountsWhatWasCharged: the grant of a repeated call counts for what
+// was charged, although its price has changed since.
+func TestRepeatCountsWhatWasCharged(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		guard := openGuard(t, open)
 		one := call("search", 100)
 		one.ID = quota.NameID("a name", "")
@@ -150,44 +107,27 @@ func TestRepeatSaysOtherUnits(t *testing.T) {
 	})
 }
 
-// TestIDOfACallWithoutALabel: the id of a cheap call does not buy an expensive
-// one, even if the method of the cheap one is "other", or Redis has lost its
-// label.
-func TestIDOfACallWithoutALabel(t *testing.T) {
-	list := quota.Call{Account: "my-project", Method: quota.OtherMethod, Units: 1, ID: quota.ID{Client: quota.NewClient(), Seq: 1}}
-	insert := list
-	insert.Method, insert.Units = "insert", 1600
-	server := redistest.Start(t)
-	shared, err := redisledger.Open(server.URL(), nil)
+// TestIDIsRememberedForTenMinutes: the log of an account with a window of a
+// minute keeps the grant that long.
+func TestIDIsRememberedForTenMinutes(t *testing.T) {
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
+	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("minute", 1000, time.Minute)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, test := range map[string]struct {
-		ledger quota.Ledger
-		lose   func()
-	}{
-		"memory":           {memledger.Open(nil), func() {}},
-		"Redis":            {shared, func() {}},
-		"Redis that loses": {shared, func() { server.Do(t, "del", "ration:{my-project}:meta") }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			guard, err := quota.NewGuard(test.ledger, []quota.Budget{budget("day", 10_000, 24*time.Hour)}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := guard.Spend(t.Context(), list); err != nil {
-				t.Fatal(err)
-			}
-			test.lose()
-			if _, err := guard.Spend(t.Context(), insert); !errors.Is(err, quota.ErrReused) {
-				t.Errorf("another call by the id: %v; want ErrReused", err)
-			}
-			if _, err := guard.Spend(t.Context(), list); err != nil {
-				t.Errorf("the call again: %v", err)
-			}
-			if n := used(t, guard); n != 1 {
-				t.Errorf("%d units are used; want 1", n)
-			}
-		})
+	grant, err := guard.Spend(t.Context(), named("a name", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 * 60 / 5 {
+		clock.Add(5 * time.Second)
+		if _, err := guard.Spend(t.Context(), call("m", 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again, err := guard.Spend(t.Context(), named("a name", 1)); err != nil || again.Token() != grant.Token() {
+		t.Errorf("%v, grant %s; want %s", err, again.ID(), grant.ID())
 	}
 }

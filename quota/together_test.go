@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // eachLedger runs a test on a new ledger of each kind.
-func eachLedger(t *testing.T, run func(t *testing.T, open func() (quota.Ledger, error))) {
+func eachLedger(t *testing.T, run func(t *testing.T, open func() (quota.Log, error))) {
 	for name, open := range map[string]opener{"memory": openMemory, "SQLite": openSQLite, "Redis": openRedis} {
 		t.Run(name, func(t *testing.T) { run(t, open(t)) })
 	}
@@ -24,7 +25,7 @@ func eachLedger(t *testing.T, run func(t *testing.T, open func() (quota.Ledger, 
 // TestSpendTogetherIsPartial: calls that do not all fit are refused together,
 // also when they are repeated, and are charged once when they fit.
 func TestSpendTogetherIsPartial(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		guard := openGuard(t, open)
 		spent, err := guard.Spend(t.Context(), call("videos", 700))
 		if err != nil {
@@ -67,7 +68,7 @@ func TestSpendTogetherIsPartial(t *testing.T) {
 func TestSpendTogetherRetriesTooEarly(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
-	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
+	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
 	byCalls := quota.Budget{Account: account, Name: "calls", Limit: 10, Measure: quota.Calls, Window: quota.Sliding(12 * time.Second)}
 	guard, err := quota.NewGuard(ledger, []quota.Budget{byCalls}, nil)
 	if err != nil {
@@ -104,7 +105,7 @@ func TestSpendTogetherRetriesTooEarly(t *testing.T) {
 // TestRefusalIsAboutTheLast: where the lower limit of another configuration
 // holds, the refusal of several calls was about the first that did not fit.
 func TestRefusalIsAboutTheLast(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		ledger, err := open()
 		if err != nil {
 			t.Fatal(err)
@@ -137,10 +138,11 @@ func TestRefusalIsAboutTheLast(t *testing.T) {
 	})
 }
 
-// TestSentCallIsRefunded: calls that an earlier request with the same ID was
-// granted stay charged when the others are refused, or were refunded.
-func TestSentCallIsRefunded(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+// TestSentCallStaysCharged: calls that an earlier request with the same ID was
+// granted stay charged when the ID is used for other calls, or some of them
+// were refunded.
+func TestSentCallStaysCharged(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		guard := openGuard(t, open)
 		if _, err := guard.Spend(t.Context(), call("videos", 400)); err != nil {
 			t.Fatal(err)
@@ -151,8 +153,8 @@ func TestSentCallIsRefunded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := guard.SpendTogether(t.Context(), many, 9, 0); !errors.Is(err, quota.ErrRefused) || used(t, guard) != 700 {
-			t.Errorf("%v, %d units; want a refusal, and 700", err, used(t, guard))
+		if _, err := guard.SpendTogether(t.Context(), many, 9, 0); !errors.Is(err, quota.ErrReused) || used(t, guard) != 700 {
+			t.Errorf("9 calls by the ID of 3: %v, %d units; want that the ID was used, and 700", err, used(t, guard))
 		}
 		other := many
 		other.Method = "videos"
@@ -185,7 +187,7 @@ func TestSpendTogetherWaits(t *testing.T) {
 // TestTokenIsNotRedeemed: another process settles and refunds by a token, with
 // the call as it was; other texts are errors.
 func TestTokenIsNotRedeemed(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		guard, other := openGuard(t, open), openGuard(t, open)
 		one := call("search", 100)
 		one.Caller = quota.Caller{Lane: "cron", Job: "job é", Region: "IN"}
@@ -278,7 +280,7 @@ func TestLaterAnswerIsIgnored(t *testing.T) {
 // TestMaxWaitOfARequestIsIgnored: the wait of a request's context replaces
 // the Transport's.
 func TestMaxWaitOfARequestIsIgnored(t *testing.T) {
-	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget("burst", 1, 50*time.Millisecond)}, nil)
+	guard, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{budget("burst", 1, 50*time.Millisecond)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +306,7 @@ func TestMaxWaitOfARequestIsIgnored(t *testing.T) {
 // the stricter holds for calls together, and once it has asked for some, even
 // if they are refused.
 func TestCallsTogetherAskTheirLimit(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		configured := func(name string, limit quota.Units) *quota.Guard {
 			ledger, err := open()
 			if err != nil {

@@ -1,19 +1,18 @@
 package quota_test
 
 import (
-	"errors"
 	"net/http"
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // FuzzRedeem: a text is a token only if it is the one of its grant, and nothing
 // else can crash.
 func FuzzRedeem(f *testing.F) {
-	guard, err := quota.NewGuard(memledger.Open(nil), nil, nil)
+	guard, err := quota.NewGuard(testledger.Memory(nil), nil, nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -53,44 +52,6 @@ func FuzzRedeem(f *testing.F) {
 		}
 		if err := grant.Refund(t.Context()); err != nil {
 			t.Logf("refund: %v", err)
-		}
-	})
-}
-
-// TestRedeemedGrantIsLoweredTwice: a log without entries cannot tell whether a
-// grant that several processes hold was lowered before. Only the process that
-// got it lowers it.
-func TestRedeemedGrantIsLoweredTwice(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
-		guard, other := openGuard(t, open, counterOfADay), openGuard(t, open, counterOfADay)
-		one := call("search", 40)
-		one.ID = quota.NameID("a name", "")
-		grant, err := guard.Spend(t.Context(), one)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := guard.Spend(t.Context(), call("search", 60)); err != nil {
-			t.Fatal(err)
-		}
-		redeemed, err := other.Redeem(grant.Token())
-		if err != nil {
-			t.Fatal(err)
-		}
-		repeated, err := other.Spend(t.Context(), one)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, shared := range []*quota.Grant{redeemed, repeated} {
-			refunded, lowered, same := shared.Refund(t.Context()), shared.Settle(t.Context(), 10), shared.Settle(t.Context(), 40)
-			if !errors.Is(refunded, quota.ErrStays) || !errors.Is(lowered, quota.ErrStays) || same != nil || used(t, other) != 100 {
-				t.Errorf("refunded: %v, lowered: %v, settled to the same: %v, %d units are used; want ErrStays twice, and 100", refunded, lowered, same, used(t, other))
-			}
-		}
-		if err := redeemed.Settle(t.Context(), 50); err != nil || used(t, other) != 110 {
-			t.Errorf("raised: %v, %d units are used; want 110", err, used(t, other))
-		}
-		if err := grant.Settle(t.Context(), 10); err != nil || used(t, guard) != 80 {
-			t.Errorf("lowered by the process that got it: %v, %d units are used; want 80", err, used(t, guard))
 		}
 	})
 }

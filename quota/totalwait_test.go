@@ -7,16 +7,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // slow is a ledger that takes a second for each spend.
-type slow struct{ quota.Ledger }
+type slow struct{ quota.Log }
 
 func (s slow) Spend(ctx context.Context, b *quota.Batch) ([]quota.Answer, error) {
 	time.Sleep(time.Second)
-	return s.Ledger.Spend(ctx, b)
+	return s.Log.Spend(ctx, b)
 }
 
 // TestSlowLedgerUsesUpMaxTotalWait: the time that the ledger took for calls
@@ -24,7 +24,7 @@ func (s slow) Spend(ctx context.Context, b *quota.Batch) ([]quota.Answer, error)
 // wait were refused.
 func TestSlowLedgerUsesUpMaxTotalWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		guard, err := quota.NewGuard(slow{memledger.Open(nil)}, []quota.Budget{budget("burst", 5, 8*time.Second)}, nil)
+		guard, err := quota.NewGuard(slow{testledger.Memory(nil)}, []quota.Budget{budget("burst", 5, 8*time.Second)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

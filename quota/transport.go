@@ -184,9 +184,6 @@ func (t *Transport) pay(ctx context.Context, call Call) (*Grant, *trial, error) 
 		}
 		err = context.Cause(ctx)
 	}
-	if doubt := t.Guard.upstreams.takeDoubt(call.Account); doubt != nil {
-		t.succeeded(call, doubt)
-	}
 	if err != nil {
 		t.breakers.finish(ctx, t.Guard, trial)
 		return nil, nil, err
@@ -245,7 +242,6 @@ func (t *Transport) send(req *http.Request, call Call, grant *Grant, trial *tria
 		}
 		return nil, Verdict{}, cmp.Or(trace.refusal(), err)
 	}
-	t.Guard.upstreams.recordDate(call.Account, resp)
 	if granted, ok := req.Context().Value(grantedKey{}).(func(*Grant)); ok {
 		granted(trace.last())
 	}

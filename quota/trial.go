@@ -5,13 +5,12 @@ import (
 	"errors"
 	"time"
 
-	"github.com/ration-dev/ration/internal/textfmt"
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // trial is a call that finds out whether the upstream accepts calls again after
-// a cooldown. It holds a claim, an entry in a reserved keyed log of the
-// account, so that it is the only trial of all processes. The fields after
-// expires belong to the goroutine that makes the call.
+// a cooldown. It holds a claim, so that it is the only trial of all processes.
+// The fields after expires belong to the goroutine that makes the call.
 type trial struct {
 	breaker  *breaker
 	reported bool // its answer is reported by a program: see Transport.SpendTogether
@@ -22,30 +21,18 @@ type trial struct {
 	granted *rivalClaim   // its claim, from when the answer may be reported; nil before
 	expires time.Time     // when granted does, or the first claim, on this process's clock
 
-	claimed *Receipt // nil while it holds no claim
-	repeats int      // of the cooldown, as the log says; -1 if the log does not say
-	outcome Units    // trialPassed, trialFailed or more, or 0 if the answer did not say
+	claimed engine.ID // zero while it holds no claim
+	repeats int       // how often the cooldown was repeated, as the log says; -1 if it says of none
+	passed  bool      // the upstream accepts calls again
+	failed  int       // it refuses them: how many cooldowns in succession the log does not have yet
 }
 
-// How the claims and outcomes of trials are stored. Processes with other names
-// would not see each other's.
 const (
-	trialKey            = reservedPrefix + "probes"
-	trialMethod         = "probe"
-	reportedTrialMethod = "reported probe"
-)
+	trialClaim    = reservedPrefix + "trial "         // and the budget
+	reportedOwner = "a program that reports its call" // of the claim of a trial that is reported
 
-const (
 	trialPoll   = 100 * time.Millisecond // how often a process checks whether another's trial has ended
 	trialMemory = 2 * maxRepeated        // how long the log remembers outcomes
-)
-
-// The units of a claim say how its trial ended. A claim is refunded if the
-// answer did not say whether the upstream accepts calls again.
-const (
-	trialPending Units = 1
-	trialPassed  Units = 2
-	trialFailed  Units = 3 // and one more for each repeat
 )
 
 // end ends the trial for the other calls of this process. It is idempotent. The
@@ -87,12 +74,14 @@ func (t *trial) wake() {
 }
 
 // spendTrial spends like spend. A trial first claims its breaker, and waits for
-// another process's trial for at most maxWait.
-func (g *Guard) spendTrial(ctx context.Context, call *Call, set *chargeSet, as trialRole, maxWait time.Duration) (*Grant, error) {
+// another process's trial for at most maxWait. ticket is as in entryMode.
+func (g *Guard) spendTrial(
+	ctx context.Context, call *Call, set *chargeSet, as trialRole, maxWait time.Duration, ticket *engine.ID,
+) (*Grant, error) {
 	if err := g.claimTrial(ctx, call, set, as, time.Now().Add(maxWait)); err != nil {
 		return nil, err
 	}
-	grant, err := g.spend(ctx, call, set, entryMode{})
+	grant, err := g.spend(ctx, call, set, entryMode{ticket: ticket})
 	if err != nil {
 		as.trial.release(ctx, g)
 	}
@@ -105,12 +94,9 @@ func (g *Guard) spendTrial(ctx context.Context, call *Call, set *chargeSet, as t
 // cooldown is in force, or if another trial may last beyond the deadline.
 func (g *Guard) claimTrial(ctx context.Context, call *Call, set *chargeSet, as trialRole, deadline time.Time) error {
 	trial := as.trial
-	for trial != nil && trial.claimed == nil {
+	for trial != nil && trial.claimed == (engine.ID{}) {
 		rival, err := trial.claim(ctx, g)
 		if refused, ok := errors.AsType[*RefusedError](err); ok {
-			if _, moves := refused.Move(); moves {
-				return refusalFor(call, refused)
-			}
 			return trial.refusal(ctx, g, call, set, refused)
 		}
 		if err == nil && rival == nil {
@@ -121,7 +107,7 @@ func (g *Guard) claimTrial(ctx context.Context, call *Call, set *chargeSet, as t
 		}
 		for left := rival.left; ; left -= trialPoll {
 			if time.Until(deadline) < min(left, trialPoll) || mustGiveUp(ctx, &RefusedError{}, time.Until(deadline)) {
-				standings, err := g.cooldownStandings(ctx, trial.breaker.id.account, trialKey, "")
+				standings, err := g.cooldownStandings(ctx, trial.breaker.id.account, "", "")
 				if err != nil {
 					return nil
 				}
@@ -131,12 +117,12 @@ func (g *Guard) claimTrial(ctx context.Context, call *Call, set *chargeSet, as t
 			if err := sleep(ctx, min(left, trialPoll), nil); err != nil {
 				return err
 			}
-			outcome, err := rival.outcome(ctx, g, trial.breaker.id.account)
+			outcome, err := rival.outcome(ctx, g)
 			if err != nil {
 				return nil
 			}
 			expired := left <= trialPoll
-			isUnreported := outcome == trialPending && expired && rival.entry.Method == reportedTrialMethod
+			isUnreported := outcome == trialPending && expired && rival.isReported
 			if outcome == trialPassed || isUnreported {
 				as.breakers.close(trial)
 				return nil
@@ -151,80 +137,87 @@ func (g *Guard) claimTrial(ctx context.Context, call *Call, set *chargeSet, as t
 
 // rivalClaim is an earlier claim of the same breaker.
 type rivalClaim struct {
-	entry Entry
-	left  time.Duration // until it expires
+	of         budgetID
+	id         engine.ID
+	isReported bool
+	left       time.Duration // until it expires
 }
 
-// outcome returns the units of the claim, or 0 if it was refunded or is gone.
-func (r *rivalClaim) outcome(ctx context.Context, g *Guard, account string) (Units, error) {
-	for entry, err := range g.ledger.Entries(ctx, Query{Account: account, Key: trialKey, Since: r.entry.At, Until: r.entry.At.Add(time.Microsecond)}) {
-		if err != nil {
-			return 0, err
+// trialOutcome is how the trial of a claim ended.
+type trialOutcome int
+
+const (
+	trialEnded   trialOutcome = iota // without a word of whether the upstream accepts calls again, or with a refusal
+	trialPending                     // it did not end yet, or its process has not said how
+	trialPassed
+)
+
+// outcome returns how the trial of a claim ended.
+func (r *rivalClaim) outcome(ctx context.Context, g *Guard) (outcome trialOutcome, err error) {
+	err = g.log.account(r.of.account).View(ctx, func(v *engine.View) {
+		s := v.Claim(trialClaim + r.of.budget)
+		switch isOurs := s.ID == r.id; {
+		case isOurs && (s.Until > 0 || s.Lapsed):
+			outcome = trialPending
+		case isOurs && s.Done > 0:
+			outcome = trialPassed
 		}
-		if entry.Calls > 0 {
-			return entry.Units, nil
-		}
-	}
-	return 0, nil
+	})
+	return outcome, err
 }
 
-// claim claims the trial of a breaker. Among the claims that are pending, the
-// oldest one holds, until it expires after lockExpiry. If that is another
-// process's, claim refunds its own and returns the other. The ledger refuses a
-// claim while the cooldown is in force.
+// claim claims the trial of a breaker. It returns another process's claim if
+// that is held, which lasts until it expires after lockExpiry, or
+// a *RefusedError if a cooldown is in force.
 func (t *trial) claim(ctx context.Context, g *Guard) (*rivalClaim, error) {
 	id := t.breaker.id
-	caller := Caller{Lane: externalLane, Job: textfmt.Cut(id.budget, MaxLabel)}
-	method := trialMethod
-	if t.reported {
-		method = reportedTrialMethod
-	}
-	request := Request{Method: method, Caller: caller, Units: trialPending,
-		Charges: []*Charge{{Budget: id.budget, Coverage: NewCoverage(Coverage{}), Limit: MaxUnits, Window: Sliding(trialMemory)}}}
-	answers, err := g.ledger.Spend(ctx, &Batch{Account: id.account, Key: trialKey, Requests: []Request{request}})
+	standings, err := g.cooldownStandings(ctx, id.account, "", id.budget)
 	if err != nil {
 		return nil, err
 	}
-	if answers[0].Err != nil {
-		return nil, answers[0].Err
+	if c, s := standings[0].Cooldown, &standings[0]; c != nil {
+		return nil, &RefusedError{Account: id.account, Budget: c.Budget, Reason: ReasonCooldown, Detail: c.Reason,
+			RetryAt: c.Until, RetryAfter: c.Until.Sub(s.At), Ahead: s.Ahead}
 	}
-	ours := answers[0].Receipt
-	t.claimed = &ours
-	t.repeats, t.outcome = -1, 0
-	var rival *rivalClaim
-	for entry, err := range g.ledger.Entries(ctx, Query{Account: id.account, Key: trialKey, Since: ours.At.Add(-trialMemory), Until: ours.At}) {
-		if err != nil {
-			t.release(ctx, g)
-			return nil, err
-		}
-		left := lockExpiry - ours.At.Sub(entry.At)
-		switch {
-		case entry.Calls == 0 || entry.Caller != caller:
-		case entry.Units != trialPending:
-			t.repeats = int(entry.Units - trialFailed)
-		case rival == nil && left > 0:
-			rival = &rivalClaim{entry, left}
-		}
+	owner := ""
+	if t.reported {
+		owner = reportedOwner
 	}
-	if rival != nil {
-		t.release(ctx, g)
+	claimed, before, now, err := g.log.account(id.account).Claim(ctx, engine.ClaimRequest{
+		Name: trialClaim + id.budget, Owner: owner, Hold: lockExpiry.Microseconds(), Anew: true})
+	if err != nil {
+		return nil, err
 	}
-	return rival, nil
+	if claimed == (engine.ID{}) {
+		return &rivalClaim{id, before.ID, before.Owner == reportedOwner, micros(before.Until - now)}, nil
+	}
+	t.claimed = claimed
+	t.passed, t.failed = false, 0
+	t.repeats = -1
+	if before.Done == 0 { // there is a note for each cooldown in succession
+		t.repeats = min(len(before.Notes)-1, maxRepeats)
+	}
+	return nil, nil
 }
 
-// release ends the claim and records the outcome. It is best effort: a claim
-// whose end does not reach the ledger expires.
+// release ends the claim and records the outcome: a trial that failed leaves
+// notes, and one that passed ends them. It is best effort: a claim whose end
+// does not reach the ledger expires.
 func (t *trial) release(ctx context.Context, g *Guard) {
-	if t == nil || t.claimed == nil {
+	if t == nil || t.claimed == (engine.ID{}) {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	if t.outcome == 0 {
-		g.ledger.Refund(ctx, *t.claimed)
-	} else {
-		g.ledger.Settle(ctx, *t.claimed, t.outcome)
+	account, name := g.log.account(t.breaker.id.account), trialClaim+t.breaker.id.budget
+	again := time.Duration(0)
+	for range t.failed {
+		_ = account.NoteClaim(ctx, name, t.claimed, "refused", trialMemory.Microseconds())
 	}
-	t.claimed = nil
+	if t.passed && t.failed == 0 {
+		again = trialMemory
+	}
+	_ = account.EndClaim(ctx, name, t.claimed, again)
+	t.claimed = engine.ID{}
 }
 
 // refusal returns the refusal of a call whose claim was refused.

@@ -13,33 +13,32 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
-	"github.com/ration-dev/ration/quota/redisledger"
-	"github.com/ration-dev/ration/quota/sqliteledger"
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // opener returns a function that opens a ledger for one of several processes.
-type opener func(*testing.T) func() (quota.Ledger, error)
+type opener func(*testing.T) func() (quota.Log, error)
 
-func openMemory(*testing.T) func() (quota.Ledger, error) {
-	ledger := memledger.Open(nil)
-	return func() (quota.Ledger, error) { return ledger, nil }
+func openMemory(*testing.T) func() (quota.Log, error) {
+	ledger := testledger.Memory(nil)
+	return func() (quota.Log, error) { return ledger, nil }
 }
 
-func openSQLite(t *testing.T) func() (quota.Ledger, error) {
+func openSQLite(t *testing.T) func() (quota.Log, error) {
 	file := filepath.Join(t.TempDir(), "ledger.db")
-	return func() (quota.Ledger, error) { return sqliteledger.Open(file, nil) }
+	return func() (quota.Log, error) { return testledger.SQLite(file, nil) }
 }
 
-func openRedis(t *testing.T) func() (quota.Ledger, error) {
+func openRedis(t *testing.T) func() (quota.Log, error) {
 	url := redistest.Start(t).URL()
-	return func() (quota.Ledger, error) { return redisledger.Open(url, nil) }
+	return func() (quota.Log, error) { return testledger.Redis(url, nil) }
 }
 
 // everyLedger runs a test on every ledger, in fake time where the ledger's
 // clock is this process's. A stop lasts for the time that run is given.
-func everyLedger(t *testing.T, run func(*testing.T, func() (quota.Ledger, error), time.Duration)) {
+func everyLedger(t *testing.T, run func(*testing.T, func() (quota.Log, error), time.Duration)) {
 	for name, open := range map[string]opener{"memory": openMemory, "SQLite": openSQLite} {
 		t.Run(name, func(t *testing.T) {
 			opened := open(t)
@@ -64,12 +63,12 @@ func stopFor(d time.Duration) func(quota.Call, *http.Response) quota.Verdict {
 
 // newProcess returns a client like that of a new process on a ledger. It waits
 // for at most ten stops.
-func newProcess(t *testing.T, open func() (quota.Ledger, error), stop time.Duration, base tripper) *http.Client {
+func newProcess(t *testing.T, open func() (quota.Log, error), stop time.Duration, base tripper) *http.Client {
 	return &http.Client{Transport: &quota.Transport{Guard: openGuard(t, open), Price: priced(1), Base: base, MaxWait: 10 * stop, Retries: 8, Feedback: stopFor(stop)}}
 }
 
 // openGuard returns a guard of the budgets; for none, of 1000 in 24 hours.
-func openGuard(t *testing.T, open func() (quota.Ledger, error), budgets ...quota.Budget) *quota.Guard {
+func openGuard(t *testing.T, open func() (quota.Log, error), budgets ...quota.Budget) *quota.Guard {
 	if len(budgets) == 0 {
 		budgets = []quota.Budget{budget("day", 1000, 24*time.Hour)}
 	}
@@ -84,9 +83,6 @@ func openGuard(t *testing.T, open func() (quota.Ledger, error), budgets ...quota
 	}
 	return guard
 }
-
-// counterOfADay is a budget whose log keeps no entries.
-var counterOfADay = quota.Budget{Account: account, Name: "day", Limit: 1000, Window: quota.Counter(24 * time.Hour)}
 
 func statusTripper(status func(*http.Request) int) tripper {
 	return func(r *http.Request) (*http.Response, error) {
@@ -111,7 +107,7 @@ func TestShortCooldownIsPaidForByEveryProcess(t *testing.T) {
 	for _, processes := range []int{1, 2, 6, 12} {
 		t.Run(fmt.Sprint(processes), func(t *testing.T) {
 			t.Parallel()
-			everyLedger(t, func(t *testing.T, open func() (quota.Ledger, error), stop time.Duration) {
+			everyLedger(t, func(t *testing.T, open func() (quota.Log, error), stop time.Duration) {
 				var hits atomic.Int32
 				base := statusTripper(func(*http.Request) int { hits.Add(1); return http.StatusTooManyRequests })
 				clients := make([]*http.Client, processes)
@@ -153,7 +149,7 @@ func TestProcessesStayPausedAfterTheUpstreamRecovers(t *testing.T) {
 		t.Skip("waits two seconds for a cooldown")
 	}
 	t.Parallel()
-	everyLedger(t, func(t *testing.T, open func() (quota.Ledger, error), stop time.Duration) {
+	everyLedger(t, func(t *testing.T, open func() (quota.Log, error), stop time.Duration) {
 		var stops, fine atomic.Int32
 		recovers := time.Now().Add(stop * 3 / 2)
 		base := statusTripper(func(*http.Request) int {
@@ -190,11 +186,15 @@ type behind struct {
 	first <-chan struct{}
 }
 
-func (b behind) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	if batch.Key != "" {
-		<-b.first
-	}
-	return b.Ledger.Spend(ctx, batch)
+func newBehind(log quota.Log, first <-chan struct{}) quota.Log {
+	return quota.NewLog(behind{log, first}, nil)
+}
+
+func (b behind) RealTime() bool { return quota.RealTime(b.Ledger) }
+
+func (b behind) Append(ctx context.Context, account string, a *engine.Append) (*engine.Tail, error) {
+	<-b.first
+	return b.Ledger.Append(ctx, account, a)
 }
 
 // TestProcessThatDiesDuringItsTrialBlocksOthers: the others wait until its
@@ -219,9 +219,9 @@ func TestProcessThatDiesDuringItsTrialBlocksOthers(t *testing.T) {
 				time.Sleep(time.Second)
 				began := time.Now()
 				var others sync.WaitGroup
-				openBehind := func() (quota.Ledger, error) {
+				openBehind := func() (quota.Log, error) {
 					ledger, err := opened()
-					return behind{ledger, trying}, err
+					return newBehind(ledger, trying), err
 				}
 				for range 3 {
 					client := newProcess(t, openBehind, 3*time.Second, statusTripper(func(*http.Request) int { hits.Add(1); return http.StatusOK }))
@@ -241,46 +241,6 @@ func TestProcessThatDiesDuringItsTrialBlocksOthers(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestTrialIsRefusedForTenYears: a claim that was stamped while the ledger's
-// clock was wrong is refused for at most its own length, and the refusal
-// says so.
-func TestTrialIsRefusedForTenYears(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var ahead atomic.Int64
-		ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
-		opened := func() (quota.Ledger, error) { return ledger, nil }
-		died, trying := make(chan struct{}), make(chan struct{})
-		calls := 0
-		dies := newProcess(t, opened, 3*time.Second, statusTripper(func(*http.Request) int {
-			if calls++; calls == 2 {
-				close(trying)
-				<-died
-			}
-			return http.StatusTooManyRequests
-		}))
-		var wg sync.WaitGroup
-		wg.Go(func() { getStatus(dies) })
-		time.Sleep(time.Second)
-		right := make(chan struct{})
-		other := newProcess(t, func() (quota.Ledger, error) { return behind{ledger, right}, nil }, time.Second, statusTripper(func(*http.Request) int { return http.StatusTooManyRequests }))
-		other.Transport.(*quota.Transport).MaxWait = 5 * time.Second
-		go func() {
-			time.Sleep(time.Second)
-			ahead.Store(int64(87_600 * time.Hour)) // after the cooldown began, and before the trial
-			<-trying
-			ahead.Store(0)
-			close(right)
-		}()
-		_, err := getStatus(other)
-		refused, ok := errors.AsType[*quota.RefusedError](err)
-		if !ok || time.Until(refused.RetryAt) > 10*time.Second || refused.RetryAfter > 10*time.Second || refused.Ahead < 87_000*time.Hour {
-			t.Errorf("%+v, %v; want at most 10 s, and how far ahead the log is", refused, err)
-		}
-		close(died)
-		wg.Wait()
-	})
 }
 
 // TestRefusedTrialIsSent: a trial is charged like any other call, and may be
@@ -321,9 +281,9 @@ func TestCallIsSentWithoutWaitingForATrial(t *testing.T) {
 			}
 		})
 		time.Sleep(time.Second)
-		guard := openGuard(t, func() (quota.Ledger, error) {
+		guard := openGuard(t, func() (quota.Log, error) {
 			ledger, err := open()
-			return behind{ledger, trying}, err
+			return newBehind(ledger, trying), err
 		})
 		hasty := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), MaxWait: 5 * time.Second, Feedback: stopFor(3 * time.Second),
 			Base: statusTripper(func(*http.Request) int { hits++; return http.StatusOK })}}

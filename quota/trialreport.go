@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"time"
+
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // SpendTogether is Guard.SpendTogether for calls whose answers are passed
@@ -28,7 +30,7 @@ func (t *Transport) SpendTogether(ctx context.Context, call Call, count int, max
 	g.decided(ctx, &call, count, began, err)
 	switch {
 	case trial == nil:
-	case trial.claimed == nil:
+	case trial.claimed == (engine.ID{}):
 		t.breakers.finish(ctx, g, trial)
 	default:
 		first := grants[0]
@@ -46,7 +48,7 @@ func (b *breakers) setGranted(t *trial) {
 	if t.breaker.trial != t {
 		return
 	}
-	t.granted = &rivalClaim{Entry{At: t.claimed.At}, lockExpiry}
+	t.granted = &rivalClaim{t.breaker.id, t.claimed, true, lockExpiry}
 	t.expires = time.Now().Add(lockExpiry)
 	t.wake()
 }
@@ -56,7 +58,7 @@ func (b *breakers) setGranted(t *trial) {
 // closes the breaker: programs that report nothing must not hold others up one
 // after another. It returns false if the trial goes on.
 func (b *breakers) checkReport(ctx context.Context, g *Guard, t *trial) bool {
-	outcome, err := t.granted.outcome(ctx, g, t.breaker.id.account)
+	outcome, err := t.granted.outcome(ctx, g)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	isPending := outcome == trialPending && err == nil
@@ -91,17 +93,14 @@ func (g *Grant) endTrial(ctx context.Context, passed bool) {
 	if g.trial = nil; t == nil {
 		return
 	}
-	if passed {
-		t.outcome = trialPassed
-	}
+	t.passed = t.passed || passed
 	t.release(ctx, g.guard)
 }
 
 // packClaim returns a trial for a token.
 func packClaim(t *trial) []byte {
-	r := t.claimed
 	var packed []byte
-	for _, n := range []uint64{r.ID.Client, r.ID.Seq, uint64(r.At.UnixMicro()), r.Epoch, uint64(t.repeats + 1)} {
+	for _, n := range []uint64{t.claimed.Client, t.claimed.Seq, uint64(t.repeats + 1)} {
 		packed = binary.AppendUvarint(packed, n)
 	}
 	packed = binary.AppendUvarint(packed, uint64(len(t.breaker.id.budget)))
@@ -110,11 +109,9 @@ func packClaim(t *trial) []byte {
 
 // claim reads the trial of a grant on an account.
 func (t *tokenReader) claim(account string) *trial {
-	r := Receipt{Account: account, Key: trialKey, ID: ID{Client: t.number(), Seq: t.number()}}
-	r.At = time.UnixMicro(int64(t.number())).UTC()
-	r.Epoch = t.number()
+	claimed := engine.ID{Client: t.number(), Seq: t.number()}
 	repeats := t.number()
 	id := budgetID{account, t.text()}
 	t.ok = t.ok && repeats <= maxRepeats+1
-	return &trial{breaker: &breaker{id: id}, changed: make(chan struct{}), reported: true, claimed: &r, repeats: int(repeats) - 1}
+	return &trial{breaker: &breaker{id: id}, changed: make(chan struct{}), reported: true, claimed: claimed, repeats: int(repeats) - 1}
 }

@@ -51,8 +51,7 @@ type Verdict struct {
 	// LeftOf names a budget of which the upstream has only Left left. If the
 	// ledger holds less usage than that implies, the difference is recorded as
 	// a note, in the background: it is external usage, by programs that do not
-	// share the ledger. LeftOf is ignored for budgets with Counter windows and
-	// for budgets of some lanes or regions.
+	// share the ledger. LeftOf is ignored for budgets of some lanes or regions.
 	LeftOf string
 	Left   Units
 	// AlsoLeft is what is left of further budgets.
@@ -178,7 +177,6 @@ func (e *CostError) Error() string {
 // that was set, and the ledger's errors, which go to Report too. If grant is
 // nil, no charge is changed. The body of resp is read, not closed.
 func (t *Transport) Answered(ctx context.Context, call Call, grant *Grant, resp *http.Response) (Verdict, error) {
-	t.Guard.upstreams.recordDate(call.Account, resp)
 	if t.Feedback == nil {
 		return Verdict{}, nil
 	}
@@ -216,12 +214,13 @@ func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdi
 	if v.Never {
 		return err
 	}
+	cooldown := Cooldown{Account: call.Account, Budget: v.Budget, Reason: withCaller(v.Reason, call.Caller)}
 	if v.UpTo > 0 {
-		v.For = t.Guard.backOff(ctx, call, grant, v)
+		v.For, cooldown.repeats = t.Guard.backOff(ctx, call, grant, v)
 	}
 	v.For = t.breakers.observe(t.Guard, call, v, trial, sent)
 	if v.For > 0 {
-		cooldown := Cooldown{Account: call.Account, Budget: v.Budget, For: v.For, Reason: withCaller(v.Reason, call.Caller)}
+		cooldown.For = v.For
 		cooled := t.Guard.Cool(ctx, cooldown)
 		v.Transient = t.succeeded(call, cooled) && v.Transient
 		err = errors.Join(err, cooled)
@@ -243,9 +242,6 @@ func (t *Transport) settle(ctx context.Context, call Call, grant *Grant, v *Verd
 		return nil
 	}
 	err := grant.Settle(ctx, units)
-	if errors.Is(err, ErrStays) && grant.redeemed { // as its Call says
-		return nil
-	}
 	if t.succeeded(call, err) && units != call.Units {
 		t.charged(call, 0, units-call.Units)
 	}
@@ -258,9 +254,6 @@ func (t *Transport) refundFree(ctx context.Context, call Call, grant *Grant) err
 		return nil
 	}
 	err := grant.Refund(ctx)
-	if errors.Is(err, ErrStays) {
-		return nil
-	}
 	if t.succeeded(call, err) {
 		t.charged(call, -1, -call.Units)
 	}

@@ -120,9 +120,9 @@ func TestFeedbackOfUnknownBudgets(t *testing.T) {
 	lane := budget("lane", 100, time.Hour)
 	lane.Lanes = []string{"cron"}
 	for _, v := range []quota.Verdict{
-		{LeftOf: "another", Left: 1}, {LeftOf: "day", Left: -1}, {LeftOf: "day", Left: 100}, {LeftOf: "day", Left: 5000}, {LeftOf: "lane", Left: 1}, {LeftOf: "estimate", Left: 1},
+		{LeftOf: "another", Left: 1}, {LeftOf: "day", Left: -1}, {LeftOf: "day", Left: 100}, {LeftOf: "day", Left: 5000}, {LeftOf: "lane", Left: 1},
 	} {
-		guard := newGuard(t, nil, budget("day", 100, time.Hour), lane, quota.Budget{Account: account, Name: "estimate", Limit: 100, Window: quota.Counter(time.Hour)})
+		guard := newGuard(t, nil, budget("day", 100, time.Hour), lane)
 		client, reports := answering(guard, 1, v)
 		resp, err := client.Get("http://upstream/m")
 		if err != nil {

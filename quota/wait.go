@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // Wait charges call like Spend. If the call is refused, Wait waits until it can
@@ -14,11 +16,14 @@ import (
 // the context's deadline allows, Wait returns the refusal at once. If maxWait
 // is 0 or less, Wait never waits.
 //
-// Calls of one process that wait for the same budget are served in order of
-// arrival, so that small calls cannot starve a large one. Calls of a region
-// with a floor have a queue of their own. Calls of Spend and of other processes
-// do not queue: they may take the units that a call is waiting for, which then
-// waits again, within the same maxWait.
+// Calls of one process that wait for the same budget are served by the priority
+// of their lanes (Options.Priority), and then in order of arrival, so that
+// small calls cannot starve a large one. Calls of a region with a floor have a
+// queue of their own. The first call of a process's queue has a ticket in the
+// log: calls of other processes and of Spend, too, must leave it the units that
+// it waits for, unless it came later or their lane has a higher priority. In an
+// account with floors there are no tickets, so that no region waits for what
+// another one is reserved.
 func (g *Guard) Wait(ctx context.Context, call Call, maxWait time.Duration) (*Grant, error) {
 	began := g.waitBegins(maxWait)
 	grant, err := g.wait(ctx, call, maxWait, trialRole{})
@@ -33,7 +38,7 @@ func (g *Guard) wait(ctx context.Context, call Call, maxWait time.Duration, as t
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	set := g.chargesFor(&call)
 	if maxWait <= 0 {
-		return g.spendTrial(ctx, &call, set, as, 0)
+		return g.spendTrial(ctx, &call, set, as, 0, nil)
 	}
 	if as.trial == nil && g.queue.empty() {
 		grant, err := g.spend(ctx, &call, set, entryMode{})
@@ -42,11 +47,24 @@ func (g *Guard) wait(ctx context.Context, call Call, maxWait time.Duration, as t
 		}
 	}
 	var grant *Grant
+	var ticket engine.ID
+	var asTicket *engine.ID
+	if !g.hasFloors(call.Account) {
+		asTicket = &ticket
+	}
 	err := g.waitInQueue(ctx, &call, set, time.Now().Add(maxWait), as, func(left time.Duration) (err error) {
-		grant, err = g.spendTrial(ctx, &call, set, as, left)
+		grant, err = g.spendTrial(ctx, &call, set, as, left, asTicket)
 		return err
 	})
+	if err != nil && ticket != (engine.ID{}) { // else others would leave it room until it lapses
+		_ = g.log.account(call.Account).Leave(context.WithoutCancel(ctx), ticket)
+	}
 	return grant, err
+}
+
+// hasFloors reports whether a budget of an account has floors.
+func (g *Guard) hasFloors(account string) bool {
+	return slices.ContainsFunc(g.accounts[account], func(b chargedBudget) bool { return len(g.budgets[b.index].Floor) > 0 })
 }
 
 // waitInQueue spends when it is the call's turn, until the call is granted or
@@ -131,8 +149,7 @@ func mustGiveUp(ctx context.Context, err error, maxWait time.Duration) bool {
 	if !ok || maxWait <= 0 || refused.RetryAfter > maxWait {
 		return true
 	}
-	_, stayed := errors.AsType[*stayedError](err) // to try again would charge more
-	if stayed || waitsEnded(ctx) {
+	if waitsEnded(ctx) {
 		return true
 	}
 	deadline, ok := ctx.Deadline()
@@ -163,17 +180,20 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	}
 }
 
-// waitQueue holds the waiting calls of one Guard in order of arrival. The zero
-// value is empty.
+// waitQueue holds the waiting calls of one Guard, those of a higher priority
+// first, and then in order of arrival. The zero value is empty.
 type waitQueue struct {
+	priority func(account, lane string) int // nil: 0
+
 	mu      sync.Mutex
 	waiting []*waiter
 }
 
 type waiter struct {
-	account string
-	key     string
-	set     *chargeSet
+	account  string
+	key      string
+	set      *chargeSet
+	priority int
 
 	// These are guarded by waitQueue.mu.
 	refused *RefusedError // what the call waits out; nil before it is refused
@@ -189,9 +209,16 @@ func (q *waitQueue) empty() bool {
 
 func (q *waitQueue) add(call *Call, set *chargeSet) *waiter {
 	w := &waiter{account: call.Account, key: call.Key, set: set, changed: make(chan struct{})}
+	if q.priority != nil {
+		w.priority = q.priority(call.Account, call.Caller.Lane)
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.waiting = append(q.waiting, w)
+	behind := slices.IndexFunc(q.waiting, func(other *waiter) bool { return other.priority < w.priority })
+	if behind < 0 {
+		behind = len(q.waiting)
+	}
+	q.waiting = slices.Insert(q.waiting, behind, w)
 	return w
 }
 

@@ -14,7 +14,6 @@ type WindowKind uint8
 const (
 	KindSliding WindowKind = iota + 1
 	KindDaily              // calendar windows: Daily and Monthly
-	KindCounter
 )
 
 // DefaultMargin is the margin of a calendar window: the largest difference
@@ -32,9 +31,8 @@ const (
 	minMonth = 28*24*time.Hour - 90*time.Minute
 )
 
-// Window is the time over which a budget counts. Make one with Sliding, Daily,
-// Monthly or Counter; the zero Window is invalid. Windows can be compared
-// with ==.
+// Window is the time over which a budget counts. Make one with Sliding, Daily
+// or Monthly; the zero Window is invalid. Windows can be compared with ==.
 type Window struct {
 	kind   WindowKind
 	length time.Duration
@@ -89,62 +87,36 @@ func (w Window) WithMargin(margin time.Duration) Window {
 	return w
 }
 
-// Counter returns a window that estimates the trailing length from two counts:
-// that of the current period, and that of the previous period in proportion to
-// its overlap with the trailing length. Periods are aligned to the Unix epoch.
-// The counts take a few bytes, whatever the number of calls. The length is 1 ms
-// to 400 days, in whole microseconds.
-//
-// The estimate assumes that calls were spread evenly over the previous period.
-// Its error is at most the count of that period. At a fraction f of the current
-// period the trailing length may really hold up to 1+f times the limit, always
-// less than twice the limit. The estimate may also refuse calls that an exact
-// window would admit. Balance.Over is the error that is possible at present.
-func Counter(length time.Duration) Window {
-	return Window{kind: KindCounter, length: length}
-}
-
 // Kind returns the kind of window.
 func (w Window) Kind() WindowKind { return w.kind }
 
 // Length returns how long an entry counts in a Sliding window, which is its
-// length and its margin, or the length of a Counter window. It is 0 for a
-// calendar window.
+// length and its margin. It is 0 for a calendar window.
 func (w Window) Length() time.Duration {
 	if w.kind == KindSliding {
 		return w.length + w.margin
 	}
-	return w.length
+	return 0
 }
-
-// Estimate reports whether w is a Counter window, whose contents are estimated.
-func (w Window) Estimate() bool { return w.kind == KindCounter }
 
 // Horizon returns how old an entry can be and still count. A ledger keeps its
 // entries for at least that long.
 func (w Window) Horizon() time.Duration {
-	switch w.kind {
-	case KindDaily:
-		if w.month {
-			return maxMonth + 2*w.margin
-		}
+	switch {
+	case w.kind == KindDaily && w.month:
+		return maxMonth + 2*w.margin
+	case w.kind == KindDaily:
 		return maxDay + 2*w.margin
-	case KindCounter:
-		return 2 * w.length
 	}
 	return w.Length()
 }
 
-// Since returns the time from which entries count at a given time, or the zero
-// time for an estimate.
+// Since returns the time from which entries count at a given time.
 func (w Window) Since(at time.Time) time.Time {
-	switch w.kind {
-	case KindSliding:
-		return at.Add(time.Microsecond - w.Length())
-	case KindDaily:
+	if w.kind == KindDaily {
 		return w.Day(at).Since
 	}
-	return time.Time{}
+	return at.Add(time.Microsecond - w.Length())
 }
 
 // shortest returns the least time between the margins of a calendar window.
@@ -156,8 +128,7 @@ func (w Window) shortest() time.Duration {
 }
 
 // String returns the window as it is written in costs.yaml: 24h,
-// {sliding: 2s, margin: 20ms}, {day: America/Los_Angeles}, {month: UTC} or
-// {counter: 10m}.
+// {sliding: 2s, margin: 20ms}, {day: America/Los_Angeles} or {month: UTC}.
 func (w Window) String() string {
 	switch w.kind {
 	case KindSliding:
@@ -174,20 +145,15 @@ func (w Window) String() string {
 			at = fmt.Sprintf(", at: %q", fmt.Sprintf("%02d:%02d", w.at/time.Hour, w.at%time.Hour/time.Minute))
 		}
 		return "{" + unit + ": " + w.zone.String() + at + "}"
-	case KindCounter:
-		return "{counter: " + textfmt.Exactly(w.length) + "}"
 	}
 	return "none"
 }
 
 func (w Window) check() error {
 	switch w.kind {
-	case KindSliding, KindCounter:
+	case KindSliding:
 		if w.length < time.Millisecond || w.length%time.Microsecond != 0 || w.length > MaxHistory {
 			return fmt.Errorf("a window of %s; set it to 1ms to 400 days, in whole microseconds", w.length)
-		}
-		if w.kind == KindCounter && w.margin != 0 {
-			return fmt.Errorf("a counter window with a margin of %s; counters have none, make the window longer instead", w.margin)
 		}
 	case KindDaily:
 		if w.zone == nil {
@@ -197,7 +163,7 @@ func (w Window) check() error {
 			return fmt.Errorf("a calendar window that begins at %s; pass a time of day in whole minutes", w.at)
 		}
 	default:
-		return fmt.Errorf("no window; set one with quota.Sliding, Daily, Monthly or Counter")
+		return fmt.Errorf("no window; set one with quota.Sliding, Daily or Monthly")
 	}
 	if w.margin < 0 || w.margin > time.Hour || w.margin%time.Microsecond != 0 {
 		return fmt.Errorf("a margin of %s; set it to 0 to 1h, in whole microseconds", w.margin)

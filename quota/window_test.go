@@ -6,8 +6,8 @@ import (
 	"time"
 	_ "time/tzdata" // the zones of the tests, on machines that have none
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // TestCalendarWindowsFollowTheirZone checks windows on the days on which their
@@ -81,7 +81,7 @@ func TestDaysBeginAtWholeMinutes(t *testing.T) {
 		24*time.Hour - time.Minute: true, 24 * time.Hour: false, 25 * time.Hour: false,
 	} {
 		day := quota.Budget{Account: account, Name: "day", Limit: 1, Window: quota.Daily(time.UTC).At(at)}
-		_, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{day}, nil)
+		_, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{day}, nil)
 		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "whole minutes") {
 			t.Errorf("a day that begins at %s: %v", at, err)
 		}
@@ -96,7 +96,7 @@ func TestHorizonIncludesBothMargins(t *testing.T) {
 	} {
 		for name, w := range map[string]quota.Window{"day": quota.Daily(time.UTC), "month": quota.Monthly(time.UTC)} {
 			w = w.WithMargin(margin)
-			_, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{{Account: account, Name: name, Limit: 1, Window: w}}, nil)
+			_, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{{Account: account, Name: name, Limit: 1, Window: w}}, nil)
 			if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "a margin of") {
 				t.Errorf("a %s with a margin of %s: %v", name, margin, err)
 			}
@@ -112,7 +112,6 @@ func TestHorizonIncludesBothMargins(t *testing.T) {
 		{quota.Daily(time.UTC).WithMargin(time.Hour), day + 2*time.Hour},
 		{quota.Monthly(time.UTC), month + 2*quota.DefaultMargin},
 		{quota.Monthly(time.UTC).WithMargin(time.Hour), month + 2*time.Hour},
-		{quota.Counter(time.Minute), 2 * time.Minute},
 		{quota.Sliding(time.Minute), time.Minute},
 	} {
 		if got := c.window.Horizon(); got != c.want {
@@ -124,7 +123,7 @@ func TestHorizonIncludesBothMargins(t *testing.T) {
 func TestWindowsAsCostsYAMLWritesThem(t *testing.T) {
 	for window, want := range map[quota.Window]string{
 		{}: "none", quota.Sliding(24 * time.Hour): "24h", quota.Sliding(90 * time.Second): "1m30s", quota.Sliding(10 * time.Minute): "10m",
-		quota.Daily(time.UTC): "{day: UTC}", quota.Monthly(time.UTC): "{month: UTC}", quota.Counter(10 * time.Minute): "{counter: 10m}",
+		quota.Daily(time.UTC): "{day: UTC}", quota.Monthly(time.UTC): "{month: UTC}",
 		quota.Daily(time.UTC).At(6*time.Hour + 5*time.Minute): `{day: UTC, at: "06:05"}`,
 	} {
 		if got := window.String(); got != want {
@@ -143,7 +142,6 @@ func TestSinceIsTheEarliestTimeThatCounts(t *testing.T) {
 		{quota.Sliding(time.Hour), at.Add(-time.Hour + time.Microsecond)},
 		{quota.Sliding(time.Hour).WithMargin(time.Second), at.Add(-time.Hour - time.Second + time.Microsecond)},
 		{quota.Daily(time.UTC).WithMargin(time.Minute), at.Truncate(24 * time.Hour).Add(-time.Minute)},
-		{quota.Counter(time.Hour), time.Time{}},
 	} {
 		if got := c.window.Since(at); !got.Equal(c.want) {
 			t.Errorf("%s begins at %s; want %s", c.window, got, c.want)

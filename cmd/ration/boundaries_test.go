@@ -20,39 +20,32 @@ var boundaries = map[string][]string{
 	"quota":                            {"internal/textfmt", "quota/internal/engine"},
 	"quota/internal/engine":            {},
 	"quota/replica":                    {"internal/filelock", "quota/internal/engine", "quota/privatefile"},
-	"quota/internal/next/redisledger":  {"internal/textfmt", "quota", "quota/internal/engine", "quota/privatefile"},
-	"quota/internal/next/ledgercopy":   {"internal/textfmt", "quota", "quota/internal/engine", "quota/internal/next/memledger", "quota/privatefile"},
-	"quota/internal/decide":            {"internal/textfmt", "quota"},
+	"quota/redisledger":                {"internal/textfmt", "quota", "quota/internal/engine", "quota/privatefile"},
+	"quota/ledgercopy":                 {"internal/textfmt", "quota", "quota/internal/engine", "quota/memledger", "quota/privatefile"},
+	"quota/ledgercopy/copytest":        {"quota", "quota/internal/engine"},
 	"quota/inbound":                    {},
 	"quota/inbound/redisstore":         {"quota/inbound"},
 	"quota/inbound/sqlitestore":        {"quota/inbound"},
-	"quota/internal/combine":           {"quota"},
 	"internal/filelock":                {"quota/privatefile"},
-	"internal/uptime":                  {},
 	"quota/privatefile":                {"internal/textfmt"},
 	"quota/readahead":                  {},
 	"internal/redistest":               {},
 	"internal/straced":                 {},
+	"internal/testledger":              {"quota", "quota/memledger", "quota/redisledger", "quota/sqliteledger"},
 	"internal/textfmt":                 {},
 	"quota/internal/loghead":           {"quota/internal/engine"},
-	"quota/internal/next/ledgertest":   {"quota/internal/engine"},
-	"quota/internal/next/memledger":    {"quota/internal/engine", "quota/internal/loghead"},
-	"quota/internal/next/sqliteledger": {"internal/filelock", "quota/internal/engine", "quota/internal/loghead", "quota/privatefile"},
+	"quota/ledgertest":                 {"quota/internal/engine"},
+	"quota/memledger":                  {"quota/internal/engine", "quota/internal/loghead"},
+	"quota/sqliteledger":               {"internal/filelock", "quota/internal/engine", "quota/internal/loghead", "quota/privatefile"},
 	"quota/postgresledger":             {"quota/internal/engine"},
 	"internal/postgrestest":            {},
-	"quota/memledger":                  {"quota", "quota/internal/decide"},
-	"quota/sqliteledger":               {"quota", "quota/internal/decide", "quota/internal/combine", "internal/filelock", "internal/uptime", "quota/privatefile"},
-	"quota/redisledger":                {"internal/textfmt", "quota", "quota/internal/decide", "quota/internal/combine", "quota/privatefile"},
-	"quota/ledgertest":                 {"quota"},
 	"quota/feedback":                   {"internal/textfmt", "quota", "quota/readahead"},
 	"quota/reconcile":                  {"internal/textfmt", "quota"},
-	"quota/ledgercopy":                 {"internal/textfmt", "quota", "quota/internal/decide"},
 	"quota/usage":                      {"internal/textfmt", "quota"},
-	"quota/metrics":                    {"quota", "quota/journal"},
-	"quota/journal":                    {"quota", "quota/internal/decide", "internal/filelock", "internal/uptime", "quota/privatefile"},
+	"quota/metrics":                    {"quota"},
 	"costs":                            {"internal/textfmt", "quota", "quota/feedback", "quota/readahead", "costs/human", "costs/duration", "costs/strictyaml"},
-	"costs/alert":                      {"internal/textfmt", "quota", "quota/journal", "quota/privatefile", "quota/usage", "costs", "costs/client", "costs/human"},
-	"costs/client":                     {"quota", "costs/human", "quota/privatefile", "quota/journal", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml"},
+	"costs/alert":                      {"internal/textfmt", "quota", "quota/privatefile", "quota/usage", "costs", "costs/client", "costs/human"},
+	"costs/client":                     {"quota", "costs/human", "quota/privatefile", "quota/replica", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "quota/postgresledger", "quota/ledgercopy", "costs", "costs/strictyaml"},
 	"costs/duration":                   {"internal/textfmt"},
 	"costs/explain":                    {"quota", "quota/feedback", "costs", "costs/client", "costs/human"},
 	"costs/human":                      {"internal/textfmt", "quota"},
@@ -67,15 +60,15 @@ var boundaries = map[string][]string{
 	"jobs/changes":                     {"quota", "costs", "costs/human", "jobs"},
 	"jobs/starter":                     {"quota", "quota/privatefile", "costs", "costs/strictyaml", "jobs", "jobs/setup"},
 	"jobs/command":                     {"quota", "costs/human", "costs/strictyaml"},
-	"jobs/daemon":                      {"quota", "quota/inbound", "quota/journal", "quota/metrics", "costs", "costs/client", "costs/gateway", "costs/human", "jobs", "jobs/changes", "jobs/history", "jobs/scheduler", "jobs/setup", "jobs/shadow"},
+	"jobs/daemon":                      {"quota", "quota/inbound", "quota/metrics", "costs", "costs/client", "costs/gateway", "costs/human", "jobs", "jobs/changes", "jobs/history", "jobs/scheduler", "jobs/setup", "jobs/shadow"},
 	"jobs/demo":                        {"quota", "quota/privatefile", "costs/human", "jobs", "jobs/youtube/youtubetest"},
 	"jobs/doctor":                      {"quota", "quota/privatefile", "quota/redisledger", "quota/sqliteledger", "costs", "costs/alert", "costs/client", "costs/gateway", "costs/human", "costs/strictyaml", "jobs", "jobs/setup", "jobs/status"},
 	"jobs/entries":                     {"quota/usage", "costs/client", "jobs", "jobs/catalog", "jobs/history", "jobs/setup"},
 	"jobs/history":                     {"quota", "quota/reconcile", "quota/usage", "costs/client", "jobs/catalog"},
-	"jobs/internal/ledgers":            {"internal/redistest", "quota", "quota/memledger", "quota/redisledger", "quota/sqliteledger"},
+	"jobs/internal/ledgers":            {"internal/redistest", "internal/testledger", "quota", "quota/memledger", "quota/redisledger", "quota/sqliteledger"},
 	"jobs/plan":                        {"quota", "quota/memledger", "quota/usage", "costs", "costs/human", "costs/duration", "costs/strictyaml", "jobs", "jobs/command"},
-	"jobs/setup":                       {"quota", "quota/journal", "quota/metrics", "quota/privatefile", "quota/sqliteledger", "costs", "costs/alert", "costs/client", "costs/gateway", "costs/human", "costs/levels", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/command", "jobs/plan", "jobs/web"},
-	"jobs/status":                      {"quota", "quota/journal", "quota/usage", "costs", "costs/client", "costs/human", "jobs", "jobs/catalog", "jobs/plan", "jobs/setup", "jobs/shadow"},
+	"jobs/setup":                       {"quota", "quota/metrics", "quota/privatefile", "quota/sqliteledger", "costs", "costs/alert", "costs/client", "costs/gateway", "costs/human", "costs/levels", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/command", "jobs/plan", "jobs/web"},
+	"jobs/status":                      {"quota", "quota/usage", "costs", "costs/client", "costs/cooldown", "costs/human", "jobs", "jobs/catalog", "jobs/plan", "jobs/setup", "jobs/shadow"},
 	"jobs/shadow":                      {"quota/metrics", "quota/usage", "costs/client", "costs/human", "jobs/plan"},
 	"jobs/scheduler":                   {"quota", "costs/human", "jobs", "jobs/catalog"},
 	"jobs/web":                         {"quota", "quota/usage", "costs", "costs/client", "costs/cooldown", "costs/gateway", "costs/human", "costs/why", "jobs", "jobs/catalog", "jobs/plan", "jobs/shadow"},
@@ -94,7 +87,7 @@ var boundaries = map[string][]string{
 		"cmd/ration/internal/cmdline", "cmd/ration/internal/manual", "cmd/ration/internal/durationflag",
 		"cmd/ration/internal/redact", "cmd/ration/internal/terminal", "internal/textfmt", "quota", "costs/human",
 		"quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/ledgercopy", "quota/usage",
-		"quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/alert",
+		"quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/alert",
 		"costs/cooldown", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs",
 		"jobs/catalog", "jobs/command", "jobs/daemon", "jobs/demo", "jobs/doctor", "jobs/entries", "jobs/history",
 		"jobs/plan", "jobs/setup", "jobs/shadow", "jobs/status", "jobs/web", "jobs/scheduler", "jobs/starter",
@@ -104,7 +97,7 @@ var boundaries = map[string][]string{
 
 // onlyStandard are the packages that a library user gets without
 // any dependency.
-var onlyStandard = []string{"internal/textfmt", "quota", "quota/internal/decide", "quota/internal/combine", "quota/memledger", "quota/feedback", "quota/inbound", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/readahead", "jobs/youtube/youtubetest"}
+var onlyStandard = []string{"internal/textfmt", "quota", "quota/internal/engine", "quota/internal/loghead", "quota/memledger", "quota/feedback", "quota/inbound", "quota/reconcile", "quota/usage", "quota/readahead", "jobs/youtube/youtubetest"}
 
 // TestBoundaries parses the imports themselves: go list would be stale in the
 // test cache.
@@ -148,7 +141,7 @@ func TestLibrariesCompileGoogle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the go command seven times, 2 seconds")
 	}
-	for _, pkg := range []string{"quota", "quota/memledger", "quota/sqliteledger", "quota/redisledger", "costs", "costs/client", "costs/gateway"} {
+	for _, pkg := range []string{"quota", "quota/memledger", "quota/sqliteledger", "quota/redisledger", "quota/postgresledger", "costs", "costs/client", "costs/gateway"} {
 		out, err := exec.Command("go", "list", "-deps", module+"/"+pkg).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/journal"
 )
 
 // setup returns what opens the files and the ledger that flags and environment
@@ -40,7 +38,7 @@ func (a *app) setup() *setup.Setup {
 func (a *app) withClient(table *costs.Table, create bool, use func(*client.Client) error) error {
 	c, err := a.setup().Open(table, create)
 	if errors.Is(err, setup.ErrNoLedger) {
-		a.forgotten = a.warnOfLoss(context.Background())
+		a.forgotten = a.warnOfLoss()
 	}
 	if err != nil {
 		return err
@@ -90,10 +88,10 @@ func (a *app) report(call quota.Call, err error) {
 	switch {
 	case as[*client.OutageError](err):
 		a.reportOutage(err)
-	case as[*journal.RestoredError](err), as[*quota.ClockError](err):
+	case as[*client.RestoredError](err):
 		a.warn("ledger", err.Error())
-	case as[*journal.UnwrittenError](err):
-		a.warn("journal", err.Error())
+	case as[*client.ReplicaError](err):
+		a.warn("replica", err.Error())
 	case setup.Disagrees(err):
 		a.warn("drift", err.Error())
 	case a.verbose:

@@ -48,7 +48,7 @@ ledger.
 func (a *app) cooldownList(ctx context.Context) error {
 	at, found := a.now().UTC(), []cooldown.Report{}
 	err := a.readLedger(func(c *client.Client) (err error) {
-		a.warnOfLoss(ctx)
+		a.warnOfLoss()
 		at, found, err = cooldown.List(ctx, c.Guard(), c.Table().Accounts())
 		return err
 	})

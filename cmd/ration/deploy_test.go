@@ -155,19 +155,17 @@ else: assert False, "a usage error did not fail the task"
 	}
 }
 
-// TestFolderThatKubernetesPrepares: the volumes belong to root and the pod's
-// group, which may write to them, and each start gives the group what is in
-// them. The group may read what is mounted of the ConfigMap and the Secret.
+// TestFolderThatKubernetesPrepares: the volume belongs to root and the pod's
+// group, which may write to it, and each start gives the group what is in it.
+// The group may read what is mounted of the ConfigMap and the Secret.
 func TestFolderThatKubernetesPrepares(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes one after the other, a second")
 	}
 	s := newSharing(t)
-	state, journal := filepath.Join(s.dir, "state"), filepath.Join(s.dir, "journal")
-	for _, volume := range []string{state, journal} {
-		if err := errors.Join(os.Mkdir(volume, 0o700), os.Chown(volume, 0, sharers), os.Chmod(volume, 0o775|os.ModeSetgid)); err != nil {
-			t.Fatal(err)
-		}
+	state := filepath.Join(s.dir, "state")
+	if err := errors.Join(os.Mkdir(state, 0o700), os.Chown(state, 0, sharers), os.Chmod(state, 0o775|os.ModeSetgid)); err != nil {
+		t.Fatal(err)
 	}
 	mounts := filepath.Join(s.dir, "mounts")
 	config := []string{filepath.Join(mounts, "costs.yaml"), filepath.Join(mounts, "regions.yaml"), filepath.Join(mounts, "key")}
@@ -185,16 +183,16 @@ func TestFolderThatKubernetesPrepares(t *testing.T) {
 	}
 	for range 2 {
 		cmd := s.as(alice, true, "run", "--config", mounts, "--key-file", config[2], "--state", state, "--ledger", "sqlite:"+filepath.Join(state, "ration.db"), "--again")
-		cmd.Env = append(cmd.Env, "RATION_JOURNAL="+journal)
+		cmd.Env = append(cmd.Env, "RATION_JOURNAL=")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
-		const asKubelet = `chgrp -R "$1" "$2" "$3" && chmod -R g+rwX "$2" "$3"`
-		if out, err := exec.Command("sh", "-c", asKubelet, "sh", strconv.Itoa(sharers), state, journal).CombinedOutput(); err != nil {
+		const asKubelet = `chgrp -R "$1" "$2" && chmod -R g+rwX "$2"`
+		if out, err := exec.Command("sh", "-c", asKubelet, "sh", strconv.Itoa(sharers), state).CombinedOutput(); err != nil {
 			t.Fatal(err, string(out))
 		}
 	}
-	if files, err := filepath.Glob(filepath.Join(journal, "*.journal")); err != nil || len(files) == 0 {
-		t.Errorf("the journal has no file in its volume: %v", err)
+	if files, err := filepath.Glob(filepath.Join(state, "replica", "*.log")); err != nil || len(files) == 0 {
+		t.Errorf("the replica has no file in its volume: %v", err)
 	}
 }

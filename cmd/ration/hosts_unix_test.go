@@ -27,7 +27,7 @@ type cluster struct {
 	redis *redistest.Server
 }
 
-// host is one of them, with a state folder and a journal of its own.
+// host is one of them, with a state folder and a replica of its own.
 type host struct {
 	*cluster
 	env []string
@@ -43,7 +43,7 @@ func (c *cluster) newHost(t *testing.T, redis string) *host {
 	if redis == "" {
 		redis = c.redis.URL()
 	}
-	return &host{c, []string{"RATION_STATE=" + t.TempDir(), "RATION_JOURNAL=" + filepath.Join(t.TempDir(), "journal"), "RATION_LEDGER=" + redis}}
+	return &host{c, []string{"RATION_STATE=" + t.TempDir(), "RATION_JOURNAL=" + filepath.Join(t.TempDir(), "replica"), "RATION_LEDGER=" + redis}}
 }
 
 // process is a ration process on the host.

@@ -19,14 +19,14 @@ import (
 func (a *app) ledgerCommand() *cobra.Command {
 	return cmdline.Group(&cobra.Command{
 		Use:   "ledger",
-		Short: "Inspect, correct, repair or move the ledger",
+		Short: "Inspect, correct or move the ledger",
 		Long: `The ledger records what was spent. Info describes it, reconcile corrects it to
-match the upstream's console, restamp repairs it after its clock was wrong, and
-accept ends a disagreement with it. Copy moves it to another file or server.
+match the upstream's console, and accept ends a disagreement with it. Copy moves
+it to another file or server.
 
 ` + exitCodes(),
 		Example: "  ration ledger info\n  ration ledger reconcile youtube-day --used 8700",
-	}, a.ledgerInfoCommand(), a.reconcileCommand(), a.restampCommand(), a.acceptCommand(), a.ledgerCopyCommand())
+	}, a.ledgerInfoCommand(), a.reconcileCommand(), a.acceptCommand(), a.ledgerCopyCommand())
 }
 
 func (a *app) ledgerInfoCommand() *cobra.Command {
@@ -48,7 +48,7 @@ from the allowance while the ledger was down. Info never creates a ledger.
 func (a *app) ledgerInfo(ctx context.Context) error {
 	report := status.NewLedger(a.now())
 	err := a.readLedger(func(c *client.Client) error {
-		a.warnOfLoss(ctx)
+		a.warnOfLoss()
 		return report.Read(ctx, c)
 	})
 	if errors.Is(err, setup.ErrNoLedger) {

@@ -22,6 +22,7 @@ import (
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/entries"
 	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/usage"
 )
@@ -123,13 +124,13 @@ func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) erro
 	source := &usage.LogReader{Accounts: chosen, Since: since, Until: until, Filter: f.filter}
 	r := &logReport{app: a, flags: f, source: source, none: "no entries"}
 	err = a.withClient(table, false, func(c *client.Client) error {
-		source.Ledger = c.Ledger()
+		source.Ledger = c.Log()
 		a.warnOfSpelling(ctx, c)
-		a.warnOfLoss(ctx)
+		a.warnOfLoss()
 		return r.print(ctx, c)
 	})
 	if errors.Is(err, setup.ErrNoLedger) {
-		source.Ledger, r.none = memledger.Open(nil), a.ledgerLine(a.setup().LedgerName(), false)
+		source.Ledger, r.none = quota.NewLog(memledger.Open(nil), nil), a.ledgerLine(a.setup().LedgerName(), false)
 		return r.print(ctx, nil)
 	}
 	return err

@@ -20,9 +20,9 @@ func (a *app) metricsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "metrics",
 		Short: "Print what is left as metrics for Prometheus",
-		Long: `Metrics prints the budgets, cooldowns and the journal of this host in the text
-format of Prometheus. With --out it replaces a file at once, for the textfile
-collector of node_exporter; every user may read the file.
+		Long: `Metrics prints the budgets, the cooldowns and what this host knows beside the
+ledger in the text format of Prometheus. With --out it replaces a file at once,
+for the textfile collector of node_exporter; every user may read the file.
 
 Counters of decisions belong to processes that run on: serve and proxy show them
 at /metrics. While the ledger is down, metrics prints what it knows and exits

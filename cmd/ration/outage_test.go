@@ -112,69 +112,91 @@ func TestOutageIsHiddenFromReaders(t *testing.T) {
 	readers.Wait()
 }
 
-// TestCountersLookLikeALoss: an account whose windows are all estimates has no
-// log, in which a grant of this host could be missing.
-func TestCountersLookLikeALoss(t *testing.T) {
+// TestAReaderRestoresALossAndSaysSo: the first command that reads a ledger that
+// has forgotten gives back what this host knows, so it shows what was spent.
+func TestAReaderRestoresALossAndSaysSo(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, nil, "{name: all, limit: 9500, window: {counter: 24h}}", "[trending]", "US")
-	if code, _, text := s.run(t, nil, "spend", "videos.list"); code != exitDone {
-		t.Fatalf("exit code %d: %s", code, text)
-	}
-	for _, command := range []string{"status", "ledger info", "doctor"} {
-		if _, stdout, stderr := s.run(t, nil, strings.Fields(command)...); strings.Contains(stdout+stderr, "has forgotten") {
-			t.Errorf("ration %s: %s%s", command, stdout, stderr)
-		}
+	redis := redistest.Start(t)
+	for _, command := range []string{"status", "status --json", "ledger info", "doctor", "log"} {
+		t.Run(command, func(t *testing.T) {
+			s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
+			redis.Do(t, "flushall")
+			env := []string{"RATION_LEDGER=" + redis.URL()}
+			if code, _, text := s.run(t, env, "spend", "videos.list", "--units", "26"); code != exitDone {
+				t.Fatalf("exit code %d: %s", code, text)
+			}
+			redis.Do(t, "flushall")
+			const restored = "the ledger of account p had lost records: this host restored "
+			if code, stdout, stderr := s.run(t, env, strings.Fields(command)...); code != exitDone || strings.Count(stderr, restored) != 1 {
+				t.Errorf("exit code %d\n%s%s\nwant one %q", code, stdout, stderr, restored)
+			}
+			code, stdout, stderr := s.run(t, env, "status")
+			for _, pattern := range []string{`(?m)^all +26 `, ` the ledger of p had lost entries: this host restored [0-9]+ entr(y|ies) of 26 units`} {
+				if code != exitDone || stderr != "" || !regexp.MustCompile(pattern).MatchString(stdout) {
+					t.Errorf("status afterwards: exit code %d\n%s%s\nwant %q", code, stdout, stderr, pattern)
+				}
+			}
+		})
 	}
 }
 
-// TestLossIsHiddenFromReaders: a ledger that had forgotten everything was shown
-// as one from which nothing was spent, until the next call restored it.
-func TestLossIsHiddenFromReaders(t *testing.T) {
+// TestReadersTellOfALedgerThatIsGone: a reader creates no file, so the next
+// call restores what this host knows of a ledger whose files were removed.
+func TestReadersTellOfALedgerThatIsGone(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
+	tells := func(want bool) {
+		t.Helper()
+		for _, command := range []string{"status", "status --json", "ledger info", "doctor"} {
+			_, stdout, stderr := s.run(t, nil, strings.Fields(command)...)
+			if told := strings.Contains(stdout+stderr, "the ledger has forgotten what this host knows of it, last of 20"); told != want {
+				t.Errorf("ration %s tells of the loss: %v, want %v\n%s%s", command, told, want, stdout, stderr)
+			}
+		}
+	}
+	spend := func() {
+		t.Helper()
+		if code, _, text := s.run(t, nil, "spend", "videos.list", "--units", "26"); code != exitDone {
+			t.Fatalf("exit code %d: %s", code, text)
+		}
+	}
+	tells(false)
+	spend()
+	tells(false)
+	files, err := filepath.Glob(filepath.Join(s.dir, "ration.db*"))
+	for _, file := range files {
+		err = errors.Join(err, os.Remove(file))
+	}
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	tells(true)
+	spend()
+	tells(false)
+	if used := s.used(t); used != 52 {
+		t.Errorf("%d units are used; want those of both calls, 52", used)
+	}
+}
+
+// TestACooldownHoldsWhileTheLedgerIsDown: what the budget holds is not known
+// then, so a refusal by the cooldown has no numbers.
+func TestACooldownHoldsWhileTheLedgerIsDown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits two seconds for a ledger that is down")
+	}
 	t.Parallel()
 	redis := redistest.Start(t)
-	for ledger, lose := range map[string]func(t *testing.T, s *stand){
-		"redis": func(t *testing.T, _ *stand) { redis.Do(t, "flushall") },
-		"sqlite": func(t *testing.T, s *stand) {
-			files, err := filepath.Glob(filepath.Join(s.dir, "ration.db*"))
-			for _, file := range files {
-				err = errors.Join(err, os.Remove(file))
-			}
-			if err != nil || len(files) == 0 {
-				t.Fatal(files, err)
-			}
-		},
-	} {
-		t.Run(ledger, func(t *testing.T) {
-			s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
-			var env []string
-			if ledger == "redis" {
-				env = []string{"RATION_LEDGER=" + redis.URL()}
-			}
-			tells := func(want bool) {
-				t.Helper()
-				for _, command := range []string{"status", "status --json", "ledger info", "doctor"} {
-					_, stdout, stderr := s.run(t, env, strings.Fields(command)...)
-					if told := strings.Contains(stdout+stderr, "the ledger has forgotten what this host was granted or heard of, last at 20"); told != want {
-						t.Errorf("ration %s tells of the loss: %v, want %v\n%s%s", command, told, want, stdout, stderr)
-					}
-				}
-			}
-			spend := func() {
-				t.Helper()
-				if code, _, text := s.run(t, env, "spend", "videos.list", "--units", "26"); code != exitDone {
-					t.Fatalf("exit code %d: %s", code, text)
-				}
-			}
-			tells(false)
-			spend()
-			tells(false)
-			lose(t, s)
-			tells(true)
-			spend()
-			tells(false)
-			if _, stdout, _ := s.run(t, env, "status", "--json"); !strings.Contains(stdout, `"used":52,`) {
-				t.Errorf("status %s; want both calls", stdout)
-			}
-		})
+	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
+	s.write(t, "costs.yaml", mustRead(t, filepath.Join(s.dir, "costs.yaml"))+"when_ledger_down: {default: {allow: 50}}\n")
+	env := []string{"RATION_LEDGER=" + redis.URL()}
+	if code, _, text := s.run(t, env, "cooldown", "set", "all", "--for", "1h"); code != exitDone {
+		t.Fatalf("exit code %d: %s", code, text)
+	}
+	redis.Stop()
+	for calls, units := range map[string]string{"1": `"units":1,"calls":1,`, "3": `"units":1,"calls":3,`} {
+		want := units + `"used":null,"remaining":null,"limit":null,.*"budget":"all","shortfall":null,"reason":"all is in cooldown`
+		if code, out, text := s.run(t, env, "spend", "videos.list", "--calls", calls, "--json"); code != exitStopped || !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("%s calls: exit code %d\n%s%s\nwant %d and %q", calls, code, out, text, exitStopped, want)
+		}
 	}
 }

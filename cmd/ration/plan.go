@@ -156,7 +156,7 @@ func (a *app) planState(ctx context.Context, p *plan.Planner, table *costs.Table
 	if p.Fresh {
 		return nil
 	}
-	err := a.withClient(table, false, func(c *client.Client) error { a.warnOfLoss(ctx); return readPlanState(ctx, p, c) })
+	err := a.withClient(table, false, func(c *client.Client) error { a.warnOfLoss(); return readPlanState(ctx, p, c) })
 	if errors.Is(err, setup.ErrNoLedger) {
 		p.Ledger = a.setup().LedgerName()
 		p.Unrecorded, err = a.setup().Known().Unrecorded()

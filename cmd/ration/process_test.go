@@ -74,7 +74,7 @@ func (s *stand) command(args ...string) *exec.Cmd {
 
 // environ is the environment of the stand's command lines.
 func (s *stand) environ() []string {
-	return append(os.Environ(), "RATION_CONFIG="+s.dir, "RATION_STATE="+s.dir, "RATION_JOURNAL="+filepath.Join(s.dir, "journal"), "RATION_ENDPOINT="+s.url, "YOUTUBE_API_KEY=k", "RATION_LEDGER=")
+	return append(os.Environ(), "RATION_CONFIG="+s.dir, "RATION_STATE="+s.dir, "RATION_JOURNAL="+filepath.Join(s.dir, "replica"), "RATION_ENDPOINT="+s.url, "YOUTUBE_API_KEY=k", "RATION_LEDGER=")
 }
 
 // used asks ration status what the first budget holds.

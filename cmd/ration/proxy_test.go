@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
@@ -107,25 +108,28 @@ func TestProxyStartsWithoutItsLedger(t *testing.T) {
 	d.ends(syscall.SIGINT)
 }
 
-// TestDaysWithoutTheLedger: of a ledger that was lost, the gateway did not show
-// the days that the catalogue keeps, which the command prints.
+// TestDaysWithoutTheLedger: of a ledger that is down, the gateway and the
+// command show the days that the catalogue keeps.
 func TestDaysWithoutTheLedger(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits two seconds for a ledger that is down")
+	}
 	t.Parallel()
+	redis := redistest.Start(t)
+	env := []string{"RATION_LEDGER=" + redis.URL()}
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
-	d := s.start(t, nil, "proxy", "--listen", "127.0.0.1:0")
+	d := s.start(t, env, "proxy", "--listen", "127.0.0.1:0")
 	days := d.url() + "/v1/log?by=day"
 	get(t, d.url()+video)
 	status, want := get(t, days)
 	if status != 200 || want == "" {
 		t.Fatalf("%d %q", status, want)
 	}
-	if err := os.Remove(filepath.Join(s.dir, "ration.db")); err != nil {
-		t.Fatal(err)
-	}
+	redis.Stop()
 	if status, body := get(t, days); status != 503 || body != want {
 		t.Errorf("%d %q; want 503 and %q", status, body, want)
 	}
-	if code, printed, _ := s.run(t, nil, "log", "--by", "day", "--json"); code != exitLedger || printed != want {
+	if code, printed, _ := s.run(t, env, "log", "--by", "day", "--json"); code != exitLedger || printed != want {
 		t.Errorf("ration log: exit code %d, %q; want %q", code, printed, want)
 	}
 	d.ends(syscall.SIGTERM)

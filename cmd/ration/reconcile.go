@@ -9,7 +9,6 @@ import (
 
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/reconcile"
 )
 
@@ -20,7 +19,7 @@ func (a *app) reconcileCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reconcile BUDGET --used N | BUDGET=N…",
 		Short: "Correct budgets to what the upstream's console counted",
-		Long: fmt.Sprintf(`Reconcile compares budgets with what the upstream's console says was used, and
+		Long: `Reconcile compares budgets with what the upstream's console says was used, and
 records what is missing as a correction (lane manual, job reconcile), which is
 not a call. Every budget that covers a correction counts it, and it leaves their
 windows with time, as other entries do. status and ledger info show such drift.
@@ -36,10 +35,10 @@ zone. For a sliding window, N is what was used in the trailing time.
 A console that shows less than the ledger is often only late, by minutes or
 more, and a number above the limit is often a typo. Both need --force. To lower
 a budget, reconcile takes units off the newest notes, corrections and calls of
-its window, at most %d entries back, and says how far it got. From a budget
+its window, at most 256 entries back, and says how far it got. From a budget
 that counts calls it takes off whole calls, with their units.
 
-`, quota.MaxSettle) + exitCodes(exitStopped, exitLedger, exitConfig),
+` + exitCodes(exitStopped, exitLedger, exitConfig),
 		Example: "  ration ledger reconcile youtube-day --used 8700\n  ration ledger reconcile youtube=8700 youtube-day=8700 youtube-search=800",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -7,20 +7,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // TestLoweringReachesABoundedNumberOfEntriesBack: what is older stays, and the
 // answer says so.
 func TestLoweringReachesABoundedNumberOfEntriesBack(t *testing.T) {
 	s := newStand(t, nil, "{name: all, limit: 1000, window: 24h}", "[trending]", "US")
-	ledger, err := sqliteledger.Open(filepath.Join(s.dir, "ration.db"), nil)
+	ledger, err := testledger.SQLite(filepath.Join(s.dir, "ration.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ledger.Close()
-	requests := make([]quota.Request, quota.MaxSettle+2)
+	requests := make([]quota.Request, 258)
 	for i := range requests {
 		requests[i] = quota.Request{Method: "videos.list", Force: true}
 	}

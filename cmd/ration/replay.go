@@ -87,7 +87,7 @@ func (r *replaying) run(ctx context.Context) error {
 	}
 	report, exists := r.Unspent(), true
 	err = r.withClient(r.InForce, false, func(c *client.Client) error {
-		if report, err = r.Play(ctx, c.Ledger()); err != nil {
+		if report, err = r.Play(ctx, c.Log()); err != nil {
 			return err
 		}
 		return r.printRemarks(ctx, c)
@@ -121,7 +121,7 @@ func (r *replaying) printRemarks(ctx context.Context, c *client.Client) error {
 	if err := r.noteCooldowns(ctx, c.Guard()); err != nil {
 		return err
 	}
-	source := &usage.LogReader{Ledger: c.Ledger(), Accounts: r.Other.Accounts(), Since: r.Since}
+	source := &usage.LogReader{Ledger: c.Log(), Accounts: r.Other.Accounts(), Since: r.Since}
 	return (&logReport{app: r.app, flags: &logFlags{}, source: source}).noteMissing(ctx, c.Guard())
 }
 

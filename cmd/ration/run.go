@@ -108,8 +108,8 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 		a.warn("ledger", err.Error())
 	}
 	showsDetails := a.terminal || a.verbose
-	if err := f.Client.CheckJournal(ctx); err != nil && showsDetails { // cron would mail it for each run of a host that others are ahead of
-		a.warn("journal", err.Error())
+	if err := f.Client.CheckReplica(ctx); err != nil && showsDetails { // cron would mail it for each run of a host that others are ahead of
+		a.warn("replica", err.Error())
 	}
 	if a.verbose && !a.json {
 		fmt.Fprintln(a.stderr, "ledger:", f.Client.LedgerName())

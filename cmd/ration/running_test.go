@@ -38,7 +38,7 @@ func TestCrontabLine(t *testing.T) {
 	if err := os.Symlink(self, filepath.Join(bin, "ration")); err != nil {
 		t.Fatal(err)
 	}
-	ours := strings.NewReplacer("/etc/ration", s.dir, "/var/lib/ration-journal", filepath.Join(s.dir, "journal"), "/var/lib/ration", filepath.Join(s.dir, "state"), "/usr/local/bin", bin)
+	ours := strings.NewReplacer("/etc/ration", s.dir, "/var/lib/ration", filepath.Join(s.dir, "state"), "/usr/local/bin", bin)
 	env := []string{"LOGNAME=ration", "SHELL=/bin/sh", "HOME=" + s.dir}
 	command := ""
 	for line := range strings.Lines(ours.Replace(blocks(t, "crontab")[0])) {
@@ -96,7 +96,7 @@ func TestUnitFiles(t *testing.T) {
 		}
 		files, text = append(files, file), text+unit
 	}
-	for _, want := range []string{"Type=notify\n", "ExecReload=/bin/kill -HUP $MAINPID\n", "LoadCredential=key:", "StateDirectory=ration ration-journal\n", "SuccessExitStatus=75 143\n", "WatchdogSec=", "OnCalendar="} {
+	for _, want := range []string{"Type=notify\n", "ExecReload=/bin/kill -HUP $MAINPID\n", "LoadCredential=key:", "StateDirectory=ration\n", "SuccessExitStatus=75 143\n", "WatchdogSec=", "OnCalendar="} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no unit has %q", want)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	_ "modernc.org/sqlite"
 
+	"github.com/ration-dev/ration/internal/postgrestest"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
@@ -37,13 +38,13 @@ func TestMain(m *testing.M) {
 	testscript.Main(besideHome{m}, map[string]func(){"ration": rationMain, "fetch": fetchMain})
 }
 
-// besideHome runs the tests with a journal and a state folder outside the
+// besideHome runs the tests with a replica and a state folder outside the
 // developer's home.
 type besideHome struct{ *testing.M }
 
 // Run implements testscript.TestingM.
 func (m besideHome) Run() int {
-	dir, err := os.MkdirTemp("", "journal")
+	dir, err := os.MkdirTemp("", "replica")
 	if err != nil {
 		panic(err)
 	}
@@ -112,6 +113,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("SHIPPED", root)
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Values[upstreamKey{}] = new(*youtubetest.Server)
+			env.Values[testKey{}] = env.T()
 			env.Setenv("YOUTUBE_API_KEY", "AIzaSECRET-of-the-test")
 			env.Setenv(shiftEnv, shiftTo(t, midday).String())
 			return nil
@@ -130,6 +132,7 @@ func TestScripts(t *testing.T) {
 			"fail":     failUpstream,
 			"total":    upstreamTotal,
 			"redis":    startRedis,
+			"postgres": startPostgres,
 			"lock":     lockLedger,
 		},
 	})
@@ -295,6 +298,14 @@ func startRedis(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	ts.Setenv("RATION_LEDGER", "redis://127.0.0.1:"+port+"/0")
+}
+
+// testKey is that of the script's test among its values.
+type testKey struct{}
+
+// startPostgres starts a PostgreSQL server and names it in POSTGRES.
+func startPostgres(ts *testscript.TestScript, _ bool, _ []string) {
+	ts.Setenv("POSTGRES", postgrestest.Start(ts.Value(testKey{}).(testing.TB)).URL())
 }
 
 // lockedEnv in a script's environment says that its ledger is locked.

@@ -63,7 +63,7 @@ func newSharing(t *testing.T) *stand {
 }
 
 // TestTwoUsersShareOneLedger: two members of a group spend, run and read
-// with one ledger, catalogue and journal, whichever of them created these,
+// with one ledger, catalogue and replica, whichever of them created these,
 // under a umask of 022.
 func TestTwoUsersShareOneLedger(t *testing.T) {
 	if testing.Short() {
@@ -101,7 +101,7 @@ func TestTwoUsersShareOneLedger(t *testing.T) {
 }
 
 // TestTwoUsersSpendTheLimitOnce: 16 processes of two users ask at once for more
-// than the limit. Each of them has the journal, and says nothing.
+// than the limit. Each of them has the replica, and says nothing.
 func TestTwoUsersSpendTheLimitOnce(t *testing.T) {
 	s := newSharing(t)
 	var wg sync.WaitGroup

@@ -30,13 +30,6 @@ const maxAssigned = 2
 // maxComment is how many columns a comment at the left margin has.
 const maxComment = 80
 
-// longLua are the scripts that may run more than maxFunctionLines lines outside
-// of functions, each with the reason that its first lines must give.
-var longLua = map[string]string{"spend.lua": "a grant took a sixth more instructions"}
-
-// reasonLines is how many of a file's first lines may give a reason.
-const reasonLines = 5
-
 // TestSizes: a file, a function, a condition or an assignment that grew too
 // long to be read at once.
 func TestSizes(t *testing.T) {
@@ -194,7 +187,7 @@ func isOperator(n ast.Node) bool {
 
 // luaFunctions returns how many lines each function of a file has that begins
 // in the first column, where its end stands too, and how many lines of code are
-// outside of them, which longLua allows some files.
+// outside of them.
 func luaFunctions(t *testing.T, path, text string) map[string]int {
 	t.Helper()
 	lines := map[string]int{}
@@ -212,14 +205,6 @@ func luaFunctions(t *testing.T, path, text string) map[string]int {
 			outside++
 		}
 	}
-	reason, long := longLua[filepath.Base(path)]
-	switch {
-	case !long:
-		lines["the code outside of functions"] = outside
-	case outside <= maxFunctionLines:
-		t.Errorf("%s: %d lines are outside of functions, so it needs no place in longLua", path, outside)
-	case !strings.Contains(strings.Join(all[:reasonLines], "\n"), reason):
-		t.Errorf("%s: %d lines are outside of functions, and its first %d lines do not say why: %s", path, outside, reasonLines, reason)
-	}
+	lines["the code outside of functions"] = outside
 	return lines
 }

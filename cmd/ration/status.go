@@ -77,12 +77,12 @@ func (a *app) status(ctx context.Context) error {
 		}
 		if err != nil {
 			if errors.Is(err, quota.ErrLedgerLost) {
-				report.Forgotten = a.warnOfLoss(ctx)
+				report.Forgotten = a.warnOfLoss()
 			}
 			return err
 		}
 		a.warnOfSpelling(ctx, c)
-		report.Forgotten, shown = a.warnOfLoss(ctx), true
+		report.Forgotten, shown = a.warnOfLoss(), true
 		if err := a.showStatus(ctx, report, nil); err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (a *app) status(ctx context.Context) error {
 // showStatus prints a report, which is whole if err is nil, and returns err.
 func (a *app) showStatus(ctx context.Context, report *status.Report, err error) error {
 	if failed := report.AddHost(a.setup().Known()); err == nil {
-		err = failed // of the journal: the rest is right
+		err = failed // of this host's copy: the rest is right
 	}
 	if err == nil {
 		if empty, ok := errors.AsType[*client.EmptyLedgerError](a.setup().Known().CheckEmpty(ctx)); ok {

@@ -59,12 +59,6 @@ func (a *app) budgetTable(r *status.Report) {
 	t := a.table("budget", "used", "limit", "left", "", "window", "next to return")
 	for _, b := range r.Budgets {
 		window := b.Window
-		if b.Estimate {
-			window += " (estimate)"
-		}
-		if b.Over > 0 {
-			window = fmt.Sprintf("%s (estimate, up to %d more)", b.Window, b.Over)
-		}
 		if b.Shadow {
 			window += " (shadow)"
 		}

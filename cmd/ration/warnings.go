@@ -41,15 +41,16 @@ func (a *app) remark(kind, format string, args ...any) {
 	}
 }
 
-// warnOfLoss warns if the ledger has forgotten grants of this host, or if the
-// journal cannot say. That a ledger is down is the command's own error.
-func (a *app) warnOfLoss(ctx context.Context) (missing []*client.MissingError) {
+// warnOfLoss warns if the ledger is gone and this host knows calls on it, or if
+// this host's copy of it cannot say. That a ledger is down is the command's own
+// error.
+func (a *app) warnOfLoss() (missing []*client.MissingError) {
 	if a.hasAt {
 		return []*client.MissingError{}
 	}
-	missing, err := a.setup().Known().Missing(ctx)
+	missing, err := a.setup().Known().Missing()
 	if err != nil && !isLedgerError(err) {
-		a.warn("journal", err.Error())
+		a.warn("replica", err.Error())
 	}
 	for _, loss := range missing {
 		a.warn("loss", loss.Error())

@@ -55,7 +55,7 @@ func (a *app) why(ctx context.Context) error {
 // askWhy adds what the ledger says. If there is none or it is down, the
 // explanation says that.
 func (a *app) askWhy(ctx context.Context, e *why.Document) error {
-	err := a.readLedger(func(c *client.Client) error { a.warnOfLoss(ctx); return e.ReadLedger(ctx, c) })
+	err := a.readLedger(func(c *client.Client) error { a.warnOfLoss(); return e.ReadLedger(ctx, c) })
 	if errors.Is(err, setup.ErrNoLedger) {
 		e.SetReason("there is no ledger at " + a.setup().LedgerName())
 		return nil

@@ -26,7 +26,6 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
@@ -106,9 +105,9 @@ func (w *Watch) Reported(call quota.Call, err error) {
 		e.name = "limit " + limit.Budget
 	} else if _, ok := errors.AsType[*quota.CostError](err); ok {
 		e.name = "cost " + call.Method
-	} else if restored, ok := errors.AsType[*journal.RestoredError](err); ok && restored.Lost != nil {
+	} else if restored, ok := errors.AsType[*client.RestoredError](err); ok && restored.Lost {
 		e.Kind, e.Account = costs.AlertLedger, restored.Account
-		e.name = fmt.Sprintf("forgotten %x", restored.Lost.Known.Epoch)
+		e.name = fmt.Sprintf("forgotten %d", restored.At.Unix())
 	} else {
 		return
 	}
@@ -146,6 +145,9 @@ func (w *Watch) Check(ctx context.Context) {
 		for _, e := range w.found(account, balances) {
 			w.claimAndSend(ctx, e)
 		}
+		if e := w.moved(ctx, account); e != nil {
+			w.claimAndSend(ctx, e)
+		}
 	}
 	if !down {
 		for _, e := range w.exhausted(ctx) {
@@ -179,27 +181,25 @@ func (w *Watch) found(account string, balances []quota.Balance) (events []*event
 			continue
 		}
 		cooling[c.Budget] = true
-		if e := cooldownEvent(c); e != nil {
-			events = append(events, e)
-		}
+		events = append(events, cooldownEvent(c))
 	}
 	return events
 }
 
-// cooldownEvent returns the event of a cooldown, or nil for one that closes an
-// account while it is copied.
+// cooldownEvent returns the event of a cooldown.
 func cooldownEvent(c *quota.Cooldown) *event {
-	e := &event{Kind: costs.AlertCooldown, Account: c.Account, Budget: c.Budget, name: fmt.Sprintf("cooldown %s %d", c.Budget, c.Until.Unix()/3600)}
-	switch move, moves := c.Move(); {
-	case !moves:
-		e.Until = &c.Until
-		e.detail = fmt.Sprintf("%s is in cooldown until %s: %s", human.Scope(c.Account, c.Budget), human.Time(c.Until), c.Reason)
-	case move.Arriving:
+	return &event{Kind: costs.AlertCooldown, Account: c.Account, Budget: c.Budget, Until: &c.Until,
+		name:   fmt.Sprintf("cooldown %s %d", c.Budget, c.Until.Unix()/3600),
+		detail: fmt.Sprintf("%s is in cooldown until %s: %s", human.Scope(c.Account, c.Budget), human.Time(c.Until), c.Reason)}
+}
+
+// moved returns the event of an account that has left this ledger, or nil.
+func (w *Watch) moved(ctx context.Context, account string) *event {
+	move, moves, err := w.client.Guard().Moves(ctx, account)
+	if err != nil || !moves || move.Arriving {
 		return nil
-	default:
-		e.detail = human.MoveText(&move)
 	}
-	return e
+	return &event{Kind: costs.AlertCooldown, Account: account, name: "moved " + move.Ledger, detail: human.MoveText(&move)}
 }
 
 // levelEvent returns the event of a budget, which is sent if it has reached a

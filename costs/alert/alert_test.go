@@ -17,7 +17,10 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/alert"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgercopy/copytest"
+	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // receiver is a real webhook, which fails as often as it is told.
@@ -69,7 +72,7 @@ func newClient(t *testing.T, alertLines, ledger, state string) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(table, &client.Options{Ledger: ledger, State: state, Journal: filepath.Join(state, "journal"), Getenv: func(string) string { return "" },
+	c, err := client.New(table, &client.Options{Ledger: ledger, State: state, Replica: filepath.Join(state, "journal"), Getenv: func(string) string { return "" },
 		Report: func(quota.Call, error) {}})
 	if err != nil {
 		t.Fatal(err)
@@ -212,19 +215,17 @@ func TestChannelsOfOneService(t *testing.T) {
 	}
 }
 
-// TestMovedAccountAlerts: an account that had moved to another ledger was said
-// to be in cooldown until 2200, and so was one that was just being copied.
-func TestMovedAccountAlerts(t *testing.T) {
+// TestAlertOfAMovedAccountNamesTheNewLedger: none is sent while the account is
+// only being copied.
+func TestAlertOfAMovedAccountNamesTheNewLedger(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t, 0)
 	c := newClient(t, "{webhook: "+r.URL+"/hook}", sqlite(dir), dir)
-	for _, move := range []quota.Move{{Account: "p", Ledger: "sqlite:there.db", Arriving: true, ID: "0123456789ab"}, {Account: "p", Ledger: "sqlite:there.db", ID: "0123456789ab"}} {
-		if err := c.Guard().Ledger().SetCooldown(t.Context(), move.Cooldown()); err != nil {
+	for _, isArriving := range []bool{true, false} {
+		move := quota.Move{Account: "p", Ledger: "sqlite:there.db", Arriving: isArriving}
+		if err := copytest.Close(t.Context(), c.Log(), move); err != nil {
 			t.Fatal(err)
 		}
 		alert.New(c, nil).Check(t.Context())
-		if err := c.Guard().Ledger().ClearCooldown(t.Context(), "p", ""); err != nil {
-			t.Fatal(err)
-		}
 	}
 	if got := r.texts(); len(got) != 1 || !strings.Contains(got[0], `account "p" has moved to the ledger sqlite:there.db; name that one`) {
 		t.Errorf("%q; want one alert that names the new ledger", got)
@@ -256,18 +257,11 @@ func TestAlertComesTooLate(t *testing.T) {
 		want  string
 	}{"runs out": {50, "day of p will be used up at "}, "lasts": {2, ""}, "is used up": {100, ""}} {
 		dir, r := t.TempDir(), newReceiver(t, 0)
+		spendEarlier(t, dir, c.units)
 		var watches []*alert.Watch
 		for range 3 {
 			client := newClient(t, "{webhook: "+r.URL+"/hook, on: [exhaustion]}", sqlite(dir), t.TempDir())
 			watches = append(watches, alert.New(client, nil).Impatient())
-			var entries []quota.Entry
-			for i := range c.units {
-				at := time.Now().Add(-time.Duration(i+1) * 2 * time.Hour / time.Duration(c.units))
-				entries = append(entries, quota.Entry{ID: quota.ID{Client: 7, Seq: uint64(i + 1)}, At: at, Method: "list", Units: 1, Calls: 1})
-			}
-			if _, err := client.Ledger().Restore(t.Context(), &quota.Restoration{Account: "p", Entries: entries, History: 24 * time.Hour}); err != nil {
-				t.Fatal(err)
-			}
 		}
 		for range 2 {
 			for _, w := range watches {
@@ -277,6 +271,28 @@ func TestAlertComesTooLate(t *testing.T) {
 		texts := r.texts()
 		if c.want == "" && len(texts) > 0 || c.want != "" && (len(texts) != 1 || !strings.Contains(texts[0], c.want)) {
 			t.Errorf("%s: %q; want one with %q", name, texts, c.want)
+		}
+	}
+}
+
+// spendEarlier spends units one by one, evenly over the last two hours.
+func spendEarlier(t *testing.T, dir string, units quota.Units) {
+	t.Helper()
+	now := time.Now()
+	at := now
+	ledger, err := testledger.SQLite(filepath.Join(dir, "ration.db"), &sqliteledger.Options{Now: func() time.Time { return at }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ledger.Close()
+	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := units; i > 0; i-- {
+		at = now.Add(-time.Duration(i) * 2 * time.Hour / time.Duration(units))
+		if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: "list", Units: 1}); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

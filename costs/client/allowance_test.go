@@ -45,7 +45,7 @@ func TestAllowanceOfAnotherCallIsUsed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			down, err := client.New(table, &client.Options{Ledger: "redis://127.0.0.1:1/0", State: t.TempDir(), Journal: t.TempDir(),
+			down, err := client.New(table, &client.Options{Ledger: "redis://127.0.0.1:1/0", State: t.TempDir(), Replica: t.TempDir(),
 				Getenv: func(string) string { return "" }, Report: func(quota.Call, error) {}})
 			if err != nil {
 				t.Fatal(err)
@@ -87,7 +87,7 @@ func TestOutagePromisesCalls(t *testing.T) {
 				t.Fatal(err)
 			}
 			state, reports := t.TempDir(), []string{}
-			options := &client.Options{Ledger: "redis://127.0.0.1:1/0", State: state, Journal: t.TempDir(), Getenv: func(string) string { return "" },
+			options := &client.Options{Ledger: "redis://127.0.0.1:1/0", State: state, Replica: t.TempDir(), Getenv: func(string) string { return "" },
 				Report: func(_ quota.Call, err error) { reports = append(reports, err.Error()) }}
 			c, err := client.New(table, options)
 			if err != nil {
@@ -117,7 +117,7 @@ func TestOutagePromisesAUsedAllowance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, journal := t.TempDir(), t.TempDir()
+	state, folder := t.TempDir(), t.TempDir()
 	for i, c := range []struct {
 		units   quota.Units
 		granted bool
@@ -125,7 +125,7 @@ func TestOutagePromisesAUsedAllowance(t *testing.T) {
 	}{{2, true, "; calls go out within the allowance of when_ledger_down, and are recorded when it is back (2 units of this host not recorded yet)"},
 		{1, true, "; calls go out within the allowance of when_ledger_down, and are recorded when it is back (3 units of this host not recorded yet)"},
 		{1, false, "; calls are refused until it is back, since the allowance of when_ledger_down is used up (3 units of this host not recorded yet)"}} {
-		down, err := client.New(table, &client.Options{Ledger: "redis://127.0.0.1:1/0", State: state, Journal: journal, Getenv: func(string) string { return "" }, Report: func(quota.Call, error) {}})
+		down, err := client.New(table, &client.Options{Ledger: "redis://127.0.0.1:1/0", State: state, Replica: folder, Getenv: func(string) string { return "" }, Report: func(quota.Call, error) {}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestOutageCountsOneOfTenCalls(t *testing.T) {
 	}
 	var c *client.Client
 	var reports []string
-	c, err = client.New(table, &client.Options{Ledger: "redis://127.0.0.1:1/0", State: t.TempDir(), Journal: t.TempDir(), Getenv: func(string) string { return "" },
+	c, err = client.New(table, &client.Options{Ledger: "redis://127.0.0.1:1/0", State: t.TempDir(), Replica: t.TempDir(), Getenv: func(string) string { return "" },
 		Report: func(_ quota.Call, err error) {
 			if outage, ok := errors.AsType[*client.OutageError](err); ok && outage.Units > 0 {
 				reports = append(reports, c.DescribeOutage(outage))

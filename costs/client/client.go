@@ -29,17 +29,17 @@
 // # For commands
 //
 // The other functions say which files and which ledger are used, and read what
-// the state folder and the journal hold, as [LastRefusal] and [Offline] do.
+// the state folder and the replica hold, as [LastRefusal] and [Offline] do.
 // A program that only makes calls can skip them.
 //
 // # Environment
 //
-// The ledger is Options.Ledger, else RATION_LEDGER, else ledger: in
-// costs.yaml, else the file ration.db in the state folder. Passwords for Redis
-// come from RATION_REDIS_PASSWORD and RATION_REDIS_SENTINEL_PASSWORD, or from
-// the files named by these variables with _FILE appended; a password in an
-// address is an error. The state folder is Options.State, else the one that
-// [StateFolder] returns.
+// The ledger is Options.Ledger, else RATION_LEDGER, else ledger: in costs.yaml,
+// else the file ration.db in the state folder. Passwords for Redis come from
+// RATION_REDIS_PASSWORD and RATION_REDIS_SENTINEL_PASSWORD, or from the files
+// named by these variables with _FILE appended, and those for Postgres from
+// ~/.pgpass, PGPASSFILE or PGPASSWORD; a password in an address is an error.
+// The state folder is Options.State, else the one that [StateFolder] returns.
 //
 // The other variables of command ration do not apply here: the folder of the
 // configuration files (RATION_CONFIG), the test endpoint (RATION_ENDPOINT) and
@@ -62,9 +62,9 @@
 //	ledger.json             the ledger that was last used here
 //	last-refusal.json       the last refusal, which ration why explains
 //	refusals-DATE.jsonl     how many calls were refused, for the history
-//
-// The journal, which package quota/journal describes, is in a folder of its
-// own; see [Options].Journal.
+//	restored.json           what this host restored of the ledger
+//	replica                 the host's copy of the ledger, which package
+//	                        quota/replica describes; see [Options].Replica
 //
 // A SQLite ledger that is named must be in a folder that exists. Otherwise a
 // typo would create a second, empty ledger.
@@ -77,44 +77,41 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/replica"
 )
 
 // Options are the options of Open and New. The zero value is the default.
 type Options struct {
 	// Ledger is the address of the ledger: sqlite:FILE, redis://HOST:PORT/DB or
-	// another scheme of package redisledger. "" means the one that the
-	// environment or costs.yaml names.
+	// another scheme of package redisledger, or postgres://USER@HOST/DATABASE. ""
+	// means the one that the environment or costs.yaml names.
 	Ledger string
 	// MustExist makes a SQLite ledger that does not exist an error,
 	// sqliteledger.ErrNoLedger, instead of a new file.
 	MustExist bool
 	// Opened is the ledger, in place of the one that Ledger names: one of
 	// package memledger in tests and benchmarks, or one that another module
-	// implements. Close closes it. The state folder and the journal of this
+	// implements. Close closes it. The state folder and the replica of this
 	// host do not apply to it: without State nothing is kept, and without
-	// Journal the journal is in State. nil opens the ledger.
+	// Replica the replica is in State. nil opens the ledger.
 	Opened quota.Ledger
-	// Layer decorates the ledger itself, below the journal, for example to time
-	// its answers. nil leaves it as it is.
+	// Layer decorates the ledger itself, for example to time its answers. nil
+	// leaves it as it is.
 	Layer func(quota.Ledger) quota.Ledger
 	// State is the state folder. "" means the one that StateFolder returns.
 	State string
 
-	// Journal is the folder of this host's journal. All processes of a host and
-	// user should share it, and it should not be lost with the ledger. "" means
-	// RATION_JOURNAL, else the folder ration/journal in XDG_DATA_HOME, else the
-	// second folder of STATE_DIRECTORY (if it has only one, journal in it), else
-	// the folder ration/journal in LOCALAPPDATA (on Windows) or
-	// HOME/.local/share, else journal in the state folder.
-	Journal string
+	// Replica is the folder of this host's copy of the ledger. All processes of
+	// a host and user should share it, and it should not be lost with the
+	// ledger. "" means RATION_JOURNAL, else the folder replica in the
+	// state folder.
+	Replica string
 
 	// Base sends the requests; nil means http.DefaultTransport.
 	Base http.RoundTripper
@@ -122,8 +119,10 @@ type Options struct {
 	MaxWait time.Duration
 
 	// Report is called with errors that no method returns: those passed to
-	// quota.Transport.Report and, with a zero Call, an *OutageError or an
-	// *EmptyLedgerError. It may be called from another goroutine. nil logs
+	// quota.Transport.Report and, with a zero Call, an *OutageError, an
+	// *EmptyLedgerError, a *RestoredError or a *ReplicaError. It may be called
+	// from another goroutine, and while a call is decided, so it must not use
+	// the Guard. nil logs
 	// warnings to slog.Default. go-redis also writes each failed connection to
 	// stderr, unless Disable of its package
 	// github.com/redis/go-redis/v9/logging turns that off for the program.
@@ -132,7 +131,7 @@ type Options struct {
 	// program can keep it out of its output. nil disables the callback.
 	Conceal func(secret string)
 	// Redact removes secrets, such as an API key, from an upstream's text
-	// before it is written to the ledger, the journal or the state folder. The
+	// before it is written to the ledger, the replica or the state folder. The
 	// credentials of the request itself are removed without it. It must be safe
 	// for concurrent use. nil removes nothing else.
 	Redact func(text string) string
@@ -162,8 +161,13 @@ type Client struct {
 	options     Options // with its defaults filled in
 	state       string  // "" where there is none
 	name        string
-	inner       quota.Ledger // as it was opened
-	journal     *journal.Ledger
+	inner       quota.Ledger     // as it was opened
+	log         quota.Log        // on it
+	replica     *replica.Replica // nil where there is no folder for it
+	made        time.Time        // when the replica was opened
+	knows       bool             // the replica knew of the ledger then
+	restored    restorations
+	background  backgroundReports
 	guard       *quota.Guard
 	outages     *outages
 	refusals    refusals
@@ -178,8 +182,8 @@ type Client struct {
 //
 // Open returns a *strictyaml.Error with all mistakes in the file, or a
 // *ConfigError or a quota.ErrLedgerConfig for other mistakes in the
-// configuration. A Redis server that is down is not an error of Open, but of
-// the requests; see also redisledger.Open for what its client writes to stderr.
+// configuration. A server that is down is not an error of Open, but of the
+// requests; see also redisledger.Open for what its client writes to stderr.
 func Open(path string, o *Options) (*Client, error) {
 	if path == "" {
 		return nil, configError("no path of a costs.yaml; give one, such as costs.yaml, or %s", makeFile)
@@ -220,24 +224,20 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 			return nil, c.options.addPlace(err, table)
 		}
 	}
-	c.outages = &outages{ledger: c.name, creates: !c.options.MustExist, refused: c.options.whyRefused(table), report: func(err error) { c.report(quota.Call{}, err) }}
-	if state != "" {
-		c.outages.mark = filepath.Join(state, outageFile)
-	}
-	layered := c.inner
+	c.outages = c.newOutages()
+	ledger := c.inner
 	if c.options.Layer != nil {
-		layered = c.options.Layer(c.inner)
+		ledger = c.options.Layer(ledger)
 	}
-	c.journal = c.options.newJournal(newUnderJournal(layered, c.outages), c.name, table, c.outages)
-	c.outages.owes = c.owes
-	for _, account := range table.Accounts() {
-		if err := c.journal.Check(account); err != nil {
-			c.journal.Close()
-			return nil, err
-		}
+	if err := c.openReplica(true); err != nil {
+		_ = c.inner.Close()
+		return nil, &ConfigError{err}
 	}
-	if c.guard, err = quota.NewGuard(c.journal, table.Budgets(), &quota.Options{History: table.History()}); err != nil {
-		c.journal.Close()
+	guarded := c.logOptions()
+	guarded.History = table.History()
+	c.log = quota.NewLog(quota.WatchLedger(ledger, c.watch), guarded)
+	if c.guard, err = quota.NewGuard(c.log, table.Budgets(), guarded); err != nil {
+		_ = c.inner.Close()
 		return nil, &ConfigError{err}
 	}
 	c.guard.Observe(c.recordRefusal)
@@ -245,32 +245,15 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 	return c, nil
 }
 
-// newJournal wraps inner with the journal of this host. Without a folder for
-// it, nothing is granted while the ledger is down. outages is nil for a journal
-// that is only read.
-func (o *Options) newJournal(inner quota.Ledger, name string, table *costs.Table, outages *outages) *journal.Ledger {
-	options := &journal.Options{Name: journalName(name), Budgets: table.Budgets(), Now: o.Now}
-	if outages != nil {
-		options.Report, options.Granted = outages.report, outages.granted
-	}
-	folder := o.journalFolder()
-	switch {
-	case folder != "":
-		options.Allow, options.AllowIn = table.Allowance, "when_ledger_down of costs.yaml"
-	case o.Opened != nil:
-		options.Report = nil // of the missing folder
-	}
-	return journal.New(inner, folder, options)
-}
-
 // whyRefused returns why no call is granted while the ledger is down, or "" if
 // some may be.
 func (o *Options) whyRefused(table *costs.Table) string {
 	allows := func(r costs.DownRule) bool { return r.Allow > 0 }
+	allowsAny := func(u costs.Upstream) bool { return slices.ContainsFunc(u.Down, allows) }
 	switch {
-	case o.journalFolder() == "":
-		return "there is no folder for a journal to count them in"
-	case !slices.ContainsFunc(table.Upstreams(), func(u costs.Upstream) bool { return slices.ContainsFunc(u.Down, allows) }):
+	case o.replicaFolder() == "":
+		return "there is no folder for a replica to count them in"
+	case !slices.ContainsFunc(table.Upstreams(), allowsAny):
 		return "costs.yaml has no allowance in when_ledger_down"
 	}
 	return ""
@@ -282,63 +265,15 @@ func (c *Client) Table() *costs.Table { return c.table }
 // Guard returns the guard, for calls that are not HTTP requests.
 func (c *Client) Guard() *quota.Guard { return c.guard }
 
-// Ledger returns the ledger that the guard charges. It falls back to the
+// Log returns the log by which the guard decides. It falls back to the
 // allowance while the ledger itself is down.
-func (c *Client) Ledger() quota.Ledger { return c.journal }
-
-// Journal returns this host's journal, which Ledger contains.
-func (c *Client) Journal() *journal.Ledger { return c.journal }
+func (c *Client) Log() quota.Log { return c.log }
 
 // LedgerName returns the address of the ledger, without secrets.
 func (c *Client) LedgerName() string { return c.name }
 
 // State returns the state folder, or "" where there is none.
 func (c *Client) State() string { return c.state }
-
-// Offline returns a Client for a ledger that does not exist or is not opened.
-// It has no Guard and sends nothing: only LedgerName, Unrecorded, Repairs,
-// Missing and CheckEmpty may be called, which ask the journal and the state
-// folder.
-func Offline(table *costs.Table, o *Options) *Client {
-	options, name := o.withDefaults(), LedgerName(table, o)
-	state, _ := options.stateFolder()
-	return &Client{table: table, state: state, name: name, journal: options.newJournal(nil, name, table, nil)}
-}
-
-// Unrecorded returns the units that all processes of this host have sent within
-// the allowance in the last 24 hours. The ledger does not hold them. It may be
-// called after Close.
-func (c *Client) Unrecorded() (sum quota.Units, err error) {
-	for _, account := range c.table.Accounts() {
-		units, err := c.journal.Unrecorded(account)
-		if err != nil {
-			return 0, err
-		}
-		sum += units
-	}
-	return sum, nil
-}
-
-// owes reports whether the ledger lacks calls of this host, as far as
-// is known.
-func (c *Client) owes(account string) bool {
-	units, err := c.journal.Unrecorded(account)
-	return err == nil && units > 0
-}
-
-// Repairs returns how the ledger was restored from this host's journal in the
-// last 24 hours, by account. It may be called after Close.
-func (c *Client) Repairs() (all []journal.Repair, err error) {
-	all = []journal.Repair{}
-	for _, account := range c.table.Accounts() {
-		of, err := c.journal.Repairs(account)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, of...)
-	}
-	return all, nil
-}
 
 // closeTimeout is the longest time that Close waits.
 const closeTimeout = 5 * time.Second
@@ -355,7 +290,12 @@ func (c *Client) Close() error {
 	defer cancel()
 	c.guard.Drain(ctx)
 	c.refusals.close(c)
-	return c.journal.Close()
+	err := c.log.Close()
+	c.background.wait(ctx)
+	if c.replica != nil {
+		err = errors.Join(err, c.replica.Close())
+	}
+	return err
 }
 
 func (c *Client) report(call quota.Call, err error) {

@@ -2,9 +2,7 @@ package client_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -17,9 +15,9 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
-	"github.com/ration-dev/ration/quota/sqliteledger"
+	"github.com/ration-dev/ration/quota/ledgercopy/copytest"
 )
 
 const file = `version: 1
@@ -125,51 +123,24 @@ func TestEmptyLedgerReported(t *testing.T) {
 	}
 }
 
-// TestLedgerOfAMoveIsReportedEmpty: a host that names the new ledger before it
-// holds what the old one held was told to name the old one again.
-func TestLedgerOfAMoveIsReportedEmpty(t *testing.T) {
+// TestLedgerOfAMoveIsNotEmpty: a host that names the new ledger before it holds
+// what the old one held is not told to name the old one again.
+func TestLedgerOfAMoveIsNotEmpty(t *testing.T) {
 	s := newStand(t, "")
 	if err := get(s.open(), "get"); err != nil {
 		t.Fatal(err)
 	}
 	s.options.Ledger = "sqlite:" + filepath.Join(s.dir, "other.db")
-	ledger, err := sqliteledger.Open(filepath.Join(s.dir, "other.db"), nil)
+	ledger, err := testledger.SQLite(filepath.Join(s.dir, "other.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	move := quota.Move{Account: "a", Ledger: "sqlite:ration.db", Arriving: true, ID: "id"}
-	if err := errors.Join(ledger.SetCooldown(t.Context(), move.Cooldown()), ledger.Close()); err != nil {
+	move := quota.Move{Account: "a", Ledger: "sqlite:ration.db", Arriving: true}
+	if err := errors.Join(copytest.Close(t.Context(), ledger, move), ledger.Close()); err != nil {
 		t.Fatal(err)
 	}
 	s.options.Report = func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }
 	s.open()
-}
-
-// TestNewerJournalIsOpened: what a newer version wrote of this host's calls is
-// not known here, so nothing is opened beside it.
-func TestNewerJournalIsOpened(t *testing.T) {
-	s := newStand(t, "")
-	s.options.Journal = filepath.Join(s.dir, "journal")
-	if err := get(s.open(), "get"); err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(s.options.Journal, "*.journal"))
-	if err != nil || len(files) != 1 {
-		t.Fatal(files, err)
-	}
-	body := []byte("z of a later version")
-	record := append([]byte{0xA7, byte(len(body)), 0}, body...)
-	record = binary.LittleEndian.AppendUint32(record, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
-	text, err := os.ReadFile(files[0])
-	if err == nil {
-		err = os.WriteFile(files[0], append(text, record...), 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.Open(filepath.Join(s.dir, "costs.yaml"), &s.options); !errors.Is(err, quota.ErrLedgerConfig) || !strings.Contains(err.Error(), "newer version of ration") {
-		t.Errorf("%v; want that it is refused", err)
-	}
 }
 
 // TestOutageInANewStateFolder: the processes of an outage agree on its
@@ -181,7 +152,7 @@ func TestOutageInANewStateFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.options.Ledger, s.options.State, s.options.Journal = "redis://127.0.0.1:1/0", filepath.Join(s.dir, "new", "state"), filepath.Join(s.dir, "journal")
+	s.options.Ledger, s.options.State, s.options.Replica = "redis://127.0.0.1:1/0", filepath.Join(s.dir, "new", "state"), filepath.Join(s.dir, "journal")
 	s.options.Report = func(quota.Call, error) {}
 	for _, looks := range []bool{true, false} {
 		s.options.MustExist = looks
@@ -197,8 +168,6 @@ func TestOutageInANewStateFolder(t *testing.T) {
 	}
 }
 
-// TestDeadRedis has a ledger that cannot be reached: calls within the allowance
-// are sent, the outage is reported, and other calls fail. The password comes
 // TestOutageIsLoggedTwice: a program that has no Report read the same line of
 // the call that found the ledger down and of the first one without it.
 func TestOutageIsLoggedTwice(t *testing.T) {
@@ -325,14 +294,14 @@ func TestManyCallsAndClose(t *testing.T) {
 	}
 }
 
-// TestLedgerOfATestRemembersTheLast: ledgers that tests open themselves shared
-// one journal in the user's folder, from which each was restored.
-func TestLedgerOfATestRemembersTheLast(t *testing.T) {
+// TestLedgerOfATestHasNoReplica: ledgers that tests open themselves have no
+// copy in the user's folder, from which each would be restored.
+func TestLedgerOfATestHasNoReplica(t *testing.T) {
 	s := newStand(t, "")
 	home := t.TempDir()
 	s.options.State, s.options.Getenv = "", func(name string) string { return map[string]string{"HOME": home}[name] }
 	for range 2 {
-		s.options.Opened = memledger.Open(nil)
+		s.options.Opened = testledger.Memory(nil)
 		c := s.open()
 		call, err := c.Table().Call("", "get")
 		if err != nil {

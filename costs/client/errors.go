@@ -36,7 +36,8 @@ type EmptyLedgerError struct {
 
 // Error names both ledgers and says what to do.
 func (e *EmptyLedgerError) Error() string {
-	return fmt.Sprintf("the ledger %s is empty, and the one used here before is %s: what was spent there does not count any more; if that is a mistake, name the old one again",
+	return fmt.Sprintf("the ledger %s is empty, and the one used here before is %s: "+
+		"what was spent there does not count any more; if that is a mistake, name the old one again",
 		e.Ledger, e.Before)
 }
 
@@ -107,7 +108,7 @@ func (c *Client) isAllowanceUsed() bool {
 		for i := range u.Down {
 			most = max(most, u.Down[i].Allow)
 		}
-		if used, err := c.journal.AllowanceUsed(u.Account); err != nil || used < most {
+		if used, _, err := c.grantedDown(u.Account); err != nil || used < most {
 			return false
 		}
 	}

@@ -36,7 +36,7 @@ func fetchFrom(endpoint, dir string) error {
 	if table, err = table.WithEndpoint("", endpoint); err != nil { // "": the only upstream
 		return err
 	}
-	c, err := client.New(table, &client.Options{State: dir, Journal: dir, Ledger: "sqlite:" + dir + "/ration.db"})
+	c, err := client.New(table, &client.Options{State: dir, Replica: dir, Ledger: "sqlite:" + dir + "/ration.db"})
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func LedgerName(table *costs.Table, o *Options) string {
 }
 
 // oneSpelling returns the name of a Redis server with its hosts in lower case
-// and sorted, and with 127.0.0.1 for localhost. The journal takes two names for
+// and sorted, and with 127.0.0.1 for localhost. The replica takes two names for
 // two ledgers, each with an allowance of its own.
 func oneSpelling(name string) string {
 	scheme, rest, isAddress := strings.Cut(name, "://")
@@ -51,9 +51,9 @@ func oneSpelling(name string) string {
 	return scheme + "://" + strings.Join(hosts, ",") + rest[len(authority):]
 }
 
-// journalName is the name by which the journal knows a ledger: that of a file
+// replicaName is the name by which the replica knows a ledger: that of a file
 // has no symbolic links in its folders, as far as they exist.
-func journalName(name string) string {
+func replicaName(name string) string {
 	path, isFile := strings.CutPrefix(name, "sqlite:")
 	if !isFile {
 		return name
@@ -87,6 +87,8 @@ func nameOf(address string) string {
 			shown += "?db=" + strconv.Itoa(db)
 		}
 		return shown
+	case "postgres", "postgresql":
+		return postgresName(address)
 	}
 	shown, _ := redisledger.Redact(address)
 	return oneSpelling(shown)
@@ -158,10 +160,14 @@ func checkAddress(address string) error {
 		return err
 	case slices.Contains(redisledger.Schemes(), scheme):
 		return checkRedis(address)
+	case isPostgres(scheme):
+		return checkPostgres(address)
 	case scheme == "memory":
-		return badAddress("ledger memory: would be forgotten when this process ends; name sqlite:FILE or redis://HOST:PORT/DB")
+		return badAddress("ledger memory: would be forgotten when this process ends; " +
+			"name sqlite:FILE or redis://HOST:PORT/DB")
 	}
-	return badAddress("ledger: its address, which is not shown since it may hold a password, is of an unknown kind; %s", schemeAdvice(address))
+	return badAddress("ledger: its address, which is not shown since it may hold a password, is of an unknown kind; %s",
+		schemeAdvice(address))
 }
 
 func checkRedis(address string) error {
@@ -171,7 +177,8 @@ func checkRedis(address string) error {
 		if strings.Contains(address, "sentinel_password=") {
 			variable = sentinelPasswordVariable
 		}
-		return badAddress("ledger %s: a password does not belong in the address; put it in %s, or name a file with %[2]s_FILE", shown, variable)
+		return badAddress("ledger %s: a password does not belong in the address; "+
+			"put it in %s, or name a file with %[2]s_FILE", shown, variable)
 	}
 	if wrong, ok := errors.AsType[*redisledger.AddressError](redisledger.CheckURL(address)); ok {
 		return badAddress("ledger %s: %w", shown, wrong.Err)
@@ -187,6 +194,8 @@ func (o *Options) openLedger(table *costs.Table, address, state string) (name st
 	switch scheme, rest, _ := strings.Cut(address, ":"); scheme {
 	case "sqlite":
 		l, err = o.openSQLite(table, rest, state)
+	case "postgres", "postgresql":
+		l, err = o.openPostgres(address)
 	default:
 		l, err = o.openRedis(address)
 	}
@@ -220,9 +229,9 @@ func schemeAdvice(address string) string {
 	if !found && strings.ContainsAny(address, "./") && !strings.ContainsAny(address, "@?;=#&%") {
 		return "write sqlite:" + address
 	}
-	switch meant := strictyaml.Nearest(scheme, append(redisledger.Schemes(), "sqlite")); meant {
+	switch meant := strictyaml.Nearest(scheme, append(redisledger.Schemes(), "sqlite", "postgres")); meant {
 	case "":
-		return "write sqlite:FILE or redis://HOST:PORT/DB"
+		return "write sqlite:FILE, redis://HOST:PORT/DB or postgres://HOST:PORT/DATABASE"
 	case "sqlite":
 		return "write sqlite:FILE"
 	default:
@@ -244,7 +253,8 @@ func parseSQLite(rest string) (path string, sync sqliteledger.Sync, err error) {
 	}
 	switch {
 	case strings.Contains(path, "://"), strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///"):
-		return "", sync, badAddress("ledger sqlite: names another address in place of a file; write sqlite:FILE, or the other address alone")
+		return "", sync, badAddress("ledger sqlite: names another address in place of a file; " +
+			"write sqlite:FILE, or the other address alone")
 	case strings.HasPrefix(path, "~"):
 		return "", sync, badAddress("ledger sqlite:%s begins with ~, which only a shell expands; write the whole path", path)
 	case path == "":
@@ -258,7 +268,7 @@ func parseSQLite(rest string) (path string, sync sqliteledger.Sync, err error) {
 
 // checkFolder returns an error if the folder of a ledger does not exist. That
 // is probably a typo, which would create a second, empty ledger. Only the state
-// folder, its parents and the folder of a ledger that this host's journal
+// folder, its parents and the folder of a ledger that this host's replica
 // knows, which was deleted, are created.
 func (o *Options) checkFolder(table *costs.Table, path, state string) error {
 	folder, separator := filepath.Dir(path), string(filepath.Separator)
@@ -270,10 +280,11 @@ func (o *Options) checkFolder(table *costs.Table, path, state string) error {
 			return nil
 		}
 	}
-	if known, err := Offline(table, o).isKnown(); known && err == nil {
+	if Offline(table, o).knows {
 		return nil
 	}
-	return badAddress("ledger sqlite:%s: there is no folder %s; correct the path, or make it with mkdir -p %[2]s", path, folder)
+	return badAddress("ledger sqlite:%s: there is no folder %s; correct the path, or make it with mkdir -p %[2]s",
+		path, folder)
 }
 
 // openRedis opens a ledger in Redis.

@@ -25,7 +25,7 @@ func TestCertificatesAreBesideCostsYAML(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := Open(filepath.Join(dir, "costs.yaml"), &Options{State: dir, Journal: filepath.Join(dir, "journal"), Getenv: func(string) string { return "" }})
+	c, err := Open(filepath.Join(dir, "costs.yaml"), &Options{State: dir, Replica: filepath.Join(dir, "journal"), Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestLedgerName(t *testing.T) {
 		"redis://:s3cret@host":         "redis://host:6379/0",
 		"redis://host:6379/0":          "redis://host:6379/0",
 		"unix:///run/redis.sock?db=2":  "unix:///run/redis.sock?db=2",
-		"unix:///run/redis.sock?db=0":  "unix:///run/redis.sock", // two journals of one ledger
+		"unix:///run/redis.sock?db=0":  "unix:///run/redis.sock", // two replicas of one ledger
 		"redis+sentinel://a,b/main/4":  "redis+sentinel://a:26379,b:26379/main/4",
 		"rediss://host?ca=/etc/ca.pem": "rediss://host:6379/0",
 		"sqlite:/srv/a.db?sync=normal": "sqlite:/srv/a.db",

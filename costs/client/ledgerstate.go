@@ -12,12 +12,15 @@ import (
 
 // LedgerState is for JSON documents: whether the ledger can be asked.
 type LedgerState struct {
-	Down       bool         `json:"down"`
-	Since      *time.Time   `json:"since"`
-	Until      *time.Time   `json:"until"` // when this process found that it answers again
-	Reason     *string      `json:"reason"`
-	Granted    quota.Units  `json:"granted_units"`    // by this process, without it
-	Unrecorded *quota.Units `json:"unrecorded_units"` // by all of this host in the last 24 hours, and not in the ledger yet; nil if that is not known
+	Down    bool        `json:"down"`
+	Since   *time.Time  `json:"since"`
+	Until   *time.Time  `json:"until"` // when this process found that it answers again
+	Reason  *string     `json:"reason"`
+	Granted quota.Units `json:"granted_units"` // by this process, without it
+
+	// Unrecorded is what all processes of this host were granted in the last
+	// 24 hours and the ledger does not have yet; nil if that is not known.
+	Unrecorded *quota.Units `json:"unrecorded_units"`
 }
 
 // NewLedgerState returns the state that an outage shows, or the zero

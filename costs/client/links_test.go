@@ -9,18 +9,17 @@ import (
 
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/journal"
 )
 
 // TestLedgerThroughALinkedFolder: a file that is named through a symbolic link
-// to its folder is the ledger that the journal knows by its real name.
+// to its folder is the ledger that the replica knows by its real name.
 func TestLedgerThroughALinkedFolder(t *testing.T) {
 	s := newStand(t, "")
 	real, link := filepath.Join(s.dir, "real"), filepath.Join(s.dir, "link")
 	if err := errors.Join(os.Mkdir(real, 0o700), os.Symlink(real, link)); err != nil {
 		t.Skip("no symbolic links here: ", err)
 	}
-	var restored *journal.RestoredError
+	var restored *client.RestoredError
 	s.options.Report = func(_ quota.Call, err error) { errors.As(err, &restored) }
 	open := func(folder string) *client.Client {
 		s.options.Ledger = "sqlite:" + filepath.Join(folder, "ration.db")
@@ -37,7 +36,7 @@ func TestLedgerThroughALinkedFolder(t *testing.T) {
 		}
 	}
 	c := open(link)
-	if err := get(c, "get"); err != nil || restored == nil || restored.Entries != 3 {
+	if err := get(c, "get"); err != nil || restored == nil || restored.Units != 3 {
 		t.Errorf("%v, restored %v; want the three calls", err, restored)
 	}
 	if balances, err := c.Guard().Balances(t.Context()); err != nil || balances[0].Used != 4 {
@@ -45,29 +44,29 @@ func TestLedgerThroughALinkedFolder(t *testing.T) {
 	}
 }
 
-// TestEmptyJournalSaysNothing: a container whose volume is new does not know
-// what it has spent, and says so until it has made a call.
-func TestEmptyJournalSaysNothing(t *testing.T) {
+// TestProcessSaysThatItsReplicaWasEmpty: a container whose volume is new does
+// not know what it has spent, and says so unless the ledger is empty too.
+func TestProcessSaysThatItsReplicaWasEmpty(t *testing.T) {
 	s := newStand(t, "")
 	first := s.open()
-	if err := first.CheckJournal(t.Context()); err != nil {
+	if err := first.CheckReplica(t.Context()); err != nil {
 		t.Errorf("a new ledger: %v; want nothing", err)
 	}
 	if err := get(first, "get"); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.CheckJournal(t.Context()); err != nil {
-		t.Errorf("with a journal: %v; want nothing", err)
+	if err := first.CheckReplica(t.Context()); err != nil {
+		t.Errorf("after a call: %v; want nothing", err)
 	}
-	s.options.Journal = filepath.Join(s.dir, "other")
+	s.options.Replica = filepath.Join(s.dir, "other")
 	second := s.open()
-	if err := second.CheckJournal(t.Context()); err == nil || !strings.Contains(err.Error(), "knows none of the calls on sqlite:") {
-		t.Errorf("an empty journal beside a ledger in use: %v", err)
+	if err := second.CheckReplica(t.Context()); err == nil || !strings.Contains(err.Error(), "knew none of the calls on sqlite:") {
+		t.Errorf("an empty replica beside a ledger in use: %v", err)
 	}
 	if err := get(second, "get"); err != nil {
 		t.Fatal(err)
 	}
-	if err := second.CheckJournal(t.Context()); err != nil {
-		t.Errorf("after a call: %v; want nothing", err)
+	if err := s.open().CheckReplica(t.Context()); err != nil {
+		t.Errorf("the next process: %v; want nothing", err)
 	}
 }

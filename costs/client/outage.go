@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,6 +38,16 @@ type outageMark struct {
 	Since  time.Time `json:"since"`
 	Seen   time.Time `json:"seen"`
 	Reason string    `json:"reason"`
+}
+
+// newOutages returns the outages of a Client.
+func (c *Client) newOutages() *outages {
+	o := &outages{ledger: c.name, creates: !c.options.MustExist, refused: c.options.whyRefused(c.table), owes: c.owes}
+	o.report = func(err error) { c.report(quota.Call{}, err) }
+	if c.state != "" {
+		o.mark = filepath.Join(c.state, outageFile)
+	}
+	return o
 }
 
 const outageFile = "ledger-down.json"
@@ -146,7 +155,7 @@ func (o *outages) answered() {
 		return
 	}
 	o.asked = true
-	if known, ok := readMark(o.mark); ok && known.Ledger == o.ledger {
+	if o.isMarked() {
 		_ = os.Remove(o.mark)
 	}
 	back := o.last.Down
@@ -161,16 +170,24 @@ func (o *outages) answered() {
 	}
 }
 
-// told records that the ledger answered a question about an account. A replica
-// does so too, and a server whose memory is full, so it ends no outage whose
-// calls of the account the ledger lacks: their restoration does.
+// told records that the ledger let an account be read. So does a read-only
+// server, or one whose memory is full. If the ledger lacks calls of the
+// account, the outage therefore ends when they are appended, here or by another
+// process, which removes the mark.
 func (o *outages) told(account string) {
 	o.mu.Lock()
 	mayEnd := !o.asked || o.last.Down
+	isEnded := o.last.Down && o.mark != "" && !o.isMarked()
 	o.mu.Unlock()
-	if !mayEnd || !o.owes(account) {
+	if mayEnd && (isEnded || !o.owes(account)) {
 		o.answered()
 	}
+}
+
+// isMarked reports whether a process has marked an outage of this ledger.
+func (o *outages) isMarked() bool {
+	known, ok := readMark(o.mark)
+	return ok && known.Ledger == o.ledger
 }
 
 // begin begins an outage, unless one is in progress, and reports whether it
@@ -184,7 +201,8 @@ func (o *outages) begin(reason string) bool {
 	if known, ok := readMark(o.mark); ok && known.Ledger == o.ledger {
 		since = known.Since
 	}
-	o.last = OutageError{Ledger: o.ledger, Down: true, Since: since, Reason: reason, refused: o.refused, Total: o.last.Total}
+	o.last = OutageError{Ledger: o.ledger, Down: true, Since: since, Reason: reason,
+		refused: o.refused, Total: o.last.Total}
 	o.writeMark()
 	return true
 }
@@ -213,63 +231,21 @@ func outageReason(err error) string {
 	return err.Error()
 }
 
-// underJournal wraps the ledger itself and observes how it answers. An outage
-// ends with an answer about calls: the journal learns account by account that
-// the ledger is back, and of those that a Guard keeps for itself perhaps first.
-type underJournal struct {
-	quota.Ledger
-	outages *outages
-	spend   quota.SpendFunc
-}
-
-func newUnderJournal(inner quota.Ledger, outages *outages) *underJournal {
-	return &underJournal{inner, outages, inner.Spend}
-}
-
-// Around implements quota.CombiningLedger.
-func (l *underJournal) Around(layer func(quota.SpendFunc) quota.SpendFunc) {
-	if combining, ok := l.Ledger.(quota.CombiningLedger); ok {
-		combining.Around(layer)
-	} else {
-		l.spend = layer(l.spend)
-	}
-}
-
-// Spend implements quota.Ledger.
-func (l *underJournal) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	answers, err := l.spend(ctx, batch)
-	if err == nil && !quota.IsReserved(batch.Account) {
-		l.outages.answered()
-	}
-	return answers, l.observe(err)
-}
-
-// Restore implements quota.Ledger.
-func (l *underJournal) Restore(ctx context.Context, r *quota.Restoration) (quota.RestoreResult, error) {
-	result, err := l.Ledger.Restore(ctx, r)
-	if err == nil && !quota.IsReserved(r.Account) {
-		l.outages.answered()
-	}
-	return result, l.observe(err)
-}
-
-// Standings implements quota.Ledger.
-func (l *underJournal) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
-	standings, err := l.Ledger.Standings(ctx, account, key, charges)
-	if err == nil && !quota.IsReserved(account) {
-		l.outages.told(account)
-	}
-	return standings, l.observe(err)
-}
-
-// observe records that the ledger failed, and returns its error. It adds where
-// passwords come from to an error about a missing password.
-func (l *underJournal) observe(err error) error {
+// watch observes how the ledger answers. It adds where passwords come from to
+// an error about a missing password.
+func (c *Client) watch(op, account string, _ time.Duration, err error) error {
 	switch {
+	case err == nil && !quota.IsReserved(account):
+		if op == "append" {
+			c.outages.answered()
+		} else {
+			c.outages.told(account)
+		}
 	case errors.Is(err, quota.ErrLedgerDown):
-		l.outages.failed(err)
+		c.outages.failed(err)
 	case errors.Is(err, quota.ErrLedgerConfig) && wantsPassword(err.Error()):
-		return fmt.Errorf("%w; the password comes from %s, or from the file that %[2]s_FILE names; cron and systemd need it too", err, passwordVariable)
+		return fmt.Errorf("%w; the password comes from %s, or from the file that %[2]s_FILE names; "+
+			"cron and systemd need it too", err, passwordVariable)
 	}
 	return err
 }
@@ -277,8 +253,6 @@ func (l *underJournal) observe(err error) error {
 // wantsPassword reports whether Redis refused a command because the password is
 // missing or wrong. Without one it also refuses to read a long command.
 func wantsPassword(text string) bool {
-	return strings.Contains(text, "NOAUTH") || strings.Contains(text, "WRONGPASS") || strings.Contains(text, "Protocol error: unauthenticated")
+	return strings.Contains(text, "NOAUTH") || strings.Contains(text, "WRONGPASS") ||
+		strings.Contains(text, "Protocol error: unauthenticated")
 }
-
-// RealTime implements quota.RealTimeLedger.
-func (l *underJournal) RealTime() bool { return quota.RealTime(l.Ledger) }

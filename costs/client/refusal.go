@@ -52,7 +52,8 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 	}
 	refused := &quota.RefusedError{Account: r.Account, Method: r.Method, Units: r.Units, Reason: quota.Reason(r.Reason),
 		Caller: quota.Caller{Region: named(r.Region), Job: named(r.Job), Lane: named(r.Lane)},
-		Limit:  r.Limit, OwnLimit: r.OwnLimit, Remaining: r.Remaining, Kept: r.Kept, Needed: r.Needed, RetryAt: r.RetryAt, RetryAfter: r.RetryAt.Sub(r.At)}
+		Limit:  r.Limit, OwnLimit: r.OwnLimit, Remaining: r.Remaining, Kept: r.Kept, Needed: r.Needed,
+		RetryAt: r.RetryAt, RetryAfter: r.RetryAt.Sub(r.At)}
 	if r.Measure == quota.Calls.String() {
 		refused.Measure = quota.Calls
 	}
@@ -88,7 +89,8 @@ func (c *Client) RefusalError() error {
 	if c.refusals.failed == nil {
 		return nil
 	}
-	return configError("the refusal is not recorded for ration why: %w; make the state folder writable, or name another with --state", c.refusals.failed)
+	return configError("the refusal is not recorded for ration why: %w; "+
+		"make the state folder writable, or name another with --state", c.refusals.failed)
 }
 
 // LastRefusal returns the last refusal in a state folder, or nil if there is
@@ -192,10 +194,12 @@ func (r *refusals) write(c *Client, refused *quota.RefusedError) {
 
 func newRefusal(r *quota.RefusedError, ledger string, now func() time.Time) *Refusal {
 	return &Refusal{
-		At: human.JSONTime(RefusedAt(r, now)), Ledger: ledger, Account: r.Account, Budget: human.Optional(r.Budget), Method: r.Method,
+		At: human.JSONTime(RefusedAt(r, now)), Ledger: ledger,
+		Account: r.Account, Budget: human.Optional(r.Budget), Method: r.Method,
 		Region: cmp.Or(r.Caller.Region, "-"), Job: cmp.Or(r.Caller.Job, "-"), Lane: cmp.Or(r.Caller.Lane, "-"),
-		Reason: string(r.Reason), Detail: human.Optional(r.Detail), Measure: r.Measure.String(), Units: r.Units, Needed: r.Needed,
-		Remaining: r.Remaining, Kept: r.Kept, Limit: r.Limit, OwnLimit: r.OwnLimit, RetryAt: human.JSONTime(r.RetryAt), Message: r.Error(),
+		Reason: string(r.Reason), Detail: human.Optional(r.Detail), Measure: r.Measure.String(),
+		Units: r.Units, Needed: r.Needed, Remaining: r.Remaining, Kept: r.Kept, Limit: r.Limit, OwnLimit: r.OwnLimit,
+		RetryAt: human.JSONTime(r.RetryAt), Message: r.Error(),
 	}
 }
 

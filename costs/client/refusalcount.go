@@ -40,8 +40,10 @@ const maxCounts = 4096
 
 // count counts a refusal. The caller has locked r.
 func (r *refusals) count(c *Client, refused *quota.RefusedError) {
-	kind := RefusalCount{At: RefusedAt(refused, c.options.Now).UTC().Truncate(time.Minute), Account: refused.Account, Budget: refused.Budget,
-		Method: cmp.Or(refused.Method, "-"), Region: cmp.Or(refused.Caller.Region, "-"), Job: cmp.Or(refused.Caller.Job, "-"), Lane: cmp.Or(refused.Caller.Lane, "-")}
+	caller := &refused.Caller
+	kind := RefusalCount{At: RefusedAt(refused, c.options.Now).UTC().Truncate(time.Minute),
+		Account: refused.Account, Budget: refused.Budget, Method: cmp.Or(refused.Method, "-"),
+		Region: cmp.Or(caller.Region, "-"), Job: cmp.Or(caller.Job, "-"), Lane: cmp.Or(caller.Lane, "-")}
 	if r.counts == nil {
 		r.counts = map[RefusalCount]int64{}
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 // errNotOpened is the error of a zero Client.
-var errNotOpened = &ConfigError{errors.New("client: this Client was not opened; make one with client.Open or client.New")}
+var errNotOpened = &ConfigError{errors.New(
+	"client: this Client was not opened; make one with client.Open or client.New")}
 
 // RoundTrip charges a request and sends it, as quota.Transport.RoundTrip does.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -49,7 +50,9 @@ func (c *Client) newTransport(set func(*quota.Transport)) *quota.Transport {
 
 // SpendTogether charges calls that are sent by other means, and whose answers
 // are passed to Answered; see quota.Transport.SpendTogether.
-func (c *Client) SpendTogether(ctx context.Context, call quota.Call, count int, maxWait time.Duration) ([]*quota.Grant, error) {
+func (c *Client) SpendTogether(
+	ctx context.Context, call quota.Call, count int, maxWait time.Duration,
+) ([]*quota.Grant, error) {
 	if c.transport == nil {
 		return nil, errNotOpened
 	}
@@ -62,7 +65,9 @@ func (c *Client) SpendTogether(ctx context.Context, call quota.Call, count int, 
 
 // Answered applies an upstream's answer to a call that this Client's Guard has
 // granted and that was sent by other means; see quota.Transport.Answered.
-func (c *Client) Answered(ctx context.Context, call quota.Call, grant *quota.Grant, resp *http.Response) (quota.Verdict, error) {
+func (c *Client) Answered(
+	ctx context.Context, call quota.Call, grant *quota.Grant, resp *http.Response,
+) (quota.Verdict, error) {
 	if c.transport == nil {
 		return quota.Verdict{}, errNotOpened
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/privatefile"
@@ -52,42 +53,23 @@ func (o *Options) stateFolder() (string, error) {
 	return StateFolder(o.Getenv)
 }
 
-// JournalFolder returns the folder of the journal that New would use, or "" if
-// there is none. See Options.Journal.
-func JournalFolder(o *Options) string {
+// ReplicaFolder returns the folder of the host's copy that New would use, or ""
+// if there is none. See Options.Replica.
+func ReplicaFolder(o *Options) string {
 	options := o.withDefaults()
-	return options.journalFolder()
+	return options.replicaFolder()
 }
 
-// journalFolder returns the folder of the journal, or "" if there is none.
-func (o *Options) journalFolder() string {
-	inside := func(dir string, path ...string) string {
-		if !filepath.IsAbs(dir) {
-			return ""
-		}
-		return filepath.Join(append([]string{dir}, path...)...)
-	}
-	local := ""
-	if runtime.GOOS == "windows" {
-		local = inside(o.Getenv("LOCALAPPDATA"), "ration", "journal")
-	}
-	service := ""
-	switch dirs := filepath.SplitList(o.Getenv("STATE_DIRECTORY")); len(dirs) {
-	case 0:
-	case 1:
-		service = inside(dirs[0], "journal")
-	default: // a folder of its own; drop-ins of the unit add others behind it
-		service = inside(dirs[1])
-	}
+// replicaFolder returns the folder of the replica, or "" if there is none.
+func (o *Options) replicaFolder() string {
 	beside := ""
 	if state, err := o.stateFolder(); err == nil && state != "" {
-		beside = filepath.Join(state, "journal")
+		beside = filepath.Join(state, "replica")
 	}
 	if o.Opened != nil {
-		return cmp.Or(o.Journal, beside)
+		return cmp.Or(o.Replica, beside)
 	}
-	return cmp.Or(o.Journal, o.Getenv("RATION_JOURNAL"), inside(o.Getenv("XDG_DATA_HOME"), "ration", "journal"), service,
-		local, inside(o.Getenv("HOME"), ".local", "share", "ration", "journal"), beside)
+	return cmp.Or(o.Replica, o.Getenv("RATION_JOURNAL"), beside)
 }
 
 // secret returns the password in a variable, or in the file that the variable
@@ -132,7 +114,8 @@ func (c *Client) CheckMove(ctx context.Context) error {
 	}
 	text, err := json.Marshal(lastLedger{c.name})
 	if err == nil && privatefile.MkdirAll(c.state) == nil {
-		_ = privatefile.Replace(filepath.Join(c.state, ledgerFile), append(text, '\n'), false) // best effort: without it the warning is repeated
+		// Best effort: without it the warning is repeated.
+		_ = privatefile.Replace(filepath.Join(c.state, ledgerFile), append(text, '\n'), false)
 	}
 	return found
 }
@@ -146,7 +129,7 @@ func (c *Client) CheckEmpty(ctx context.Context) error {
 	if before == "" || before == c.name {
 		return nil
 	}
-	if empty, err := c.isEmpty(ctx); !empty || err != nil {
+	if empty, err := c.isEmpty(ctx, time.Time{}); !empty || err != nil {
 		return err
 	}
 	for _, account := range c.table.Accounts() {
@@ -169,42 +152,13 @@ func (c *Client) lastLedger() string {
 	return last.Ledger
 }
 
-// CheckJournal returns an error if the journal of this host knows no call, and
-// the ledger has some: on a new host, or one that has lost its journal, such as
-// a container with an empty volume. It writes nothing.
-func (c *Client) CheckJournal(ctx context.Context) error {
-	if known, err := c.isKnown(); known || err != nil {
-		return nil // another check says what is wrong with the journal
-	}
-	if empty, err := c.isEmpty(ctx); empty || err != nil {
-		return nil
-	}
-	return fmt.Errorf("the journal of this host knows none of the calls on %s: if this host is not new, its journal is lost, and so is what it could restore of them; give it a folder that stays (RATION_JOURNAL)", c.name)
-}
-
-// isKnown reports whether the journal of this host knows any call on the
-// ledger.
-func (c *Client) isKnown() (bool, error) {
-	for _, account := range c.table.Accounts() {
-		if known, err := c.journal.Knows(account); known || err != nil {
-			return known, err
-		}
-	}
-	return false, nil
-}
-
 // CheckSpelling returns a *quota.LookAlikeError if the ledger has an account of
 // the table under another spelling, so that calls of it are refused. It writes
 // nothing.
 func (c *Client) CheckSpelling(ctx context.Context) error {
 	for _, account := range c.table.Accounts() {
-		if has, err := c.hasEntry(ctx, account); err != nil {
-			return err
-		} else if has {
-			continue
-		}
 		var alike error
-		for known, err := range c.journal.Accounts(ctx) {
+		for known, err := range c.log.Accounts(ctx) {
 			if err != nil {
 				return err
 			}
@@ -221,14 +175,14 @@ func (c *Client) CheckSpelling(ctx context.Context) error {
 	return nil
 }
 
-// isEmpty reports whether the ledger holds no entry of any account, as one that
-// does not exist.
-func (c *Client) isEmpty(ctx context.Context) (bool, error) {
+// isEmpty reports whether the ledger holds no entry of any account from before
+// a time, or at all for the zero time. One that does not exist is empty.
+func (c *Client) isEmpty(ctx context.Context, before time.Time) (bool, error) {
 	if c.inner == nil {
 		return true, nil
 	}
 	for _, account := range c.table.Accounts() {
-		if has, err := c.hasEntry(ctx, account); has || err != nil {
+		if has, err := c.hasEntry(ctx, account, before); has || err != nil {
 			return false, err
 		}
 	}
@@ -236,9 +190,9 @@ func (c *Client) isEmpty(ctx context.Context) (bool, error) {
 }
 
 // hasEntry reports whether the ledger holds an entry of an account without a
-// key.
-func (c *Client) hasEntry(ctx context.Context, account string) (bool, error) {
-	for _, err := range c.journal.Entries(ctx, quota.Query{Account: account}) {
+// key, from before a time unless that is zero.
+func (c *Client) hasEntry(ctx context.Context, account string, before time.Time) (bool, error) {
+	for _, err := range c.log.Entries(ctx, quota.Query{Account: account, Until: before}) {
 		return err == nil, err
 	}
 	return false, nil

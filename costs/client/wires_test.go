@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,34 +14,33 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// spends is a ledger that calls f with each batch before it is decided.
-type spends struct {
-	quota.Ledger
-	f func(*quota.Batch)
-}
-
-func (l *spends) RealTime() bool { return quota.RealTime(l.Ledger) }
-
-func (l *spends) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	l.f(batch)
-	return l.Ledger.Spend(ctx, batch)
-}
-
-// TestHistoryIsNotAsked: a ledger keeps entries for as long as costs.yaml says.
-func TestHistoryIsNotAsked(t *testing.T) {
+// TestEntriesAreListedForTheirHistory: a ledger keeps entries for as long as
+// costs.yaml says, and not only while a window needs them.
+func TestEntriesAreListedForTheirHistory(t *testing.T) {
 	s := newStand(t, "history: 48h\n")
-	var asked time.Duration
-	s.options.Layer = func(l quota.Ledger) quota.Ledger {
-		return &spends{l, func(batch *quota.Batch) { asked = batch.History }}
-	}
-	if err := get(s.open(), "get"); err != nil || asked != 48*time.Hour {
-		t.Errorf("%v, entries for %s were asked; want two days", err, asked)
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	s.options.Now = func() time.Time { return now }
+	c := s.open()
+	for want, hours := range []time.Duration{0, 24, 23} {
+		now = now.Add(hours * time.Hour)
+		if err := get(c, "get"); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, err := range c.Log().Entries(t.Context(), quota.Query{Account: "a"}) {
+			if n++; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n != want+1 {
+			t.Errorf("%d entries at %s; want %d", n, now, want+1)
+		}
 	}
 }
 
-// TestMaxWaitIsIgnored: a request waits for its units for as long as the
+// TestRequestWaitsForItsUnits: a request waits for its units for as long as the
 // program says.
-func TestMaxWaitIsIgnored(t *testing.T) {
+func TestRequestWaitsForItsUnits(t *testing.T) {
 	s := newStand(t, "")
 	text := strings.Replace(file, "{name: hour, limit: 100, window: 1h}", "{name: burst, limit: 60, window: 200ms}", 1)
 	if err := os.WriteFile(filepath.Join(s.dir, "costs.yaml"), []byte(text), 0o600); err != nil {
@@ -57,9 +55,9 @@ func TestMaxWaitIsIgnored(t *testing.T) {
 	}
 }
 
-// TestCloseForgetsWhatAnAnswerSaid: an answer says that others have spent,
-// which is recorded beside the calls. Close waits for that.
-func TestCloseForgetsWhatAnAnswerSaid(t *testing.T) {
+// TestCloseWaitsForWhatAnAnswerSaid: an answer says that others have spent,
+// which is recorded beside the calls.
+func TestCloseWaitsForWhatAnAnswerSaid(t *testing.T) {
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for name, value := range map[string]int64{"Limit": 100, "Remaining": 40, "Reset": time.Now().Add(time.Hour).Unix()} {
 			w.Header().Set("X-RateLimit-"+name, strconv.FormatInt(value, 10))
@@ -70,14 +68,19 @@ func TestCloseForgetsWhatAnAnswerSaid(t *testing.T) {
 	s.options.Base = dialing(srv)
 	begun, release := make(chan bool), make(chan bool)
 	var recorded atomic.Bool
+	appends := 0
 	s.options.Layer = func(l quota.Ledger) quota.Ledger {
-		return &spends{l, func(batch *quota.Batch) {
-			if batch.Requests[0].Kind == quota.EntryNote {
+		return quota.WatchLedger(l, func(op, _ string, _ time.Duration, err error) error {
+			if op != "append" {
+				return err
+			}
+			if appends++; appends == 2 { // after that of the call
 				close(begun)
 				<-release
 				recorded.Store(true)
 			}
-		}}
+			return err
+		})
 	}
 	c := s.open()
 	if err := get(c, "get"); err != nil {

@@ -16,21 +16,28 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Report is a cooldown for JSON.
+// Report is a cooldown for JSON, or an account that is closed because it moves
+// to another ledger.
 type Report struct {
-	Account string    `json:"account"`
-	Budget  *string   `json:"budget"` // null: the whole account
-	Until   time.Time `json:"until"`
-	In      int64     `json:"in_s"`
-	Reason  string    `json:"reason"`
+	Account string      `json:"account"`
+	Budget  *string     `json:"budget"`         // null: the whole account
+	Until   time.Time   `json:"until,omitzero"` // zero for a Move, as In
+	In      int64       `json:"in_s"`
+	Reason  string      `json:"reason"`
+	Move    *MoveReport `json:"move,omitempty"`
 }
 
 func newReport(c *quota.Cooldown, at time.Time) Report {
 	return Report{Account: c.Account, Budget: human.Optional(c.Budget), Until: human.JSONTime(c.Until), In: human.SecondsUntil(at, c.Until), Reason: c.Reason}
 }
 
+func newMoveReport(m *quota.Move) Report {
+	return Report{Account: m.Account, Reason: m.String(), Move: &MoveReport{m.Ledger, m.Arriving}}
+}
+
 // List returns the cooldowns in force, those of a whole account before those of
-// its budgets, and the time on the ledger's clock. The slice is not nil.
+// its budgets, and the time on the ledger's clock. A Move of an account comes
+// before them. The slice is not nil.
 func List(ctx context.Context, guard *quota.Guard, accounts []string) (at time.Time, list []Report, err error) {
 	list = []Report{}
 	for _, account := range accounts {
@@ -39,6 +46,13 @@ func List(ctx context.Context, guard *quota.Guard, accounts []string) (at time.T
 			return at, nil, err
 		}
 		at = now
+		move, moves, err := guard.Moves(ctx, account)
+		if err != nil {
+			return at, nil, err
+		}
+		if moves {
+			list = append(list, newMoveReport(&move))
+		}
 		for i := range held {
 			list = append(list, newReport(&held[i], at))
 		}
@@ -66,10 +80,13 @@ func NewCleared(account, budget string) *Cleared {
 // that ends before that of its account is lifted, but not reported as Lifted.
 // Clear returns a *MoveError for an account that moves to another ledger.
 func Clear(ctx context.Context, guard *quota.Guard, account, budget string) (at time.Time, out *Cleared, err error) {
-	_, before, err := guard.Cooldowns(ctx, account)
-	if err == nil && budget == "" {
-		err = checkMove(before)
+	if budget == "" {
+		err = checkMove(ctx, guard, account)
 	}
+	if err != nil {
+		return at, nil, err
+	}
+	_, before, err := guard.Cooldowns(ctx, account)
 	if err != nil {
 		return at, nil, err
 	}
@@ -127,16 +144,13 @@ func (e *GoneError) Error() string {
 // Set sets a cooldown. If neither its For nor its Until is set, it lasts until
 // the upstream's next reset, as table defines it. Set returns the time on the
 // ledger's clock and the cooldown that is in force then: that of the budget,
-// else that of its account. If neither is, it returns a *GoneError; for an
-// account that moves to another ledger, a *MoveError; and for a cooldown that
-// would be taken for such a move, a quota.ErrBadCall.
+// else that of its account. If neither is, it returns a *GoneError, and for an
+// account that moves to another ledger a *MoveError.
 func Set(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown quota.Cooldown) (at time.Time, set *Report, err error) {
-	at, held, err := guard.Cooldowns(ctx, cooldown.Account)
-	switch {
-	case err == nil:
-		err = checkMove(held)
-	case cooldown.For > 0:
-		err = nil // Cool says it too, and the journal keeps the cooldown
+	var held []quota.Cooldown
+	at, _, err = guard.Cooldowns(ctx, cooldown.Account)
+	if err == nil {
+		err = checkMove(ctx, guard, cooldown.Account)
 	}
 	if err == nil && cooldown.For == 0 {
 		err = resolveUntil(table, at, &cooldown)
@@ -147,10 +161,6 @@ func Set(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown q
 	end := cooldown.Until
 	if cooldown.For > 0 {
 		end = at.Add(cooldown.For)
-	}
-	named := quota.Cooldown{Until: end, Budget: cooldown.Budget, Reason: cooldown.Reason}
-	if _, moves := named.Move(); moves {
-		return at, nil, fmt.Errorf("%w: the reason reads like that of an account which has moved to another ledger; give another", quota.ErrBadCall)
 	}
 	if err := guard.Cool(ctx, cooldown); err != nil {
 		return at, nil, err

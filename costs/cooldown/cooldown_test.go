@@ -9,6 +9,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/cooldown"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )
@@ -41,7 +42,7 @@ budgets: [{name: other, limit: 100, window: 1h}]
 		t.Fatal(err)
 	}
 	s := &stand{now: noon, table: table}
-	ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return s.now }})
+	ledger := testledger.Memory(&memledger.Options{Now: func() time.Time { return s.now }})
 	if s.guard, err = quota.NewGuard(ledger, table.Budgets(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func (s *stand) set(t *testing.T, c quota.Cooldown) (*cooldown.Report, error) {
 // notes returns the methods and jobs of an account's log.
 func (s *stand) notes(t *testing.T, account string) (notes []string) {
 	t.Helper()
-	for e, err := range s.guard.Ledger().Entries(t.Context(), quota.Query{Account: account}) {
+	for e, err := range s.guard.Log().Entries(t.Context(), quota.Query{Account: account}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,12 +115,12 @@ func TestSetReportsTheCooldownOfTheAccount(t *testing.T) {
 
 // race is a ledger in which something happens as soon as a cooldown is set.
 type race struct {
-	quota.Ledger
+	quota.Log
 	happens func()
 }
 
 func (r *race) SetCooldown(ctx context.Context, c quota.Cooldown) error {
-	err := r.Ledger.SetCooldown(ctx, c)
+	err := r.Log.SetCooldown(ctx, c)
 	r.happens()
 	return err
 }
@@ -128,7 +129,7 @@ func (r *race) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 // was set was said to be too short.
 func TestLiftedCooldownIsOverAlready(t *testing.T) {
 	s := newStand(t)
-	ledger := &race{Ledger: s.guard.Ledger()}
+	ledger := &race{Log: s.guard.Log()}
 	guard, err := quota.NewGuard(ledger, s.table.Budgets(), nil)
 	if err != nil {
 		t.Fatal(err)

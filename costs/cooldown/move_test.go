@@ -9,36 +9,49 @@ import (
 
 	"github.com/ration-dev/ration/costs/cooldown"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgercopy/copytest"
 )
 
-// TestClearOpensAnAccountThatMoved: both ledgers would grant its calls. Reopen
-// opens it, and puts back the cooldown that the account had.
-func TestClearOpensAnAccountThatMoved(t *testing.T) {
+const there = "redis://there:6379/0"
+
+// closedStand returns a stand whose account p moves.
+func closedStand(t *testing.T, move quota.Move) *stand {
+	t.Helper()
+	s := newStand(t)
+	if err := copytest.Close(t.Context(), s.guard.Log(), move); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestClearLeavesAMovedAccountClosed: both ledgers would grant its calls. Only
+// Reopen opens it, and its cooldown still holds.
+func TestClearLeavesAMovedAccountClosed(t *testing.T) {
 	for _, arriving := range []bool{false, true} {
-		s := newStand(t)
+		move := quota.Move{Account: "p", Ledger: there, Arriving: arriving}
+		s := closedStand(t, move)
 		held := quota.Cooldown{Account: "p", Until: noon.Add(time.Hour), Reason: "quotaExceeded"}
-		move := quota.Move{Account: "p", Ledger: "redis://there:6379/0", Arriving: arriving, ID: "0123456789ab"}
-		if err := s.guard.Ledger().SetCooldown(t.Context(), move.Cooldown()); err != nil {
-			t.Fatal(err)
-		}
 		if err := s.guard.Cool(t.Context(), held); err != nil {
 			t.Fatal(err)
 		}
 		_, _, err := cooldown.Clear(t.Context(), s.guard, "p", "")
-		if got, ok := errors.AsType[*cooldown.MoveError](err); !ok || got.Move != move || !strings.Contains(err.Error(), move.Ledger) || !strings.Contains(err.Error(), "--reopen") {
+		if got, ok := errors.AsType[*cooldown.MoveError](err); !ok || got.Move != move {
 			t.Fatalf("%v; want a MoveError", err)
+		}
+		if !strings.Contains(err.Error(), there) || !strings.Contains(err.Error(), "--reopen") {
+			t.Errorf("%v; want the other ledger and the command", err)
 		}
 		if _, _, err := cooldown.Clear(t.Context(), s.guard, "p", "all"); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if _, out, err := cooldown.Reopen(t.Context(), s.guard, "p"); err != nil || len(out.Still) != 1 || out.Still[0].Reason != held.Reason {
+			_, out, err := cooldown.Reopen(t.Context(), s.guard, "p")
+			if err != nil || len(out.Still) != 1 || out.Still[0].Reason != held.Reason {
 				t.Fatalf("%+v, %v; want the cooldown of before, still in force", out, err)
 			}
 		}
-		all, err := s.guard.Ledger().Cooldowns(t.Context(), "p")
-		if err != nil || len(all) != 1 || all[0] != held {
-			t.Errorf("%+v, %v; want %+v", all, err, held)
+		if _, moves, err := s.guard.Moves(t.Context(), "p"); moves || err != nil {
+			t.Errorf("closed %t, %v; want open", moves, err)
 		}
 		if got, want := s.notes(t, "p"), []string{"ledger.reopen cooldown"}; !slices.Equal(got, want) {
 			t.Errorf("the log says %q; want %q", got, want)
@@ -46,43 +59,40 @@ func TestClearOpensAnAccountThatMoved(t *testing.T) {
 	}
 }
 
-// TestClosedAccountIsInCooldown: the cooldown that closes an account which has
-// moved was shown as one that clear lifts, and as what set had set.
-func TestClosedAccountIsInCooldown(t *testing.T) {
-	s := newStand(t)
-	move := quota.Move{Account: "p", Ledger: "redis://there:6379/0", ID: "0123456789ab"}
-	if err := s.guard.Ledger().SetCooldown(t.Context(), move.Cooldown()); err != nil {
-		t.Fatal(err)
-	}
+// TestSetNamesTheOtherLedgerOfAMovedAccount: a cooldown there would hold
+// nothing back.
+func TestSetNamesTheOtherLedgerOfAMovedAccount(t *testing.T) {
+	move := quota.Move{Account: "p", Ledger: there}
+	s := closedStand(t, move)
 	for _, budget := range []string{"", "few"} {
 		set, err := s.set(t, quota.Cooldown{Account: "p", Budget: budget, For: time.Minute})
 		if got, ok := errors.AsType[*cooldown.MoveError](err); !ok || got.Move != move || set != nil {
 			t.Errorf("set %q: %+v, %v; want a MoveError", budget, set, err)
 		}
 	}
-	at, out, err := cooldown.Clear(t.Context(), s.guard, "p", "few")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var text strings.Builder
-	cooldown.WriteStill(&text, out.Still, at)
-	if want := "closed: account p has moved from here to redis://there:6379/0: "; !strings.HasPrefix(text.String(), want) || !strings.Contains(text.String(), "--reopen") {
-		t.Errorf("%q; want %q", text.String(), want)
-	}
 }
 
-// TestCooldownReadsAsAMove: a long cooldown with the reason of a move closed an
-// account, so that no cooldown could be set or lifted.
-func TestCooldownReadsAsAMove(t *testing.T) {
-	move := quota.Move{Account: "p", Ledger: "redis://there:6379/0", ID: "0123456789ab"}
-	forged := move.Cooldown()
-	for _, c := range []quota.Cooldown{forged, {Account: "p", For: 200 * 365 * 24 * time.Hour, Reason: forged.Reason}} {
-		s := newStand(t)
-		if set, err := s.set(t, c); !errors.Is(err, quota.ErrBadCall) || set != nil {
-			t.Errorf("%+v, %v; want ErrBadCall", set, err)
-		}
-		if _, moves, err := s.guard.Moves(t.Context(), "p"); moves || err != nil {
-			t.Errorf("moves: %t, %v", moves, err)
-		}
+// TestAMovedAccountIsListedBeforeItsCooldowns: it is closed, and is not a
+// cooldown with an end.
+func TestAMovedAccountIsListedBeforeItsCooldowns(t *testing.T) {
+	s := closedStand(t, quota.Move{Account: "p", Ledger: there})
+	if err := s.guard.Cool(t.Context(), quota.Cooldown{Account: "p", For: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	at, list, err := cooldown.List(t.Context(), s.guard, []string{"p", "q"})
+	if err != nil || len(list) != 2 || list[0].Move == nil || list[1].Move != nil {
+		t.Fatalf("%+v, %v; want the move and a cooldown", list, err)
+	}
+	if until, in := list[0].Ends(at); until != "-" || in != "-" || list[0].Reason != "moved to "+there {
+		t.Errorf("%q until %s, in %s; want the other ledger, and no end", list[0].Reason, until, in)
+	}
+	if !strings.Contains(list[0].Moves(), there) || list[1].Moves() != "" {
+		t.Errorf("%q, %q; want the other ledger, and nothing", list[0].Moves(), list[1].Moves())
+	}
+	var text strings.Builder
+	cooldown.WriteStill(&text, list[:1], at)
+	said := "closed: account p has moved from here to " + there + ": "
+	if !strings.HasPrefix(text.String(), said) || !strings.Contains(text.String(), "--reopen") {
+		t.Errorf("%q; want %q and the command", text.String(), said)
 	}
 }

@@ -146,8 +146,6 @@ func problemOf(err error) *problem {
 		kind, status = "unknown-method", http.StatusUnprocessableEntity
 	case is(quota.ErrBadCall), is(quota.ErrBadToken):
 		kind, status = "bad-call", http.StatusUnprocessableEntity
-	case is(quota.ErrStays):
-		kind, status = "too-late", http.StatusConflict
 	case is(quota.ErrLedgerBusy):
 		kind, status = "ledger-busy", http.StatusServiceUnavailable
 	case is(quota.ErrInDoubt):

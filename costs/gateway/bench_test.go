@@ -167,7 +167,7 @@ func newNormalClient(b *testing.B, endpoint string) *client.Client {
 		b.Fatal(err)
 	}
 	folder := b.TempDir()
-	c, err := client.New(parsed, &client.Options{Ledger: "sqlite:" + folder + "/ledger.db?sync=normal", State: folder, Journal: folder + "/journal"})
+	c, err := client.New(parsed, &client.Options{Ledger: "sqlite:" + folder + "/ledger.db?sync=normal", State: folder, Replica: folder + "/journal"})
 	if err != nil {
 		b.Fatal(err)
 	}

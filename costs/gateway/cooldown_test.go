@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -14,8 +13,9 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/ledgercopy/copytest"
 )
 
 // TestScriptsWalkIntoTheirOwnRefusal: of five programs that wait on a cooldown
@@ -76,11 +76,16 @@ func TestCooldownWithoutAReason(t *testing.T) {
 	}
 }
 
-// lifting is a ledger of which another process lifts each cooldown at once.
-type lifting struct{ quota.Ledger }
-
-func (l lifting) SetCooldown(ctx context.Context, c quota.Cooldown) error {
-	return cmp.Or(l.Ledger.SetCooldown(ctx, c), l.ClearCooldown(ctx, c.Account, c.Budget))
+// newLifting returns a ledger of which another process lifts each cooldown at
+// once.
+func newLifting(t *testing.T, budget string) quota.Ledger {
+	other := testledger.Memory(nil)
+	return quota.WatchLedger(other, func(op, account string, _ time.Duration, err error) error {
+		if op != "append" {
+			return err
+		}
+		return cmp.Or(err, other.ClearCooldown(t.Context(), account, budget))
+	})
 }
 
 // TestLiftedCooldownIsNull: the answer is what holds, not what was asked.
@@ -90,7 +95,7 @@ func TestLiftedCooldownIsNull(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	c, err := client.New(parsed, &client.Options{Opened: lifting{memledger.Open(nil)}, State: folder, Journal: folder + "/journal"})
+	c, err := client.New(parsed, &client.Options{Opened: newLifting(t, "day"), State: folder, Replica: folder + "/journal"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,19 +107,19 @@ func TestLiftedCooldownIsNull(t *testing.T) {
 	}
 }
 
-// TestMoveIsWhatTheUpstreamSays: where an account has moved from, a report said
-// that the upstream stops calls until 2200, and so did a new cooldown.
-func TestMoveIsWhatTheUpstreamSays(t *testing.T) {
+// TestMoveIsNotWhatTheUpstreamSays: where an account has moved from, a report
+// says how long the upstream stops calls, and a new cooldown is refused.
+func TestMoveIsNotWhatTheUpstreamSays(t *testing.T) {
 	c := newMemoryClient(t, anyTable, "")
 	s := newServer(t, &gateway.Options{}, c)
 	granted := s.do("POST", "/v1/spend", `{"method": "read"}`)
-	move := quota.Move{Account: "my-project", Ledger: "redis://there:6379/0", ID: "0123456789ab"}
-	if err := c.Ledger().SetCooldown(t.Context(), move.Cooldown()); err != nil {
+	move := quota.Move{Account: "my-project", Ledger: "redis://there:6379/0"}
+	if err := copytest.Close(t.Context(), c.Log(), move); err != nil {
 		t.Fatal(err)
 	}
 	a := s.do("POST", fmt.Sprintf("/v1/grants/%s/report", granted.json["grant"]), `{"status": 429, "headers": {"Retry-After": "30"}}`)
-	if set, _ := a.json["cooldown"].(map[string]any); set["for_s"] != 30.0 || set["until"] != nil {
-		t.Errorf("%s %s; want 30 seconds, and no end", a.Status, a.text)
+	if set, _ := a.json["cooldown"].(map[string]any); set["for_s"] != 30.0 {
+		t.Errorf("%s %s; want 30 seconds", a.Status, a.text)
 	}
 	if a := s.do("POST", "/v1/cooldowns", `{"budget": "day", "for": "1m"}`); a.StatusCode != http.StatusConflict || a.json["type"] != "urn:ration:moved" {
 		t.Errorf("%s %s; want 409", a.Status, a.text)

@@ -203,7 +203,6 @@ func TestRateLimitOfWindows(t *testing.T) {
 	for budget, want := range map[string]string{
 		`{name: "a\"b\\é", limit: 5, window: {sliding: 24h}}`:            `"a\"b\\?";q=5;w=86400`,
 		`{name: short, limit: 5, window: {sliding: 100ms}}`:              `"short";q=5;w=1`,
-		`{name: estimate, limit: 5, window: {counter: 90s}}`:             `"estimate";q=5;w=90`,
 		`{name: day, limit: 5, window: {day: UTC}}`:                      `"day";q=5;w=86400`,
 		`{name: two, limit: 5, window: {sliding: 1500ms}, count: calls}`: `"two";q=5;w=2`,
 	} {

@@ -91,17 +91,13 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 }
 
 // cooldownEnd returns the ledger's time, and when the cooldowns of a budget and
-// its account end: zero if there are none, or if the ledger does not answer. An
-// account that moves is closed by one that says nothing of the upstream.
+// its account end: zero if there are none, or if the ledger does not answer.
 func cooldownEnd(ctx context.Context, guard *quota.Guard, account, budget string) (now, end time.Time) {
 	now, held, err := guard.Cooldowns(ctx, account)
 	if err != nil {
 		return now, end
 	}
 	for _, c := range held {
-		if _, moves := c.Move(); moves {
-			continue
-		}
 		if (c.Budget == "" || c.Budget == budget) && c.Until.After(end) {
 			end = c.Until
 		}

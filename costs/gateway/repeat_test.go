@@ -45,7 +45,7 @@ func runGateway(folder, ledger string) error {
 	if err != nil {
 		return err
 	}
-	c, err := client.New(parsed, &client.Options{Ledger: ledger, State: folder, Journal: folder + "/journal"})
+	c, err := client.New(parsed, &client.Options{Ledger: ledger, State: folder, Replica: folder + "/journal"})
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func checkUsed(t *testing.T, folder, address string, want int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(parsed, &client.Options{Ledger: address, State: folder, Journal: folder + "/journal"})
+	c, err := client.New(parsed, &client.Options{Ledger: address, State: folder, Replica: folder + "/journal"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,25 +301,5 @@ func TestRefusedKeyIsSpent(t *testing.T) {
 	}
 	if a := s.do("POST", "/v1/spend", `{"method": "items.list"}`, key...); a.StatusCode != 422 || a.json["type"] != "urn:ration:key-reused" {
 		t.Errorf("%s %s; want that the key was used", a.Status, a.text)
-	}
-}
-
-// TestCounterIsRefundedTwice: an account with counter windows alone keeps no
-// entries, so a grant that comes back by its text is never lowered. A report
-// says what stays charged.
-func TestCounterIsRefundedTwice(t *testing.T) {
-	c := newClient(t, strings.Replace(table, "sliding: 24h", "counter: 24h", 1), t.TempDir(), nil)
-	s := newServer(t, nil, c)
-	grants := s.do("POST", "/v1/spend", `{"method": "items.insert", "calls": 2}`).json["grants"].([]any)
-	path := "/v1/grants/" + grants[0].(string)
-	for range 2 {
-		for action, body := range map[string]string{"/refund": "{}", "/settle": `{"units": 1}`, "/report": `{"status": 200, "units": 1}`} {
-			if a := s.do("POST", path+action, body); a.StatusCode != 409 || a.json["type"] != "urn:ration:too-late" || used(t, c) != 80 {
-				t.Errorf("%s: %s %s, %d used; want that 80 stay charged", action, a.Status, a.text, used(t, c))
-			}
-		}
-		if a := s.do("POST", path+"/report", `{"status": 200}`); a.StatusCode != 200 || a.json["units"] != 40.0 || used(t, c) != 80 {
-			t.Errorf("report: %s %s, %d used; want 40 of 80", a.Status, a.text, used(t, c))
-		}
 	}
 }

@@ -75,7 +75,7 @@ func TestSessionRemembersTheLedgersErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := client.New(parsed, &client.Options{Ledger: ledger, State: t.TempDir(), Journal: t.TempDir()})
+		c, err := client.New(parsed, &client.Options{Ledger: ledger, State: t.TempDir(), Replica: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestHealthCheckTellsAStranger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(parsed, &client.Options{Ledger: "redis://127.0.0.1:1/0", State: t.TempDir(), Journal: t.TempDir()})
+	c, err := client.New(parsed, &client.Options{Ledger: "redis://127.0.0.1:1/0", State: t.TempDir(), Replica: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ var withoutPackage = func() *strings.Replacer {
 	for _, err := range []error{
 		quota.ErrRefused, quota.ErrNeverFits, quota.ErrInDoubt, quota.ErrLedgerDown, quota.ErrLedgerBusy, quota.ErrLedgerClosed, quota.ErrLedgerConfig,
 		quota.ErrLedgerLost, quota.ErrUnguarded, quota.ErrPaid, quota.ErrRedirect, quota.ErrGuardedTwice, quota.ErrBadCall, quota.ErrCorrecting,
-		quota.ErrStays, quota.ErrBadToken, quota.ErrClaimed, quota.ErrClaimLost, quota.ErrReused,
+		quota.ErrBadToken, quota.ErrClaimed, quota.ErrClaimLost, quota.ErrReused,
 	} {
 		pairs = append(pairs, err.Error(), strings.TrimPrefix(err.Error(), "quota: "))
 	}

@@ -30,8 +30,6 @@ type Document struct {
 		Reason  *string  `json:"reason"`  // the one that lasts longest
 		Reasons []string `json:"reasons"` // all of them
 	} `json:"now"`
-
-	Estimate bool `json:"-"` // Held is an upper bound
 }
 
 // New returns what follows from a refusal alone. refusal may be nil.
@@ -68,7 +66,6 @@ func (d *Document) ReadLedger(ctx context.Context, c *client.Client) error {
 func (d *Document) set(found *usage.Explanation) {
 	if found.Window != (quota.Window{}) {
 		d.Window, d.Since = new(found.Window.String()), human.OptionalTime(found.Since)
-		d.Estimate = found.Window.Estimate()
 	}
 	d.Held = found.Held
 	d.Attribution = found.Attribution.NotNil()
@@ -103,10 +100,7 @@ func (d *Document) set(found *usage.Explanation) {
 // HeldText says what the window held at the time of the refusal.
 func (d *Document) HeldText() string {
 	text := human.Amount(d.Held, d.Refusal.Measure)
-	switch {
-	case d.Estimate:
-		text += " at most"
-	case d.Held < d.Refusal.Limit-d.Refusal.Kept-d.Refusal.Remaining:
+	if d.Held < d.Refusal.Limit-d.Refusal.Kept-d.Refusal.Remaining {
 		text += ", as far as the ledger still holds it"
 	}
 	return text

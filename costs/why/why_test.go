@@ -12,6 +12,7 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/why"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgercopy/copytest"
 )
 
 // open returns a client with a new SQLite ledger, and a budget of 10 units.
@@ -89,13 +90,12 @@ func TestExplanationOfACooldown(t *testing.T) {
 	}
 }
 
-// TestExplanationOfAMovedAccount names the new ledger. It said that the account
-// is in cooldown until 2200.
+// TestExplanationOfAMovedAccount names the new ledger.
 func TestExplanationOfAMovedAccount(t *testing.T) {
 	c := open(t)
 	e := why.New(refuse(t, c), time.Now())
-	move := quota.Move{Account: "p", Ledger: "redis://there:6379/0", ID: "0123456789ab"}
-	if err := c.Ledger().SetCooldown(t.Context(), move.Cooldown()); err != nil {
+	move := quota.Move{Account: "p", Ledger: "redis://there:6379/0"}
+	if err := copytest.Close(t.Context(), c.Log(), move); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.ReadLedger(t.Context(), c); err != nil {

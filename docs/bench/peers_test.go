@@ -141,15 +141,17 @@ func peers(b *testing.B, s *server, units int) map[string]func(int) error {
 	}
 	fixed := limiter.New(fixedStore, limiter.Rate{Period: window, Limit: int64(limit)})
 	var id atomic.Int64
-	var ledgers [callers]*redisledger.Ledger
+	var ledgers [callers]quota.Log
 	for i := range ledgers {
-		if ledgers[i], err = redisledger.Open("redis://"+s.addr, nil); err != nil {
+		store, err := redisledger.Open("redis://"+s.addr, nil)
+		if err != nil {
 			b.Fatal(err)
 		}
+		ledgers[i] = quota.NewLog(store, nil)
 		b.Cleanup(func() { _ = ledgers[i].Close() })
 	}
 	charges := []*quota.Charge{{Budget: "day", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: limit, Window: quota.Sliding(window)}}
-	ours := func(l *redisledger.Ledger) error {
+	ours := func(l quota.Log) error {
 		batch := &quota.Batch{Account: "a", Requests: []quota.Request{{Method: "m", Units: quota.Units(units), Charges: charges}}}
 		answers, err := l.Spend(ctx, batch)
 		if err != nil {
@@ -226,7 +228,7 @@ func median(v []float64) float64 {
 // goroutine and at many.
 func BenchmarkInProcess(b *testing.B) {
 	bucket := rate.NewLimiter(1e9, 1e9)
-	ledger := memledger.Open(nil)
+	ledger := quota.NewLog(memledger.Open(nil), nil)
 	charges := []*quota.Charge{{Budget: "day", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: limit, Window: quota.Sliding(time.Second)}}
 	for name, op := range map[string]func(){
 		"x-time-rate": func() { bucket.AllowN(time.Now(), 1) },

@@ -44,15 +44,10 @@ func TestDebianPackage(t *testing.T) {
 	hadUser := err == nil
 	_, err = os.Stat("/var/lib/ration")
 	hadState := err == nil
-	_, err = os.Stat("/var/lib/ration-journal")
-	hadJournal := err == nil
 	t.Cleanup(func() {
 		command(t, "dpkg", "--purge", "ration")
 		if !hadState {
 			os.RemoveAll("/var/lib/ration")
-		}
-		if !hadJournal {
-			os.RemoveAll("/var/lib/ration-journal")
 		}
 		if !hadUser {
 			command(t, "userdel", "ration")

@@ -89,7 +89,7 @@ func (s *service) checkMove(later *configuration) error {
 }
 
 // warnOfMove warns at the start of a ledger that is empty and was not before,
-// and of a journal that knows nothing of it.
+// and of a replica that knew nothing of it.
 func (s *service) warnOfMove(ctx context.Context, c *client.Client) {
 	if s.inForce != nil {
 		return
@@ -97,8 +97,8 @@ func (s *service) warnOfMove(ctx context.Context, c *client.Client) {
 	if err := c.CheckMove(ctx); err != nil {
 		s.Logger().Warn("empty ledger", "reason", err.Error())
 	}
-	if err := c.CheckJournal(ctx); err != nil {
-		s.Logger().Warn("new journal", "reason", err.Error())
+	if err := c.CheckReplica(ctx); err != nil {
+		s.Logger().Warn("new replica", "reason", err.Error())
 	}
 }
 

@@ -38,9 +38,9 @@ func TestMetricsAreNotServed(t *testing.T) {
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)
 	}
-	hasSamples(t, text, `ration_pass_runs_total{outcome="complete",region="US"} 1`, `ration_journal_failing{account="p"} 0`)
+	hasSamples(t, text, `ration_pass_runs_total{outcome="complete",region="US"} 1`, `ration_replica_failing{account="p"} 0`)
 	for _, name := range []string{"ration_decisions_total", "ration_units_total", "ration_budget_limit_units", "ration_budget_used_units", "ration_budget_remaining_units",
-		"ration_budget_next_free_timestamp_seconds", "ration_wait_seconds_count", "ration_ledger_duration_seconds_count", "ration_unrecorded_units", "ration_journal_bytes",
+		"ration_budget_next_free_timestamp_seconds", "ration_wait_seconds_count", "ration_ledger_duration_seconds_count", "ration_unrecorded_units", "ration_restorations_total",
 		"ration_pass_units_total", "ration_budget_would_refuse_calls"} {
 		if !strings.Contains(text, "\n"+name+"{") {
 			t.Errorf("no %s in:\n%s", name, text)
@@ -71,8 +71,8 @@ func TestReloadResetsCounters(t *testing.T) {
 		}
 		want := []string{fmt.Sprintf(`ration_decisions_total{account="p",budget="all",lane="",method="videos.list",result="granted"} %d`, n),
 			fmt.Sprintf(`ration_units_total{account="p",budget="all",lane="",method="videos.list"} %d`, n),
-			fmt.Sprintf(`ration_ledger_duration_seconds_count{op="spend",result="ok"} %d`, n),
-			fmt.Sprintf(`ration_ledger_duration_seconds_bucket{op="spend",result="ok",le="+Inf"} %d`, n)}
+			fmt.Sprintf(`ration_ledger_duration_seconds_count{op="append",result="ok"} %d`, n),
+			fmt.Sprintf(`ration_ledger_duration_seconds_bucket{op="append",result="ok",le="+Inf"} %d`, n)}
 		hasSamples(t, decided(), want...)
 		s.write("costs.yaml", strings.Replace(s.read("costs.yaml"), fmt.Sprintf("limit: %d", 9501-n), fmt.Sprintf("limit: %d", 9500-n), 1))
 		d.reload()

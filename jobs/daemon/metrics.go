@@ -24,7 +24,10 @@ func MetricsOptions(table *costs.Table, c *client.Client) *metrics.Options {
 		}
 	}
 	if c != nil {
-		o.Journal = c.Journal()
+		o.Host = func(account string) (metrics.HostStats, error) {
+			stats, err := c.HostStats(account)
+			return metrics.HostStats(stats), err
+		}
 	}
 	return o
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/journal"
 )
 
 // reportLog logs what the client of one configuration reports. It is safe for
@@ -46,12 +45,10 @@ func (r *reportLog) report(call quota.Call, err error) {
 	switch {
 	case ok:
 		r.reportOutage(log, outage)
-	case is[*journal.RestoredError](err):
+	case is[*client.RestoredError](err):
 		log.Warn("ledger restored", "reason", err.Error())
-	case is[*journal.UnwrittenError](err):
-		log.Warn("journal not written", "reason", err.Error())
-	case is[*quota.ClockError](err):
-		log.Warn("the clock of this host is wrong", "reason", err.Error())
+	case is[*client.ReplicaError](err):
+		log.Warn("replica failing", "reason", err.Error())
 	case setup.Disagrees(err):
 		log.Warn("the upstream disagrees with costs.yaml", "method", call.Method, "reason", err.Error())
 	default:

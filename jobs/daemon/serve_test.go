@@ -129,18 +129,18 @@ func TestServeNeedsItsUsualPort(t *testing.T) {
 	first.ends()
 }
 
-// TestUnreadableJournalIsReported: what a client reported while the
-// configuration was being loaded, such as a journal that is not a folder, ended
+// TestUnreadableReplicaIsReported: what a client reported while the
+// configuration was being loaded, such as a replica that is not a folder, ended
 // serve and proxy with a nil pointer.
-func TestUnreadableJournalIsReported(t *testing.T) {
+func TestUnreadableReplicaIsReported(t *testing.T) {
 	s := newStand(t, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
-	s.write("journal", "a file")
+	s.write("replica", "a file")
 	d := s.serve()
-	d.says(`level=WARN msg="journal not written" reason="account .*p.*: the journal of this host: `)
+	d.says(`level=WARN msg="replica failing" reason="this host's copy of the ledger: `)
 	d.says(passOf("US", "complete calls=1"))
 	d.ends()
 	d = s.proxy()
-	d.says(`msg="journal not written"`)
+	d.says(`msg="replica failing"`)
 	d.says("msg=listening")
 	d.ends()
 }

@@ -38,7 +38,7 @@ func newStand(t *testing.T, budget, fetch string, regions ...string) *stand {
 	s := &stand{T: t, dir: t.TempDir(), upstream: youtubetest.New(nil)}
 	server := httptest.NewServer(s.upstream)
 	t.Cleanup(server.Close)
-	s.env = map[string]string{"RATION_CONFIG": s.dir, "RATION_STATE": s.dir, "RATION_JOURNAL": filepath.Join(s.dir, "journal"), "RATION_ENDPOINT": server.URL, "YOUTUBE_API_KEY": "k"}
+	s.env = map[string]string{"RATION_CONFIG": s.dir, "RATION_STATE": s.dir, "RATION_JOURNAL": filepath.Join(s.dir, "replica"), "RATION_ENDPOINT": server.URL, "YOUTUBE_API_KEY": "k"}
 	s.write("costs.yaml", "version: 1\nupstream: youtube\naccount: p\nledger: sqlite:ration.db\napi: youtube/v3\nhosts: [youtube.googleapis.com]\n"+
 		"costs: {search.list: 100, videos.list: 1, channels.list: 1, videoCategories.list: 1}\nbudgets: ["+budget+"]\n")
 	// The 29th of February does not come while a test runs.

@@ -54,7 +54,7 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 		c.CheckState(dir)
 		c.examineFailures(ctx, s)
 	}
-	c.CheckJournal(client.JournalFolder(s.Options()))
+	c.CheckReplica(client.ReplicaFolder(s.Options()))
 	name := client.LedgerName(table, s.Options())
 	c.CheckLedgerFiles(name)
 	opened, err := s.Open(table, false)
@@ -71,27 +71,22 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 	defer opened.Close()
 	c.CheckLedger(ctx, opened)
 	c.examineLoss(ctx, s)
-	c.examineRepairs(s)
+	c.examineRestorations(s)
 }
 
-// examineRepairs says what the journal of this host has restored, and what it
-// has not yet.
-func (c *Checkup) examineRepairs(s *setup.Setup) {
-	repairs, err := s.Known().Repairs()
-	if err != nil {
-		c.failJournal(err)
-		return
-	}
-	for i := range repairs {
-		if repairs[i].Lost {
-			c.Add(Warning, "find out why the ledger lost entries: see docs/faults.md", "%s", status.DescribeRepair(&repairs[i], c.Now()))
+// examineRestorations says what this host has restored of the ledger, and what
+// it has not yet.
+func (c *Checkup) examineRestorations(s *setup.Setup) {
+	for _, restored := range s.Known().Restorations() {
+		if restored.Lost {
+			c.Add(Warning, "find out why the ledger lost entries: see docs/faults.md", "%s", status.DescribeRepair(&restored, c.Now()))
 		}
 	}
 	for _, u := range s.Known().Unexplained() {
 		c.Add(Warning, u.Explain(), "%s", u.String())
 	}
 	if units, err := s.Known().Unrecorded(); err != nil {
-		c.failJournal(err)
+		c.failReplica(err)
 	} else if units > 0 {
 		do := "nothing, the next call records this once the ledger is up"
 		if _, ok := errors.AsType[*quota.LookAlikeError](c.Err); ok {
@@ -101,15 +96,15 @@ func (c *Checkup) examineRepairs(s *setup.Setup) {
 	}
 }
 
-// failJournal adds that the journal of this host cannot be read, unless
-// CheckJournal has named the file.
-func (c *Checkup) failJournal(err error) {
+// failReplica adds that the replica cannot be read, unless CheckReplica has
+// named the file.
+func (c *Checkup) failReplica(err error) {
 	failed, ok := errors.AsType[*fs.PathError](err)
 	switch {
 	case !ok:
 		c.Fail(err)
 	case c.checked[failed.Path] == nil:
-		c.Fail(fmt.Errorf("journal: %w; make it readable for this user, or name another with RATION_JOURNAL", err))
+		c.Fail(fmt.Errorf("replica: %w; make it readable for this user, or name another with RATION_JOURNAL", err))
 	}
 }
 
@@ -122,7 +117,7 @@ func (c *Checkup) examineLoss(ctx context.Context, s *setup.Setup) (isLost bool)
 		c.isReplaced = true
 		c.Add(Warning, "nothing, if it is meant; otherwise name the old one again", "the ledger %s is empty, and the one used here before is %s: what was spent there does not count any more", empty.Ledger, empty.Before)
 	}
-	missing, err := s.Known().Missing(ctx)
+	missing, err := s.Known().Missing()
 	if isKnown := errors.Is(err, quota.ErrLedgerConfig) && errors.Is(c.Err, quota.ErrLedgerConfig); !isKnown && !client.IsDown(err) {
 		c.Fail(err)
 	}

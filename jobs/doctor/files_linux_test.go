@@ -90,13 +90,13 @@ func TestBackupIsAProblem(t *testing.T) {
 }
 
 // newSetup returns what finds the configuration, the ledger empty.db and the
-// journal in a folder.
+// replica in a folder.
 func newSetup(t *testing.T, dir string) *setup.Setup {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, "costs.yaml"), []byte("version: 1\nupstream: u\naccount: a\ncosts: {list: 1}\nbudgets: [{name: b, limit: 1, window: 1h}]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{"RATION_JOURNAL": filepath.Join(dir, "journal")}
+	env := map[string]string{"RATION_JOURNAL": filepath.Join(dir, "replica")}
 	return &setup.Setup{Folder: dir, Ledger: "sqlite:" + filepath.Join(dir, "empty.db"), State: filepath.Join(dir, "state"), Now: time.Now,
 		Getenv:  func(name string) string { return env[name] },
 		Conceal: func(string) {}, Redactor: func() func(string) string { return func(text string) string { return text } },
@@ -118,40 +118,9 @@ func TestUnreadableConfiguration(t *testing.T) {
 	}
 }
 
-// TestEmptyLedgerOfAnotherUser: status said that nothing was spent, spend ended
-// with 78, and doctor said both.
-func TestEmptyLedgerOfAnotherUser(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "empty.db")
-	if err := os.WriteFile(path, nil, 0o400); err != nil {
-		t.Fatal(err)
-	}
-	asNobody(t, dir)
-	s := newSetup(t, dir)
-	table, err := s.Prices()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.Open(table, false)
-	if _, ok := errors.AsType[*client.ConfigError](err); !ok || !strings.Contains(err.Error(), "empty.db: permission denied; give the file to the user") {
-		t.Errorf("opened: %v; want that the file cannot be used", err)
-	}
-	c := &doctor.Checkup{Message: error.Error, Now: time.Now}
-	c.Examine(t.Context(), s, "")
-	var found []string
-	for _, f := range c.Findings {
-		if strings.Contains(f.What, "empty.db") {
-			found = append(found, f.Grade+" "+f.What)
-		}
-	}
-	if len(found) != 1 || !strings.HasPrefix(found[0], "problem open ") {
-		t.Errorf("found %q; want one problem", found)
-	}
-}
-
-// TestUnreadableJournalIsOneFinding: each account that a file of the journal
+// TestUnreadableReplicaIsOneFinding: each account that a file of the replica
 // belongs to named it twice again, without what to do.
-func TestUnreadableJournalIsOneFinding(t *testing.T) {
+func TestUnreadableReplicaIsOneFinding(t *testing.T) {
 	dir := t.TempDir()
 	s := newSetup(t, dir)
 	s.Report = func(quota.Call, error) {}
@@ -167,14 +136,14 @@ func TestUnreadableJournalIsOneFinding(t *testing.T) {
 		t.Fatal(err)
 	}
 	opened.Close()
-	paths, _ := filepath.Glob(filepath.Join(dir, "journal", "*.*"))
+	paths, _ := filepath.Glob(filepath.Join(dir, "replica", "*.*"))
 	for _, path := range paths {
 		if err := os.Chmod(path, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ledger, _ := filepath.Glob(filepath.Join(dir, "empty.db*"))
-	for _, path := range append(ledger, filepath.Join(dir, "journal")) {
+	for _, path := range append(ledger, filepath.Join(dir, "replica")) {
 		if err := os.Chown(path, map[bool]int{true: 65534, false: -1}[os.Geteuid() == 0], -1); err != nil {
 			t.Fatal(err)
 		}
@@ -199,24 +168,24 @@ func TestUnreadableJournalIsOneFinding(t *testing.T) {
 	}
 }
 
-// TestJournalFileOfAnotherUser: root has restored the log once. A run of this
-// user that is to restore it ends with 78; doctor says so before.
-func TestJournalFileOfAnotherUser(t *testing.T) {
+// TestReplicaFileOfAnotherUser: root has made a call once, so this user cannot
+// read a part of the replica; doctor says so.
+func TestReplicaFileOfAnotherUser(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "0123.lock"), nil, 0); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "0123.2026-11-20.log"), nil, 0); err != nil {
 		t.Fatal(err)
 	}
 	asNobody(t, dir)
 	c := &doctor.Checkup{Message: error.Error, Now: time.Now}
-	c.CheckJournal(dir)
-	if len(c.Findings) != 1 || !strings.Contains(c.Findings[0].What, "0123.lock: permission denied") || c.Err == nil {
-		t.Errorf("%+v, %v; want the lock", c.Findings, c.Err)
+	c.CheckReplica(dir)
+	if len(c.Findings) != 1 || !strings.Contains(c.Findings[0].What, "0123.2026-11-20.log: permission denied") || c.Err == nil {
+		t.Errorf("%+v, %v; want the file", c.Findings, c.Err)
 	}
 }
 
-// TestJournalThatCannotBeWritten: run says at its first grant that nothing is
-// journaled; doctor says it before.
-func TestJournalThatCannotBeWritten(t *testing.T) {
+// TestReplicaThatCannotBeWritten: run says at its first grant that nothing can
+// be restored; doctor says it before.
+func TestReplicaThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"closed": 0o500, "open": 0o700} {
 		if err := os.Mkdir(filepath.Join(dir, name), mode); err != nil {
@@ -238,7 +207,7 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 		if folder != "" {
 			path = filepath.Join(dir, folder)
 		}
-		c.CheckJournal(path)
+		c.CheckReplica(path)
 		if warned := len(c.Findings) == 1 && c.Findings[0].Grade == doctor.Warning; warned != warns || len(c.Findings) > 1 || c.Err != nil {
 			t.Errorf("%q: %+v, %v; warning: want %v", folder, c.Findings, c.Err, warns)
 		}
@@ -263,10 +232,10 @@ func TestFullDisk(t *testing.T) {
 	}
 	dir := t.TempDir()
 	c := &doctor.Checkup{Message: error.Error, Now: time.Now}
-	c.CheckJournal(dir)
+	c.CheckReplica(dir)
 	c.CheckState(dir)
 	if len(c.Findings) != 2 || c.Findings[0].Grade != doctor.Warning || c.Findings[1].Grade != doctor.Problem {
-		t.Errorf("%+v; want the journal and the state folder", c.Findings)
+		t.Errorf("%+v; want the replica and the state folder", c.Findings)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v; want nothing left behind", left, err)

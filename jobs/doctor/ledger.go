@@ -49,23 +49,12 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 	if err != nil {
 		c.Fail(err)
 	}
-	doubt := time.Duration(0)
-	for i := range balances {
-		doubt = max(doubt, balances[i].Doubt)
-	}
-	lead := at.Sub(c.Now())
-	if doubt > 0 {
-		c.Add(Warning, status.ResolveDoubt, "%s", status.ClockInDoubt(doubt))
-	} else if lead > quota.MaxClockLead {
-		c.Add(Problem, "correct the clock that is wrong; if that is this host's, run ration ledger accept meanwhile",
-			"the ledger's clock is %s ahead of this host's: no call is granted while they disagree, unless calls of other hosts support the ledger's", human.Duration(lead))
-		c.Err = cmp.Or[error](c.Err, &client.ConfigError{Err: errors.New("the ledger's clock and this host's disagree")})
-	} else if skew := lead.Abs(); skew > quota.MaxClockSkew {
+	if skew := at.Sub(c.Now()).Abs(); skew > quota.MaxClockSkew {
 		c.Add(Warning, "set both clocks by NTP", "the ledger's clock and this host's are %s apart", skew.Round(time.Second))
 	}
 	for _, account := range accounts {
 		c.checkMove(ctx, opened.Guard(), account)
-		ahead, err := newestAhead(ctx, balances, opened.Guard(), account)
+		_, ahead, err := opened.Guard().Now(ctx, account)
 		if err != nil {
 			c.Fail(client.NameLedger(err, name))
 		} else if ahead > 0 {
@@ -120,25 +109,4 @@ func (c *Checkup) checkLimits(balances []quota.Balance) {
 				"the limit of %s is %d here, and another configuration has asked for %d within a day, which holds until %s", human.Name(b.Budget.Name), b.Budget.Limit, b.StricterLimit, human.Time(b.LimitUntil))
 		}
 	}
-}
-
-// newestAhead returns how far the newest timestamp of an account is ahead of
-// the ledger's clock: of its own log or, if that is right, of its ten
-// fullest keys.
-func newestAhead(ctx context.Context, balances []quota.Balance, guard *quota.Guard, account string) (ahead time.Duration, err error) {
-	for i := range balances {
-		if balances[i].Budget.Account == account {
-			ahead = max(ahead, balances[i].Ahead)
-		}
-	}
-	if ahead > 0 {
-		return ahead, nil
-	}
-	keys, _, _, err := guard.FullestKeys(ctx, account, 10)
-	for _, k := range keys {
-		for _, b := range k.Balances {
-			ahead = max(ahead, b.Ahead)
-		}
-	}
-	return ahead, err
 }

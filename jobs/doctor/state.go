@@ -11,7 +11,6 @@ import (
 
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/quota/privatefile"
-	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // CheckState checks the state folder.
@@ -50,9 +49,9 @@ func (c *Checkup) checkFolder(dir string, info fs.FileInfo) {
 	c.checkFiles(filepath.Join(dir, "*.db.*.lock")) // of the regions
 }
 
-// CheckJournal checks that this user may write in the journal's folder and to
+// CheckReplica checks that this user may write in the replica's folder and to
 // its files; an empty dir means that there is none.
-func (c *Checkup) CheckJournal(dir string) {
+func (c *Checkup) CheckReplica(dir string) {
 	if dir == "" {
 		return
 	}
@@ -64,13 +63,13 @@ func (c *Checkup) CheckJournal(dir string) {
 	}
 	if err != nil {
 		c.Add(Warning, repair(err)+", or name another with RATION_JOURNAL",
-			"journal %s: %v; calls go on, but cannot be restored if the ledger forgets them", dir, err)
+			"replica %s: %v; calls go on, but cannot be restored if the ledger forgets them", dir, err)
 		return
 	}
 	before := len(c.Findings)
 	c.checkFiles(filepath.Join(dir, "*"))
 	if len(c.Findings) == before {
-		c.Add(OK, "", "journal %s: the allowance of when_ledger_down is counted here", dir)
+		c.Add(OK, "", "replica %s: this host's copy of the ledger, by which it counts the allowance of when_ledger_down", dir)
 	}
 }
 
@@ -92,9 +91,6 @@ func (c *Checkup) CheckLedgerFiles(name string) {
 	}
 	for _, own := range ownEnds {
 		c.checkFiles(path + own)
-	}
-	for _, kept := range sqliteledger.Damaged(path) {
-		c.Add(Warning, "check the disk, then remove "+kept, "the ledger's file was damaged, and is kept as %s; its entries were restored from the journal of this host", kept)
 	}
 }
 

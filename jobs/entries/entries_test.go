@@ -34,7 +34,7 @@ func newWorld(t *testing.T) *world {
 	if err := os.WriteFile(filepath.Join(w.dir, "costs.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{"RATION_CONFIG": w.dir, "RATION_STATE": filepath.Join(w.dir, "state"), "RATION_JOURNAL": filepath.Join(w.dir, "journal")}
+	env := map[string]string{"RATION_CONFIG": w.dir, "RATION_STATE": filepath.Join(w.dir, "state"), "RATION_JOURNAL": filepath.Join(w.dir, "replica")}
 	w.place = &setup.Setup{Getenv: func(name string) string { return env[name] }, Now: func() time.Time { return w.clock }, Fixed: true, Conceal: func(string) {}, ConcealProxies: func() {},
 		Redactor: func() func(string) string { return func(text string) string { return text } }, Clean: func(text string) string { return text },
 		Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }}
@@ -67,7 +67,7 @@ func (w *world) spend(method string, units quota.Units, region, job string) bool
 }
 
 func (w *world) source(filter usage.Filter) *usage.LogReader {
-	return &usage.LogReader{Ledger: w.client.Ledger(), Accounts: []string{"p"}, Filter: filter}
+	return &usage.LogReader{Ledger: w.client.Log(), Accounts: []string{"p"}, Filter: filter}
 }
 
 // documents returns what a query selects, as JSON, and whether there is more.

@@ -9,14 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/jobs/history"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-func inMemory(now func() time.Time) quota.Ledger {
-	return memledger.Open(&memledger.Options{Now: now})
+func inMemory(now func() time.Time) quota.Log {
+	return testledger.Memory(&memledger.Options{Now: now})
 }
 
 // spendAs spends one unit in the name of each of several jobs.
@@ -75,11 +76,11 @@ func TestAFillWritesTheDifference(t *testing.T) {
 
 // unreadable is a ledger whose entries between two times cannot be read, as for
 // the peaks of a budget.
-type unreadable struct{ quota.Ledger }
+type unreadable struct{ quota.Log }
 
 func (l unreadable) Entries(ctx context.Context, q quota.Query) iter.Seq2[quota.Entry, error] {
 	if q.Until.IsZero() {
-		return l.Ledger.Entries(ctx, q)
+		return l.Log.Entries(ctx, q)
 	}
 	return func(yield func(quota.Entry, error) bool) { yield(quota.Entry{}, errors.New("unreadable")) }
 }
@@ -87,7 +88,7 @@ func (l unreadable) Entries(ctx context.Context, q quota.Query) iter.Seq2[quota.
 // TestALongFillKeepsWhatItWrote: one that took longer than it may was undone,
 // so that the next one began anew, and there never was a history.
 func TestALongFillKeepsWhatItWrote(t *testing.T) {
-	w := newWorld(t, t.TempDir(), func(now func() time.Time) quota.Ledger { return unreadable{inMemory(now)} }, budget("b", quota.Sliding(24*time.Hour)))
+	w := newWorld(t, t.TempDir(), func(now func() time.Time) quota.Log { return unreadable{inMemory(now)} }, budget("b", quota.Sliding(24*time.Hour)))
 	defer w.close()
 	w.spendAs(11_000)
 	if err := history.Fill(t.Context(), w.stores[0], w.guard, []string{"p"}); err == nil {

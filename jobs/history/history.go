@@ -10,8 +10,8 @@
 // at least as long as its longest window, so one Fill in that time is enough.
 //
 // A day is that of the budget's zone if its window is a calendar window, and of
-// UTC otherwise. The sums of a whole account are by days of UTC. Logs of keys,
-// and logs without entries, whose budgets are all estimates, have no history.
+// UTC otherwise. The sums of a whole account are by days of UTC. Logs of keys
+// have no history.
 package history
 
 import (
@@ -37,7 +37,7 @@ func Fill(ctx context.Context, store *catalog.Catalog, guard *quota.Guard, accou
 		return fmt.Errorf("history: %w", err)
 	}
 	for _, account := range accounts {
-		f := &filler{store: store, ledger: guard.Ledger(), account: account, retention: max(guard.Retention(account), quota.Retention(0))}
+		f := &filler{store: store, ledger: guard.Log(), account: account, retention: max(guard.Retention(account), quota.Retention(0))}
 		for try := 1; ; try++ {
 			err = f.fill(ctx, guard, balances)
 			if !errors.Is(err, catalog.ErrMoved) || try == attempts {
@@ -54,7 +54,7 @@ func Fill(ctx context.Context, store *catalog.Catalog, guard *quota.Guard, accou
 // filler fills the history of one account.
 type filler struct {
 	store     *catalog.Catalog
-	ledger    quota.Ledger
+	ledger    quota.Log
 	account   string
 	retention time.Duration
 
@@ -100,12 +100,11 @@ func (f *filler) fill(ctx context.Context, guard *quota.Guard, balances []quota.
 // findOldest finds the oldest entry of the log.
 func (f *filler) findOldest(ctx context.Context) error {
 	f.oldest = math.MaxInt64
-	for e, err := range f.ledger.Entries(ctx, quota.Query{Account: f.account}) {
+	for e, err := range f.ledger.Entries(ctx, quota.Query{Account: f.account, Limit: 1}) {
 		if err != nil {
 			return err
 		}
 		f.oldest = e.At.UnixMicro()
-		break
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/jobs/history"
 	"github.com/ration-dev/ration/quota"
@@ -23,29 +24,29 @@ import (
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // eachLedger runs a test on every ledger. open opens an empty one.
-func eachLedger(t *testing.T, test func(t *testing.T, open func(now func() time.Time) quota.Ledger)) {
+func eachLedger(t *testing.T, test func(t *testing.T, open func(now func() time.Time) quota.Log)) {
 	n := 0
-	must := func(l quota.Ledger, err error) quota.Ledger {
+	must := func(l quota.Log, err error) quota.Log {
 		if err != nil {
 			t.Fatal(err)
 		}
 		return l
 	}
 	t.Run("memory", func(t *testing.T) {
-		test(t, func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) })
+		test(t, func(now func() time.Time) quota.Log { return testledger.Memory(&memledger.Options{Now: now}) })
 	})
 	t.Run("SQLite", func(t *testing.T) {
 		dir := t.TempDir()
-		test(t, func(now func() time.Time) quota.Ledger {
+		test(t, func(now func() time.Time) quota.Log {
 			n++
-			return must(sqliteledger.Open(filepath.Join(dir, fmt.Sprint(n)), &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal}))
+			return must(testledger.SQLite(filepath.Join(dir, fmt.Sprint(n)), &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal}))
 		})
 	})
 	t.Run("Redis", func(t *testing.T) {
 		url := redistest.Start(t).URL()
-		test(t, func(now func() time.Time) quota.Ledger {
+		test(t, func(now func() time.Time) quota.Log {
 			n++
-			return must(redisledger.Open(url, &redisledger.Options{Now: now, Prefix: fmt.Sprint("t", n)}))
+			return must(testledger.Redis(url, &redisledger.Options{Now: now, Prefix: fmt.Sprint("t", n)}))
 		})
 	})
 }
@@ -55,14 +56,14 @@ func eachLedger(t *testing.T, test func(t *testing.T, open func(now func() time.
 type world struct {
 	t       testing.TB
 	clock   *ledgertest.Clock
-	ledger  quota.Ledger
+	ledger  quota.Log
 	guard   *quota.Guard
 	budgets []quota.Budget
 	stores  []*catalog.Catalog
 	path    string
 }
 
-func newWorld(t testing.TB, dir string, open func(now func() time.Time) quota.Ledger, budgets ...quota.Budget) *world {
+func newWorld(t testing.TB, dir string, open func(now func() time.Time) quota.Log, budgets ...quota.Budget) *world {
 	w := &world{t: t, clock: &ledgertest.Clock{}, budgets: budgets, path: filepath.Join(dir, "catalog.db")}
 	w.clock.Set(noon)
 	w.ledger = open(w.clock.Now)
@@ -139,7 +140,7 @@ func pacific(t testing.TB) *time.Location {
 // TestDayOutlivesTheLog: an operator asked on Monday who spent Friday's quota,
 // and the log had dropped it.
 func TestDayOutlivesTheLog(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func(func() time.Time) quota.Ledger) {
+	eachLedger(t, func(t *testing.T, open func(func() time.Time) quota.Log) {
 		w := newWorld(t, t.TempDir(), open, budget("sliding", quota.Sliding(24*time.Hour)), budget("la", quota.Daily(pacific(t))))
 		defer w.close()
 		w.clock.Set(time.Date(2026, 11, 20, 7, 30, 0, 0, time.UTC)) // the 19th in California
@@ -169,7 +170,7 @@ func TestDayOutlivesTheLog(t *testing.T) {
 // TestRefundAfterTheFill: a day kept counting a call that was refunded, and the
 // first cost of one that was settled, because they were read once.
 func TestRefundAfterTheFill(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func(func() time.Time) quota.Ledger) {
+	eachLedger(t, func(t *testing.T, open func(func() time.Time) quota.Log) {
 		w := newWorld(t, t.TempDir(), open, budget("b", quota.Sliding(10*time.Minute)))
 		defer w.close()
 		for range 3 { // the first entry of a log, and later ones whose forerunners are gone
@@ -192,7 +193,7 @@ func TestRefundAfterTheFill(t *testing.T) {
 // TestJobCalledReconcileHasTheCorrectionsOfADay: days by job added corrections
 // to the calls of a job with their name.
 func TestJobCalledReconcileHasTheCorrectionsOfADay(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func(func() time.Time) quota.Ledger) {
+	eachLedger(t, func(t *testing.T, open func(func() time.Time) quota.Log) {
 		w := newWorld(t, t.TempDir(), open)
 		defer w.close()
 		call := quota.Call{Account: "p", Method: "m", Units: 5, Caller: quota.Caller{Job: "reconcile"}}
@@ -216,7 +217,7 @@ func TestJobCalledReconcileHasTheCorrectionsOfADay(t *testing.T) {
 // TestForgottenLogKeepsItsHistory: a Redis that lost its data took the day
 // with it.
 func TestForgottenLogKeepsItsHistory(t *testing.T) {
-	open := func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }
+	open := func(now func() time.Time) quota.Log { return testledger.Memory(&memledger.Options{Now: now}) }
 	w := newWorld(t, t.TempDir(), open, budget("b", quota.Sliding(24*time.Hour)))
 	defer w.close()
 	for range 40 {
@@ -245,7 +246,7 @@ func TestDrawnHistory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("draws long histories, 6 seconds")
 	}
-	eachLedger(t, func(t *testing.T, open func(func() time.Time) quota.Ledger) {
+	eachLedger(t, func(t *testing.T, open func(func() time.Time) quota.Log) {
 		dir, n := t.TempDir(), 0
 		rapid.Check(t, func(rt *rapid.T) {
 			n++

@@ -11,11 +11,19 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/jobs/history"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )
+
+// keptOpen is a ledger on a test's clock that several clients use one after
+// another.
+type keptOpen struct{ quota.Ledger }
+
+func (keptOpen) Close() error   { return nil }
+func (keptOpen) RealTime() bool { return false }
 
 // TestRefusalsOfSeveralProcessesAreCountedOnce: a ledger has no refusals, and
 // two processes that added the files of a day both counted them.
@@ -26,7 +34,7 @@ func TestRefusalsOfSeveralProcessesAreCountedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger := memledger.Open(&memledger.Options{Now: now})
+	ledger := keptOpen{memledger.Open(&memledger.Options{Now: now})}
 	guard, err := quota.NewGuard(ledger, table.Budgets(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +43,7 @@ func TestRefusalsOfSeveralProcessesAreCountedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuse := func(region string, times int) {
-		c, err := client.New(table, &client.Options{State: dir, Journal: filepath.Join(dir, "journal"), Opened: ledger, Now: now})
+		c, err := client.New(table, &client.Options{State: dir, Replica: filepath.Join(dir, "replica"), Opened: ledger, Now: now})
 		if err != nil {
 			t.Error(err)
 			return
@@ -98,7 +106,7 @@ func checkRefusals(t *testing.T, store *catalog.Catalog, dir string) {
 // TestTwoProcessesFillAtOnce: two processes read the log, and the one that
 // wrote last had read first.
 func TestTwoProcessesFillAtOnce(t *testing.T) {
-	open := func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }
+	open := func(now func() time.Time) quota.Log { return testledger.Memory(&memledger.Options{Now: now}) }
 	w := newWorld(t, t.TempDir(), open, budget("b", quota.Sliding(24*time.Hour)))
 	defer w.close()
 	var all sync.WaitGroup

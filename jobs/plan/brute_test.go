@@ -111,9 +111,6 @@ func checkAsked(t *rapid.T, in *plan.Input, report *plan.Report, dues []due) {
 // plain sums.
 func checkColumns(t *rapid.T, in *plan.Input, report *plan.Report, i int, dues []due) {
 	b := &in.Budgets[i]
-	if b.Window.Estimate() {
-		return // it rounds up each region's part
-	}
 	all := amounts(in, b, dues)
 	for minute, c := range report.Columns(i, int(in.To.Sub(in.From)/time.Minute)) {
 		total, regions := c.Held, quota.Units(0)
@@ -193,13 +190,11 @@ func drawBudget(t *rapid.T, name string) quota.Budget {
 	minutes := func(least, most int) time.Duration {
 		return time.Duration(rapid.IntRange(least, most).Draw(t, "minutes")) * time.Minute
 	}
-	switch rapid.IntRange(0, 2).Draw(t, "window") {
+	switch rapid.IntRange(0, 1).Draw(t, "window") {
 	case 0:
 		b.Window = quota.Sliding(minutes(1, 12))
 	case 1:
 		b.Window = quota.Daily(time.UTC).WithMargin(minutes(0, 2))
-	case 2:
-		b.Window = quota.Counter(minutes(2, 12))
 	}
 	switch rapid.IntRange(0, 5).Draw(t, "covers") {
 	case 0:
@@ -209,7 +204,7 @@ func drawBudget(t *rapid.T, name string) quota.Budget {
 	case 2:
 		b.Measure = quota.Calls
 	}
-	if !b.Window.Estimate() && len(b.Regions) == 0 && rapid.Bool().Draw(t, "floors") {
+	if len(b.Regions) == 0 && rapid.Bool().Draw(t, "floors") {
 		b.Floor = map[string]quota.Units{}
 		left := int(b.Limit) - 1
 		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"US", "IN", "BR", "JP"}), 1, 3, rapid.ID).Draw(t, "floors of") {
@@ -335,9 +330,6 @@ func checkPlay(t *rapid.T, in *plan.Input, report *plan.Report, dues []due) {
 	}
 	for i := range report.Budgets {
 		b := &report.Budgets[i]
-		if b.Budget.Window.Estimate() {
-			continue // the mean takes what fades as half of what it was
-		}
 		if want := naiveUnusedMean(in, &in.Budgets[i], used[i]); b.UnusedMean != want {
 			t.Errorf("%s: unused on average %d; minute by minute %d", describe(in, i), b.UnusedMean, want)
 		}

@@ -14,7 +14,7 @@ import (
 
 // failing is a ledger that fails at one of its spends, or to set cooldowns.
 type failing struct {
-	quota.Ledger
+	quota.Log
 	spend    int // the spend that fails, from 1
 	answer   int // the spend whose answer is an error
 	cooldown bool
@@ -29,7 +29,7 @@ func (l *failing) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer
 	if l.spend == 0 {
 		return nil, errLedger
 	}
-	answers, err := l.Ledger.Spend(ctx, batch)
+	answers, err := l.Log.Spend(ctx, batch)
 	if l.answer == 0 && err == nil {
 		answers[0].Err = errLedger
 	}
@@ -40,12 +40,12 @@ func (l *failing) SetCooldown(ctx context.Context, cooldown quota.Cooldown) erro
 	if l.cooldown {
 		return errLedger
 	}
-	return l.Ledger.SetCooldown(ctx, cooldown)
+	return l.Log.SetCooldown(ctx, cooldown)
 }
 
 func (l *failing) Close() error {
 	*l.closed++
-	return l.Ledger.Close()
+	return l.Log.Close()
 }
 
 // TestPlayReturnsErrors checks that a failing Play returns an error instead of
@@ -78,10 +78,10 @@ func TestPlayReturnsErrors(t *testing.T) {
 			in := &plan.Input{From: from, To: from.AddDate(0, 0, 1), Regions: parse(t, "schedule: '@every 6h'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}, IN: {}}\n"), Price: prices,
 				Budgets: []quota.Budget{{Account: "my-project", Name: "units", Limit: 100, Window: quota.Sliding(24 * time.Hour)}},
 				State:   stateOf(entry, later),
-				Open: func(now func() time.Time) quota.Ledger {
+				Open: func(now func() time.Time) quota.Log {
 					opened++
 					ledger := c.ledger
-					ledger.Ledger, ledger.closed = open(now), &closed
+					ledger.Log, ledger.closed = open(now), &closed
 					return &ledger
 				}}
 			in.State.Cooldowns = []quota.Cooldown{{Account: "my-project", Until: from.Add(-time.Second)}}
@@ -123,7 +123,7 @@ func TestSuggestReturnsErrors(t *testing.T) {
 		Budgets: []quota.Budget{{Account: "my-project", Name: "units", Limit: 30, Window: quota.Sliding(24 * time.Hour)}}}
 	report := play(t, in)
 	closed := 0
-	in.Open = func(now func() time.Time) quota.Ledger { return &failing{Ledger: open(now), spend: 5, closed: &closed} }
+	in.Open = func(now func() time.Time) quota.Log { return &failing{Log: open(now), spend: 5, closed: &closed} }
 	if s, err := plan.Suggest(t.Context(), in, report); !errors.Is(err, errLedger) || s != nil {
 		t.Errorf("%+v, %v; want the error of the play alone", s, err)
 	}
@@ -152,8 +152,6 @@ func TestUnusedMeanIsAsComputedByHand(t *testing.T) {
 		"by the day":                  {quota.Daily(time.UTC).WithMargin(0), "2026-11-20T00:00:00Z", 24, 0, 940},
 		"at the day's margin":         {quota.Daily(time.UTC).WithMargin(time.Hour), "2026-11-20T00:00:00Z", 24, 0, 940}, // it counts for both days
 		"by the day, from its middle": {quota.Daily(time.UTC).WithMargin(0), "2026-11-20T12:00:00Z", 24, 6 * time.Hour, 940},
-		"an estimate":                 {quota.Counter(8 * time.Hour), "2026-11-20T00:00:00Z", 24, 0, 970}, // 8 h, and half of the next 8
-		"an estimate, of before":      {quota.Counter(8 * time.Hour), "2026-11-20T00:00:00Z", 24, time.Hour, 960},
 		"more than the limit":         {quota.Sliding(24 * time.Hour), "2026-11-20T00:00:00Z", 1, -1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -220,7 +218,7 @@ func TestNeedCountsARegionsOwnFloor(t *testing.T) {
 // unreadable is a ledger that cannot be read: its standings fail, or
 // its entries.
 type unreadable struct {
-	quota.Ledger
+	quota.Log
 	standings bool
 }
 
@@ -228,7 +226,7 @@ func (l unreadable) Standings(ctx context.Context, account, key string, charges 
 	if l.standings {
 		return nil, errLedger
 	}
-	return l.Ledger.Standings(ctx, account, key, charges)
+	return l.Log.Standings(ctx, account, key, charges)
 }
 
 func (l unreadable) Entries(context.Context, quota.Query) iter.Seq2[quota.Entry, error] {
@@ -241,7 +239,7 @@ func TestUnreadableLedgerIsNotEmpty(t *testing.T) {
 	from := at(t, "2026-11-20T12:00:00Z")
 	budgets := []quota.Budget{{Account: "my-project", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)}}
 	shared := open(func() time.Time { return from })
-	for name, ledger := range map[string]quota.Ledger{"readable": shared, "standings": unreadable{shared, true}, "entries": unreadable{shared, false}} {
+	for name, ledger := range map[string]quota.Log{"readable": shared, "standings": unreadable{shared, true}, "entries": unreadable{shared, false}} {
 		guard, err := quota.NewGuard(ledger, budgets, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -61,7 +61,7 @@ func ReadOutline(ctx context.Context, guard *quota.Guard) (at time.Time, state S
 		return at, state, err
 	}
 	for _, account := range accounts {
-		if err := state.readOutline(ctx, guard.Ledger(), account, at, horizon); err != nil {
+		if err := state.readOutline(ctx, guard.Log(), account, at, horizon); err != nil {
 			return at, state, err
 		}
 	}
@@ -70,7 +70,7 @@ func ReadOutline(ctx context.Context, guard *quota.Guard) (at time.Time, state S
 
 // readOutline adds the entries of an account or, if there are too many, the
 // sums of each slice.
-func (s *State) readOutline(ctx context.Context, ledger quota.Ledger, account string, at time.Time, horizon time.Duration) error {
+func (s *State) readOutline(ctx context.Context, ledger quota.Log, account string, at time.Time, horizon time.Duration) error {
 	if ok, err := s.addFew(ctx, ledger, quota.Query{Account: account, Since: at.Add(-horizon), Until: at}); ok || err != nil {
 		return err
 	}
@@ -95,7 +95,8 @@ func (s *State) readOutline(ctx context.Context, ledger quota.Ledger, account st
 
 // addFew adds the entries that a query selects, or none if there are more than
 // outlineEntries.
-func (s *State) addFew(ctx context.Context, ledger quota.Ledger, query quota.Query) (ok bool, err error) {
+func (s *State) addFew(ctx context.Context, ledger quota.Log, query quota.Query) (ok bool, err error) {
+	query.Limit = outlineEntries + 1
 	for e, err := range ledger.Entries(ctx, query) {
 		if err != nil || len(s.Entries[query.Account]) == outlineEntries {
 			delete(s.Entries, query.Account)

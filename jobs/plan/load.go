@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"math/bits"
 	"slices"
 
 	"github.com/ration-dev/ration/jobs"
@@ -112,9 +111,6 @@ type peak struct {
 // t+late >= S, and all such starts may lie in it together. A start that is due
 // after T does not add to it. So the fullest windows end when a start is due.
 func (l *load) findPeak(late int64) peak {
-	if l.budget.Window.Estimate() {
-		return l.findEstimatedPeak(late)
-	}
 	p := peak{used: l.held.sum(l.since(l.from), l.from), at: l.from}
 	firstTick, firstHeld := 0, 0
 	for i, at := range l.ticks.at {
@@ -199,36 +195,8 @@ func (l *load) reservedAt(set int, at, late, since int64) int64 {
 	return most
 }
 
-// findEstimatedPeak is findPeak for a counter. A start counts in full if it
-// may lie in the current period, otherwise by the remaining share of the
-// one before.
-func (l *load) findEstimatedPeak(late int64) peak {
-	p := peak{used: l.estimate(l.from, late, &l.ticks, &l.held), at: l.from}
-	for _, at := range l.ticks.at {
-		used := l.estimate(at, late, &l.ticks, &l.held)
-		p.add(at, used, used, int64(l.budget.Limit))
-	}
-	return p
-}
-
-func (l *load) estimate(at, late int64, ticks, held *series) int64 {
-	length := l.budget.Window.Length().Microseconds()
-	start := at - at%length
-	current := ticks.sum(start-late, at) + held.sum(start, at)
-	before := ticks.sum(start-length-late, start-late-1) + held.sum(start-length, start-1)
-	hi, lo := bits.Mul64(uint64(before), uint64(start+length-at))
-	share, rest := bits.Div64(hi, lo, uint64(length))
-	if rest > 0 {
-		share++
-	}
-	return current + int64(share)
-}
-
 // usedAt returns how much of some ticks and entries the window holds at a time.
 func (l *load) usedAt(at int64, ticks, held *series) quota.Units {
-	if l.budget.Window.Estimate() {
-		return quota.Units(l.estimate(at, 0, ticks, held))
-	}
 	since := l.since(at)
 	return quota.Units(ticks.sum(since, at) + held.sum(since, at))
 }

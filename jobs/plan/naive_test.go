@@ -52,7 +52,6 @@ func naivePeak(in *plan.Input, b *quota.Budget, starts []due) (most quota.Units,
 func naiveUsed(in *plan.Input, b *quota.Budget, all []counted, now int) (used quota.Units) {
 	epoch := int(in.From.Unix() / 60) // in minutes
 	length := int(b.Window.Length() / time.Minute)
-	share := quota.Units(0)
 	for _, c := range all {
 		age := now - c.minute
 		switch {
@@ -61,23 +60,13 @@ func naiveUsed(in *plan.Input, b *quota.Budget, all []counted, now int) (used qu
 			if age < length {
 				used += c.amount
 			}
-		case b.Window.Kind() == quota.KindDaily:
+		default:
 			margin := marginOf(in, b)
 			day := (epoch + now - margin) / 1440 // it opened a margin after its midnight
 			if epoch+c.minute >= day*1440-margin {
 				used += c.amount
 			}
-		default:
-			switch (epoch+now)/length - (epoch+c.minute)/length {
-			case 0:
-				used += c.amount
-			case 1:
-				share += c.amount * quota.Units(length-(epoch+now)%length)
-			}
 		}
-	}
-	if share > 0 {
-		used += (share + quota.Units(length) - 1) / quota.Units(length)
 	}
 	return used
 }

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-func open(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }
+func open(now func() time.Time) quota.Log { return testledger.Memory(&memledger.Options{Now: now}) }
 
 // prices are those of YouTube.
 func prices(method string) (quota.Call, error) {
@@ -241,9 +242,8 @@ func TestColumnsOfEachWindow(t *testing.T) {
 		window quota.Window
 		want   string
 	}{
-		"sliding":  {quota.Sliding(2 * time.Hour), "8=0+0+8 11=3+0+8 11=3+0+8 13=3+2+8 5=3+2+0 2=0+2+0 2=0+2+0 2=0+2+0"},
-		"estimate": {quota.Counter(2 * time.Hour), "8=0+0+8 11=3+0+8 11=3+0+8 12=3+2+7 11=3+2+6 8=2+2+4 5=1+2+2 2=0+2+0"},
-		"day":      {quota.Daily(time.UTC), "8=0+0+8 11=3+0+8 11=3+0+8 13=3+2+8 13=3+2+8 13=3+2+8 13=3+2+8 13=3+2+8"},
+		"sliding": {quota.Sliding(2 * time.Hour), "8=0+0+8 11=3+0+8 11=3+0+8 13=3+2+8 5=3+2+0 2=0+2+0 2=0+2+0 2=0+2+0"},
+		"day":     {quota.Daily(time.UTC), "8=0+0+8 11=3+0+8 11=3+0+8 13=3+2+8 13=3+2+8 13=3+2+8 13=3+2+8 13=3+2+8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report := play(t, &plan.Input{From: from, To: from.Add(4 * time.Hour), State: held(from.Add(-10*time.Minute), 8),
@@ -274,8 +274,8 @@ func TestAnEntryLeavesAMicrosecondEarly(t *testing.T) {
 	}
 }
 
-// TestEntriesAreReplayedAsTheyCount: a note may stand for many calls, and an
-// addition to a call for none.
+// TestEntriesAreReplayedAsTheyCount: a note may stand for many calls, and a
+// refunded call for none.
 func TestEntriesAreReplayedAsTheyCount(t *testing.T) {
 	from := at(t, "2026-11-20T00:30:00Z")
 	for name, c := range map[string]struct {
@@ -284,7 +284,6 @@ func TestEntriesAreReplayedAsTheyCount(t *testing.T) {
 		refused int
 	}{
 		"a note of many calls": {quota.Entry{Kind: quota.EntryNote, Calls: 50}, 52, 1},
-		"an addition":          {quota.Entry{Kind: quota.EntryAddition, Units: 40}, 3, 0},
 		"a call":               {quota.Entry{Units: 40, Calls: 1}, 3, 1},
 		"a call that was none": {quota.Entry{Units: 40}, 3, 0},
 	} {

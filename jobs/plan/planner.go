@@ -121,11 +121,10 @@ func (p *Planner) Remarks() (remarks []string) {
 			say("%s has no tick in this time", region.Region)
 		}
 	}
+	for i := range p.State.Moves {
+		say("%s", human.MoveText(&p.State.Moves[i]))
+	}
 	for _, c := range p.State.Cooldowns {
-		if move, moves := c.Move(); moves {
-			say("%s", human.MoveText(&move))
-			continue
-		}
 		name := human.Name(c.Account)
 		if c.Budget != "" {
 			name = r.Name(&quota.Budget{Account: c.Account, Name: c.Budget})

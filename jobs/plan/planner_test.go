@@ -8,6 +8,8 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgercopy/copytest"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // TestDaysOfAPlanHave24Hours: a plan whose start was given at the offset of
@@ -29,12 +31,33 @@ func TestDaysOfAPlanHave24Hours(t *testing.T) {
 	}
 }
 
-// TestPlanOfAnAccountThatIsCopied: the plan said that the account is in
-// cooldown until 2200.
+// TestPlanOfAnAccountThatIsCopied: the plan says that the account is copied,
+// and all of its calls are refused.
 func TestPlanOfAnAccountThatIsCopied(t *testing.T) {
-	move := quota.Move{Account: "p", Ledger: "sqlite:there.db", Arriving: true, ID: "0123456789ab"}
+	move := quota.Move{Account: "p", Ledger: "sqlite:there.db", Arriving: true}
+	ledger := memledger.Open(nil)
+	if err := copytest.Close(t.Context(), ledger, move); err != nil {
+		t.Fatal(err)
+	}
+	budgets := []quota.Budget{{Account: "p", Name: "b", Limit: 10, Window: quota.Sliding(time.Hour)}}
+	guard, err := quota.NewGuard(ledger, budgets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, state, err := plan.ReadState(t.Context(), guard, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := play(t, &plan.Input{From: at, To: at.Add(24 * time.Hour), State: state, Budgets: budgets,
+		Regions: parse(t, "schedule: '@hourly'\nfetch: [{trending: {pages: 1}}]\nregions: {US: {}}\n"),
+		Price: func(method string) (quota.Call, error) {
+			return quota.Call{Account: "p", Method: method, Units: 1}, nil
+		}})
+	if report.Fits || report.Regions[0].Refused != report.Calls {
+		t.Errorf("%d of %d calls are refused; want all", report.Regions[0].Refused, report.Calls)
+	}
 	p := &plan.Planner{Report: &plan.Report{Fits: true}}
-	p.State.Cooldowns = []quota.Cooldown{move.Cooldown()}
+	p.State = state
 	if got := p.Remarks()[0]; !strings.HasPrefix(got, "account p is being copied to this ledger from sqlite:there.db: ") {
 		t.Errorf("%q; want that it is copied", got)
 	}

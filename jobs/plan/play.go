@@ -25,7 +25,9 @@ type player struct {
 func (p *player) play(ctx context.Context) error {
 	open := p.in.Open
 	if open == nil {
-		open = func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }
+		open = func(now func() time.Time) quota.Log {
+			return quota.NewLog(memledger.Open(&memledger.Options{Now: now}), nil)
+		}
 	}
 	ledger := open(func() time.Time { return fromMicros(p.now) })
 	defer ledger.Close()
@@ -59,7 +61,7 @@ func (p *player) play(ctx context.Context) error {
 
 // restoreState copies p.in.State to the simulation's ledger, each entry at its
 // own timestamp.
-func (p *player) restoreState(ctx context.Context, ledger quota.Ledger) error {
+func (p *player) restoreState(ctx context.Context, ledger quota.Log) error {
 	for account, entries := range p.in.State.Entries {
 		var charges []*quota.Charge // tell the ledger how long to keep entries
 		for i := range p.in.Budgets {
@@ -91,6 +93,12 @@ func (p *player) restoreState(ctx context.Context, ledger quota.Ledger) error {
 	p.now = p.from
 	for _, cooldown := range p.in.State.Cooldowns {
 		if err := ledger.SetCooldown(ctx, cooldown); err != nil {
+			return err
+		}
+	}
+	for _, move := range p.in.State.Moves {
+		closed := quota.Cooldown{Account: move.Account, Until: p.in.To, Reason: move.String()}
+		if err := ledger.SetCooldown(ctx, closed); err != nil {
 			return err
 		}
 	}
@@ -196,17 +204,13 @@ func (p *player) recordRefusal(t tick, err *quota.RefusedError, calls int) {
 // given time counts for a budget.
 func (p *player) countedTime(budget int, at int64) float64 {
 	l := p.report.Budgets[budget].load
-	length := l.budget.Window.Length().Microseconds()
-	end := at + length
-	switch l.budget.Window.Kind() {
-	case quota.KindDaily:
+	end := at + l.budget.Window.Length().Microseconds()
+	if l.budget.Window.Kind() == quota.KindDaily {
 		d := l.day(at)
 		if at >= d.next { // in the margin: it counts for the next day too
 			d = l.day(d.opens)
 		}
 		end = d.opens
-	case quota.KindCounter: // to the end of its period, and for half of the next
-		end = at - at%length + length + length/2
 	}
 	return float64(max(0, min(end, p.to)-max(at, p.from)))
 }

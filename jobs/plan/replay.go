@@ -61,19 +61,17 @@ type ReplayedHour struct {
 	Units   quota.Units `json:"refused_units"`
 }
 
-// Replay plays the entries of a log, oldest first, against budgets, and
-// returns what a guard would have refused. A call asks for its price and is
-// then settled to what it cost, or refunded, as it was. A log does not say
-// when: Replay does it before the next call is made. A call that is refused
-// is not spent, and neither are later additions to it. Other additions, notes
-// and corrections are entered whatever the budgets say, like all that is
-// before ReplayInput.Since. Cooldowns are not played: what they refused is
-// not in the log.
+// Replay plays the entries of a log, oldest first, against budgets, and returns
+// what a guard would have refused. A call asks for its price and is then
+// settled to what it cost, or refunded, as it was. A log does not say when:
+// Replay does it before the next call is made. A call that is refused is not
+// spent. Notes and corrections are entered whatever the budgets say, like all
+// that is before ReplayInput.Since. Cooldowns are not played: what they refused
+// is not in the log.
 //
 // Entries are read one by one: memory holds what the longest window holds.
 func Replay(ctx context.Context, in *ReplayInput, entries iter.Seq2[usage.Line, error]) (*ReplayReport, error) {
 	p := &replayer{in: in, report: &ReplayReport{}, hours: map[hourKey]*ReplayedHour{}, budgets: map[[2]string]int{}}
-	p.refused.lasts = longestHorizon(in.Budgets)
 	ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return p.now }})
 	var err error
 	if p.guard, err = quota.NewGuard(ledger, in.Budgets, nil); err != nil {
@@ -108,7 +106,6 @@ type replayer struct {
 	report  *ReplayReport
 	budgets map[[2]string]int // index by account and name
 	hours   map[hourKey]*ReplayedHour
-	refused refusedCalls
 }
 
 type hourKey struct {
@@ -121,7 +118,7 @@ func (p *replayer) play(ctx context.Context, l *usage.Line) error {
 	p.now = l.At
 	asks := l.Kind == quota.EntryCall || l.Kind == quota.EntryRefunded
 	if !asks || l.At.Before(p.in.Since) {
-		if l.Kind == quota.EntryRefunded || l.Kind == quota.EntryAddition && p.refused.has(l.ID) {
+		if l.Kind == quota.EntryRefunded {
 			return nil
 		}
 		call := quota.Call{Account: l.Account, Method: l.Method, Units: l.Units, Caller: l.Caller}
@@ -163,7 +160,6 @@ func (p *replayer) play(ctx context.Context, l *usage.Line) error {
 // refuse counts a refusal by a budget.
 func (p *replayer) refuse(l *usage.Line, budget string, units quota.Units) {
 	at := l.At.UTC()
-	p.refused.add(l.ID, at)
 	if p.in.Refused != nil {
 		p.in.Refused(l, budget)
 	}
@@ -195,40 +191,18 @@ func longestHorizon(budgets []quota.Budget) (longest time.Duration) {
 	return longest
 }
 
-// refusedCalls remembers the calls that were refused, each for as long as lasts
-// at least.
-type refusedCalls struct {
-	lasts        time.Duration
-	began        time.Time // when newest was begun
-	newest, last map[quota.ID]bool
-}
-
-func (r *refusedCalls) add(id quota.ID, at time.Time) {
-	if r.newest == nil || at.Sub(r.began) > r.lasts {
-		r.last = r.newest
-		r.newest = map[quota.ID]bool{}
-		r.began = at
-	}
-	r.newest[id] = true
-}
-
-func (r *refusedCalls) has(id quota.ID) bool { return r.newest[id] || r.last[id] }
-
 // ReplayShadow returns what one of in.Budgets, a shadow, would have refused
 // since its window began, given the ledger's time now; in.Since is not read.
 // The log keeps the window before that, too, so that what the shadow held then
 // is known. Others of the budgets refuse nothing, since the log has only what
 // they admitted.
-func ReplayShadow(ctx context.Context, ledger quota.Ledger, in ReplayInput, shadow int, now time.Time) (ReplayedBudget, error) {
+func ReplayShadow(ctx context.Context, ledger quota.Log, in ReplayInput, shadow int, now time.Time) (ReplayedBudget, error) {
 	in.Budgets = slices.Clone(in.Budgets)
 	for i := range in.Budgets {
 		in.Budgets[i].Shadow = i != shadow
 	}
 	b := &in.Budgets[shadow]
 	in.Since = b.Window.Since(now)
-	if b.Window.Estimate() {
-		in.Since = now.Add(-b.Window.Length())
-	}
 	source := &usage.LogReader{Ledger: ledger, Accounts: []string{b.Account}, Since: in.Since.Add(-b.Window.Horizon())}
 	replayed, err := Replay(ctx, &in, source.Lines(ctx, false))
 	if err != nil {

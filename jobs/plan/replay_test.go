@@ -68,7 +68,7 @@ func drawnBudgets(t *testing.T, d *rapid.T) []quota.Budget {
 		{Account: "p", Name: "sliding", Limit: limit("sliding", 40, 900), Window: quota.Sliding(6 * time.Hour), Floor: map[string]quota.Units{"BR": 20}},
 		{Account: "p", Name: "day", Limit: limit("day", 150, 2000), Window: quota.Daily(pacific), Floor: map[string]quota.Units{"IN": 60, "BR": 40}, FloorUntil: 4 * time.Hour},
 		{Account: "p", Name: "month", Limit: limit("month", 400, 3000), Window: quota.Monthly(pacific)},
-		{Account: "p", Name: "calls", Limit: limit("calls", 1, 12), Measure: quota.Calls, Methods: []string{"m"}, Window: quota.Counter(time.Hour)},
+		{Account: "p", Name: "calls", Limit: limit("calls", 1, 12), Measure: quota.Calls, Methods: []string{"m"}, Window: quota.Sliding(time.Hour)},
 		{Account: "p", Name: "backfill", Limit: limit("backfill", 20, 500), Lanes: []string{"backfill"}, Window: quota.Sliding(24 * time.Hour)},
 		{Account: "q", Name: "cron", Limit: limit("cron", 10, 60), Lanes: []string{"cron"}, Window: quota.Sliding(time.Hour)},
 		{Account: "q", Name: "shadow", Limit: 1, Window: quota.Sliding(time.Hour), Shadow: true},
@@ -188,42 +188,6 @@ func (tr *trace) call(d *rapid.T, call quota.Call, kind string) {
 	}
 	if err != nil && !isRefused && !neverFits {
 		d.Fatal(err)
-	}
-}
-
-// TestReplayAddsNothingToACallThatItRefuses: the addition to a call, which a
-// log has when the call was settled late, counted though the call was refused.
-func TestReplayAddsNothingToACallThatItRefuses(t *testing.T) {
-	for limit, want := range map[quota.Units]int{9: 1, 300: 1, 400: 0} {
-		clock := &ledgertest.Clock{}
-		clock.Set(time.Date(2026, 11, 20, 5, 0, 0, 0, time.UTC))
-		log := open(clock.Now)
-		guard, err := quota.NewGuard(log, nil, &quota.Options{History: map[string]time.Duration{"p": quota.MaxHistory}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		spend := func(method string, units quota.Units) *quota.Grant {
-			clock.Add(time.Second)
-			grant, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: method, Units: units})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return grant
-		}
-		late := spend("m", 10)
-		for range quota.MaxSettle + 1 {
-			spend("other", 1)
-		}
-		if err := late.Settle(t.Context(), 310); err != nil {
-			t.Fatal(err)
-		}
-		spend("m", 9)
-		in := &plan.ReplayInput{Budgets: []quota.Budget{{Account: "p", Name: "b", Limit: limit, Methods: []string{"m"}, Window: quota.Sliding(time.Hour)}}}
-		replayed, err := plan.Replay(t.Context(), in, (&usage.LogReader{Ledger: log, Accounts: []string{"p"}}).Lines(t.Context(), false))
-		if err != nil || replayed.Refused != want {
-			t.Errorf("limit %d: %d refused, %v; want %d", limit, replayed.Refused, err, want)
-		}
-		log.Close()
 	}
 }
 

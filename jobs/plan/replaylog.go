@@ -37,7 +37,7 @@ func (r *LogReplay) Missing(path string) (names []string, err error) {
 
 // Play replays the log: once against the budgets, and once more for each of
 // them that is a shadow.
-func (r *LogReplay) Play(ctx context.Context, ledger quota.Ledger) (*ReplayReport, error) {
+func (r *LogReplay) Play(ctx context.Context, ledger quota.Log) (*ReplayReport, error) {
 	budgets := r.Other.Budgets()
 	report, err := r.playOnce(ctx, ledger, budgets)
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *LogReplay) Play(ctx context.Context, ledger quota.Ledger) (*ReplayRepor
 	return report, nil
 }
 
-func (r *LogReplay) playOnce(ctx context.Context, ledger quota.Ledger, budgets []quota.Budget) (*ReplayReport, error) {
+func (r *LogReplay) playOnce(ctx context.Context, ledger quota.Log, budgets []quota.Budget) (*ReplayReport, error) {
 	source := &usage.LogReader{Ledger: ledger, Accounts: r.Other.Accounts(), Until: r.Until}
 	if !r.Since.IsZero() {
 		source.Since = r.Since.Add(-longestHorizon(budgets))

@@ -12,6 +12,7 @@ import (
 type State struct {
 	Entries   map[string][]HeldEntry // by account, oldest first, all stamped before Input.From; see Add
 	Cooldowns []quota.Cooldown
+	Moves     []quota.Move // of accounts whose calls are refused, since they move to another ledger
 
 	labels map[label]*label
 	full   map[string]int // how many entries Add keeps before it merges some, by account
@@ -44,7 +45,7 @@ func ReadState(ctx context.Context, guard *quota.Guard, from time.Time) (at time
 	}
 	for _, account := range accounts {
 		query := quota.Query{Account: account, Since: from.Add(-horizon), Until: from}
-		for e, err := range guard.Ledger().Entries(ctx, query) {
+		for e, err := range guard.Log().Entries(ctx, query) {
 			if err != nil {
 				return at, state, err
 			}
@@ -54,14 +55,17 @@ func ReadState(ctx context.Context, guard *quota.Guard, from time.Time) (at time
 	return at, state, nil
 }
 
-// begin sets the cooldowns, and returns the ledger's time, the longest horizon
-// of the budgets and their accounts.
+// begin sets the cooldowns and the moves, and returns the ledger's time, the
+// longest horizon of the budgets and their accounts.
 func (s *State) begin(ctx context.Context, guard *quota.Guard) (at time.Time, horizon time.Duration, accounts []string, err error) {
 	balances, err := guard.Balances(ctx)
 	for _, b := range balances {
 		at = b.At.UTC()
 		if b.Cooldown != nil && !slices.Contains(s.Cooldowns, *b.Cooldown) { // an account's holds each of its budgets
 			s.Cooldowns = append(s.Cooldowns, *b.Cooldown)
+		}
+		if b.Moved != nil && !slices.Contains(s.Moves, *b.Moved) {
+			s.Moves = append(s.Moves, *b.Moved)
 		}
 		if !slices.Contains(accounts, b.Budget.Account) {
 			accounts = append(accounts, b.Budget.Account)

@@ -174,7 +174,7 @@ func (s *scheduleSearch) explainMisfit() string {
 		switch {
 		case region.weights[i] > int64(b.Limit):
 			return never + fmt.Sprintf("one pass with one page a step needs %d %s of %s, whose limit is %d; fetch less there, or raise the limit", region.weights[i], b.Measure, b.Name, b.Limit)
-		case held > 0 && !b.Window.Estimate():
+		case held > 0:
 			return never + fmt.Sprintf("at %s %s still holds %d of %d %s from before; plan --from later, or --fresh", human.Time(fromMicros(first)), b.Name, held, b.Limit, b.Measure)
 		}
 		floors := ""

@@ -172,13 +172,13 @@ func drawMonth(t *rapid.T) *plan.Input {
 		}
 		in.Regions = append(in.Regions, region)
 	}
-	windows := []quota.Window{quota.Sliding(time.Hour), quota.Sliding(24 * time.Hour), quota.Daily(kolkata), quota.Counter(10 * time.Minute)}
+	windows := []quota.Window{quota.Sliding(time.Hour), quota.Sliding(24 * time.Hour), quota.Daily(kolkata)}
 	for _, name := range []string{"one", "two"} {
 		b := quota.Budget{Account: "my-project", Name: name, Window: rapid.SampledFrom(windows).Draw(t, "window"), Limit: quota.Units(rapid.IntRange(10, 3000).Draw(t, "limit"))}
 		if rapid.Bool().Draw(t, "search only") {
 			b.Methods = []string{"search.list"}
 			b.Limit += 100
-		} else if !b.Window.Estimate() && rapid.Bool().Draw(t, "floor") {
+		} else if rapid.Bool().Draw(t, "floor") {
 			b.Floor = map[string]quota.Units{"NO": b.Limit / 3}
 		}
 		in.Budgets = append(in.Budgets, b)

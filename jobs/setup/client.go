@@ -1,11 +1,9 @@
 package setup
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -17,7 +15,6 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/metrics"
-	"github.com/ration-dev/ration/quota/privatefile"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
@@ -49,20 +46,9 @@ func (s *Setup) Open(table *costs.Table, create bool) (*client.Client, error) {
 	}
 	s.Opened, s.Client = table, c
 	if missing {
-		none := fmt.Errorf("%w at %s: nothing was spent; the first spend or run makes it", ErrNoLedger, s.LedgerName())
-		return nil, cmp.Or(checkEmptyFile(s.LedgerName()), none)
+		return nil, fmt.Errorf("%w at %s: nothing was spent; the first spend or run makes it", ErrNoLedger, s.LedgerName())
 	}
 	return c, nil
-}
-
-// checkEmptyFile returns a *client.ConfigError if the file of a ledger without
-// tables exists, and this user may not write it: no call could create them.
-func checkEmptyFile(name string) error {
-	err := privatefile.WritableFile(strings.TrimPrefix(name, "sqlite:"))
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return &client.ConfigError{Err: fmt.Errorf("ledger %s: %w; give the file to the user that runs ration, with mode 0600", name, err)}
 }
 
 // OpenNamed opens the ledger at an address for the budgets of a table, with

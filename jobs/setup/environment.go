@@ -48,7 +48,7 @@ func (s *Setup) Environment() ([]string, error) {
 	for _, variable := range [][2]string{
 		{"RATION_CONFIG", whole(filepath.Dir(config))},
 		{"RATION_STATE", whole(s.env(s.State, "RATION_STATE"))},
-		{"RATION_JOURNAL", whole(client.JournalFolder(s.Options()))},
+		{"RATION_JOURNAL", whole(client.ReplicaFolder(s.Options()))},
 		{"RATION_LEDGER", ledger},
 		{"RATION_REDIS_PASSWORD_FILE", whole(s.Getenv("RATION_REDIS_PASSWORD_FILE"))},
 		{"RATION_REDIS_SENTINEL_PASSWORD_FILE", whole(s.Getenv("RATION_REDIS_SENTINEL_PASSWORD_FILE"))},

@@ -27,7 +27,7 @@ type stand struct {
 func newStand(t *testing.T) *stand {
 	t.Helper()
 	s := &stand{dir: t.TempDir(), env: map[string]string{}}
-	s.env["RATION_JOURNAL"] = filepath.Join(s.dir, "journal")
+	s.env["RATION_JOURNAL"] = filepath.Join(s.dir, "replica")
 	s.Setup = &setup.Setup{Folder: s.dir, State: filepath.Join(s.dir, "state"), Now: time.Now, Getenv: func(name string) string { return s.env[name] },
 		Conceal: func(secret string) { s.concealed = append(s.concealed, secret) }, ConcealProxies: func() {},
 		Redactor: func() func(string) string { return func(text string) string { return text } }, Clean: func(text string) string { return text },

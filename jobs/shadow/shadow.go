@@ -17,7 +17,7 @@ import (
 func Replay(ctx context.Context, c *client.Client, index int, now time.Time) (plan.ReplayedBudget, error) {
 	table := c.Table()
 	in := plan.ReplayInput{Budgets: table.Budgets(), Price: table.Reprice(table)}
-	return plan.ReplayShadow(ctx, c.Ledger(), in, index, now)
+	return plan.ReplayShadow(ctx, c.Log(), in, index, now)
 }
 
 // Add adds to a budget's report what its replay found.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs/internal/ledgers"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/jobs/shadow"
@@ -32,7 +33,7 @@ func TestShadowCountsWhatItWouldRefuse(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for name, window := range map[string]string{"sliding": "6h", "day": "{day: UTC}", "longer than all others": "72h"} {
 		t.Run(name, func(t *testing.T) {
-			ledgers.Each(t, noon, func(t *testing.T, l quota.Ledger, clock *time.Time) {
+			ledgers.Each(t, noon, func(t *testing.T, l quota.Log, clock *time.Time) {
 				c := open(t, l, clock, "{name: real, limit: 300, window: 1h}, {name: shadow, limit: 400, window: "+window+", shadow: true, methods: [m]}")
 				calls := spendOnShadow(t, c.Guard(), clock)
 				got, err := shadow.Replay(t.Context(), c, 1, *clock)
@@ -55,13 +56,13 @@ func TestShadowCountsWhatItWouldRefuse(t *testing.T) {
 }
 
 // open opens a client of two methods, of 1 unit each, over a ledger.
-func open(t *testing.T, l quota.Ledger, clock *time.Time, budgets string) *client.Client {
+func open(t *testing.T, l quota.Log, clock *time.Time, budgets string) *client.Client {
 	t.Helper()
 	table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: p\ncosts: {m: 1, n: 1}\nbudgets: ["+budgets+"]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(table, &client.Options{Opened: l, State: t.TempDir(), Journal: t.TempDir(), Now: func() time.Time { return *clock },
+	c, err := client.New(table, &client.Options{Opened: l, State: t.TempDir(), Replica: t.TempDir(), Now: func() time.Time { return *clock },
 		Getenv: func(string) string { return "" }, Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }})
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +94,7 @@ func spendOnShadow(t *testing.T, guard *quota.Guard, clock *time.Time) (calls []
 // refuses from the beginning of its window on; what was called before is spent.
 func refusedInWindow(t *testing.T, budgets []quota.Budget, calls []shadowCall, end time.Time) (refused int, units quota.Units) {
 	clock := end
-	guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: func() time.Time { return clock }}), budgets, nil)
+	guard, err := quota.NewGuard(testledger.Memory(&memledger.Options{Now: func() time.Time { return clock }}), budgets, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func refusedInWindow(t *testing.T, budgets []quota.Budget, calls []shadowCall, e
 // as shadows.
 func TestCollectorHidesShadows(t *testing.T) {
 	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	c := open(t, memledger.Open(&memledger.Options{Now: func() time.Time { return clock }}), &clock, "{name: all, limit: 100, window: 24h}, {name: tried, limit: 2, window: 24h, shadow: true}")
+	c := open(t, testledger.Memory(&memledger.Options{Now: func() time.Time { return clock }}), &clock, "{name: all, limit: 100, window: 24h}, {name: tried, limit: 2, window: 24h, shadow: true}")
 	for range 5 {
 		if _, err := c.Guard().Spend(t.Context(), quota.Call{Account: "p", Method: "m", Units: 2}); err != nil {
 			t.Fatal(err)

@@ -2,19 +2,21 @@ package status
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
 // Remarks says what holds beside the budgets, in groups of paragraphs.
 func (r *Report) Remarks() (groups [][]string) {
 	add := func(format string, args ...any) { groups = append(groups, []string{fmt.Sprintf(format, args...)}) }
+	for i := range r.Moves {
+		add("%s", r.Moves[i].Moves())
+	}
 	last := ""
 	for _, b := range r.Budgets {
 		text := r.cooldownRemark(b)
@@ -38,9 +40,6 @@ func (r *Report) Remarks() (groups [][]string) {
 	}
 	for i := range r.Waiting {
 		add("%s", r.Waiting[i].String())
-	}
-	if i := slices.IndexFunc(r.Budgets, func(b *usage.BudgetReport) bool { return b.Doubt > 0 }); i >= 0 {
-		add("%s; %s", ClockInDoubt(time.Duration(r.Budgets[i].Doubt)*time.Second), ResolveDoubt)
 	}
 	said := map[string]bool{}
 	sayAhead := func(account, log string, seconds int64) {
@@ -74,14 +73,6 @@ func (r *Report) Remarks() (groups [][]string) {
 	return groups
 }
 
-// ClockInDoubt says that the clock of a ledger's host may be wrong.
-func ClockInDoubt(ahead time.Duration) string {
-	return fmt.Sprintf("this host's clock was set ahead by %s, and it is not known whether it is right: a call must fit by the time without that, too", human.Duration(ahead))
-}
-
-// ResolveDoubt is what to do then.
-const ResolveDoubt = "correct the clock, or accept it by ration ledger accept; the next answer of the upstream decides, too, and a time server"
-
 // EntryAhead says that the newest entry of a log is ahead of the ledger's
 // clock.
 func EntryAhead(log string, ahead time.Duration) string {
@@ -89,7 +80,7 @@ func EntryAhead(log string, ahead time.Duration) string {
 }
 
 // ResolveAhead is what to do then.
-const ResolveAhead = "correct the clock, then run ration ledger restamp"
+const ResolveAhead = "correct the clock; the next call then corrects the timestamps"
 
 // Unrecorded says what was sent without the ledger, which does not have it yet.
 func Unrecorded(units quota.Units) string {
@@ -107,15 +98,10 @@ func (r *Report) drift() string {
 	return strings.Join(parts, "; ")
 }
 
-// cooldownRemark says that a budget is in cooldown, or that its account is
-// closed because it moves to another ledger. It returns "" if neither is so.
+// cooldownRemark says that a budget is in cooldown. It returns "" if it is not.
 func (r *Report) cooldownRemark(b *usage.BudgetReport) string {
 	if b.CooldownUntil == nil {
 		return ""
-	}
-	move, ok := (&quota.Cooldown{Account: b.Account, Until: *b.CooldownUntil, Reason: *b.CooldownReason}).Move()
-	if ok {
-		return human.MoveText(&move)
 	}
 	what := b.Name
 	if r.isOfAccount(b) {
@@ -189,14 +175,11 @@ func shadowText(b *usage.BudgetReport) string {
 }
 
 // DescribeRepair says what a restoration of the ledger changed.
-func DescribeRepair(r *journal.Repair, now time.Time) string {
+func DescribeRepair(r *client.Restoration, now time.Time) string {
 	why := "was back"
 	if r.Lost {
 		why = "had lost entries"
 	}
-	text := fmt.Sprintf("%s ago the ledger of %s %s: this host restored %s of %s", human.Duration(now.Sub(r.At)), human.Name(r.Account), why, human.Count(r.Entries, "entry"), human.Count(r.Units, "unit"))
-	if r.Noted > 0 {
-		text += fmt.Sprintf(", and noted %s that others had spent", human.Count(r.Noted, "unit"))
-	}
-	return text
+	return fmt.Sprintf("%s ago the ledger of %s %s: this host restored %s of %s", human.Duration(now.Sub(r.At)),
+		human.Name(r.Account), why, human.Count(r.Records, "entry"), human.Count(r.Units, "unit"))
 }

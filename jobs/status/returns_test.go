@@ -21,7 +21,7 @@ func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 		"day with a margin": quota.Daily(time.UTC).At(12 * time.Hour).WithMargin(time.Minute), // the calls lie around its boundary
 	} {
 		t.Run(name, func(t *testing.T) {
-			ledgers.Each(t, noon.Add(-30*time.Second), func(t *testing.T, l quota.Ledger, clock *time.Time) {
+			ledgers.Each(t, noon.Add(-30*time.Second), func(t *testing.T, l quota.Log, clock *time.Time) {
 				budget := quota.Budget{Account: "p", Name: "b", Limit: 9500, Window: window}
 				guard, err := quota.NewGuard(l, []quota.Budget{budget}, nil)
 				if err != nil {

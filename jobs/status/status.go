@@ -3,19 +3,18 @@
 package status
 
 import (
-	"cmp"
 	"context"
-	"errors"
+	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/cooldown"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/jobs/shadow"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
@@ -28,17 +27,18 @@ type Report struct {
 	UnrecordedUnits quota.Units           `json:"unrecorded_units"`
 	Budgets         []*usage.BudgetReport `json:"budgets"`
 
-	Keyed    []usage.KeyReport `json:"keyed"`     // the fullest keyed logs of each account
-	MoreKeys []string          `json:"more_keys"` // accounts that have more keys than were looked at
-	Waiting  []WaitingStep     `json:"waiting"`   // steps that keep failing
-	Passes   []Pass            `json:"passes"`    // current passes that a host has or has done
-	Repairs  []journal.Repair  `json:"repairs"`   // of the ledger, from this host's journal
+	Keyed    []usage.KeyReport    `json:"keyed"`     // the fullest keyed logs of each account
+	MoreKeys []string             `json:"more_keys"` // accounts that have more keys than were looked at
+	Waiting  []WaitingStep        `json:"waiting"`   // steps that keep failing
+	Passes   []Pass               `json:"passes"`    // current passes that a host has or has done
+	Repairs  []client.Restoration `json:"repairs"`   // of the ledger, by this host
 	// Unexplained are refusals by upstreams that no rule explained, from this
 	// host's state folder.
 	Unexplained []client.UnexplainedRefusal `json:"unexplained"`
-	// Forgotten has an error for each account of which the ledger lacks grants
-	// of this host.
+	// Forgotten has an error for each account that this host knows, if the
+	// ledger does not exist.
 	Forgotten []*client.MissingError `json:"forgotten"`
+	Moves     []cooldown.Report      `json:"moves,omitempty"` // accounts that move from one ledger to another
 
 	Unplanned error `json:"-"` // why what the schedule says is missing; nil if it is not
 }
@@ -48,7 +48,7 @@ func New(at time.Time) *Report {
 	return &Report{
 		At: at.UTC(), LedgerExists: true,
 		Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{},
-		Waiting: []WaitingStep{}, Passes: []Pass{}, Repairs: []journal.Repair{},
+		Waiting: []WaitingStep{}, Passes: []Pass{}, Repairs: []client.Restoration{},
 		Unexplained: []client.UnexplainedRefusal{}, Forgotten: []*client.MissingError{},
 	}
 }
@@ -87,11 +87,6 @@ func (r *Report) Read(ctx context.Context, s *setup.Setup, c *client.Client) err
 func ReadReport(ctx context.Context, s *setup.Setup, c *client.Client) (*Report, error) {
 	r := New(s.Now())
 	err := r.Read(ctx, s, c)
-	if err == nil {
-		r.Forgotten, err = c.Missing(ctx)
-	} else if errors.Is(err, quota.ErrLedgerLost) {
-		r.Forgotten, _ = c.Missing(ctx)
-	}
 	if failed := r.AddHost(c); err == nil {
 		err = failed
 	}
@@ -117,9 +112,19 @@ func (r *Report) ReadBudgets(ctx context.Context, guard *quota.Guard, accounts [
 	}
 	for i := range statuses {
 		r.Budgets, r.At = append(r.Budgets, usage.NewBudgetReport(&statuses[i])), statuses[i].At
+		r.addMove(statuses[i].Moved)
 	}
 	r.Keyed, r.MoreKeys = keyed, more
 	return nil
+}
+
+// addMove adds a move, which each budget of its account has. It may be nil.
+func (r *Report) addMove(m *quota.Move) {
+	if m == nil || slices.ContainsFunc(r.Moves, func(known cooldown.Report) bool { return known.Account == m.Account }) {
+		return
+	}
+	r.Moves = append(r.Moves, cooldown.Report{Account: m.Account, Reason: m.String(),
+		Move: &cooldown.MoveReport{Ledger: m.Ledger, Arriving: m.Arriving}})
 }
 
 // addSchedule adds what the schedule says: who has the current passes, and when
@@ -143,8 +148,7 @@ func (r *Report) addSchedule(ctx context.Context, s *setup.Setup, c *client.Clie
 func (r *Report) AddHost(c *client.Client) error {
 	r.Ledger = c.LedgerName()
 	units, err := c.Unrecorded()
-	repairs, failed := c.Repairs()
-	r.UnrecordedUnits, r.Repairs = units, repairs
+	r.UnrecordedUnits, r.Repairs = units, c.Restorations()
 	r.Unexplained = append(r.Unexplained, c.Unexplained()...)
-	return cmp.Or(err, failed)
+	return err
 }

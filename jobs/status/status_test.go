@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs/status"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
 // listedKeys is a ledger that lists keys that the test spends on.
 type listedKeys struct {
-	quota.Ledger
+	quota.Log
 	keys []string
 }
 
@@ -34,9 +34,12 @@ func (l *listedKeys) Keys(context.Context, string) iter.Seq2[string, error] {
 // the ten fullest of each account, by the part of a limit that is used, and
 // looks at a bounded number of keys.
 func TestStatusHidesKeyedLogs(t *testing.T) {
-	l := &listedKeys{Ledger: memledger.Open(nil), keys: []string{"ration: corrections", "idle"}}
-	guard, err := quota.NewGuard(l, []quota.Budget{{Account: "p", Name: "all", Limit: 1000, Window: quota.Sliding(24 * time.Hour)},
-		{Account: "p", Name: "few", Limit: 10, Window: quota.Sliding(24 * time.Hour), Methods: []string{"channels.list"}}}, nil)
+	l := &listedKeys{Log: testledger.Memory(nil), keys: []string{"ration: corrections", "idle"}}
+	day := quota.Sliding(24 * time.Hour)
+	guard, err := quota.NewGuard(l, []quota.Budget{
+		{Account: "p", Name: "all", Limit: 1000, Window: day, PerKey: true},
+		{Account: "p", Name: "few", Limit: 10, Window: day, PerKey: true, Methods: []string{"channels.list"}},
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,11 +2,13 @@ package web_test
 
 import (
 	"bufio"
+	"context"
 	"net"
 	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -204,12 +206,32 @@ func TestThePageShowsThatTheLedgerIsDown(t *testing.T) {
 }
 
 // replaceable is a ledger in whose place another can be put.
-type replaceable struct{ quota.Ledger }
+type replaceable struct {
+	quota.Ledger
+	later atomic.Pointer[memledger.Ledger]
+}
 
-// TestThePageHidesALoss: a ledger that has forgotten looked like an unspent
-// one.
-func TestThePageHidesALoss(t *testing.T) {
-	ledger := &replaceable{memledger.Open(nil)}
+func (l *replaceable) now() quota.Ledger {
+	if later := l.later.Load(); later != nil {
+		return later
+	}
+	return l.Ledger
+}
+
+// Append implements quota.Ledger.
+func (l *replaceable) Append(ctx context.Context, account string, a *quota.Append) (*quota.Tail, error) {
+	return l.now().Append(ctx, account, a)
+}
+
+// Read implements quota.Ledger.
+func (l *replaceable) Read(ctx context.Context, account string, r *quota.Read) (*quota.Tail, error) {
+	return l.now().Read(ctx, account, r)
+}
+
+// TestThePageShowsALoss: a ledger that has lost its records gets back what this
+// host knows, and the page says so.
+func TestThePageShowsALoss(t *testing.T) {
+	ledger := &replaceable{Ledger: memledger.Open(nil)}
 	s := newScene(t, sceneOptions{opened: ledger, every: time.Millisecond})
 	call, err := s.Table().Call("", "search.list")
 	if err == nil {
@@ -218,16 +240,17 @@ func TestThePageHidesALoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const loss = "The ledger has forgotten"
+	const loss = "The ledger had lost records"
 	if r := s.fetch("/"); strings.Contains(r.text, loss) {
 		t.Errorf("before the loss the page says %q", loss)
 	}
-	ledger.Ledger = memledger.Open(nil)
+	ledger.later.Store(memledger.Open(nil))
 	for end := time.Now().Add(10 * time.Second); !strings.Contains(s.fetch("/").text, loss); {
 		if time.Now().After(end) {
 			t.Fatalf("the page does not say %q", loss)
 		}
 	}
+	contains(t, s.fetch("/").text, `This host restored <data value="100">100</data> units`)
 }
 
 // TestStreamsAreLimited: more open pages than 100 are not live.

@@ -33,28 +33,25 @@ const (
 	shownHours = 24             // of each chart: before now, and after
 	keptHours  = 2 * shownHours // with those of the day before
 	keptNewest = 2000           // entries
-	rebuild    = time.Hour      // until an activity is read anew, for what no update sees
 )
 
-// activity is what one account's log says of the last two days. It is kept
-// current by reading what is new.
+// activity is what one account's log says of the last two days. Each whole
+// reading makes a new one, and updates keep it current until then.
 type activity struct {
 	account string
-	builtAt time.Time // zero: it is to be read anew
+	builtAt time.Time // when the first one was made; zero: this one is wrong
 	hours   hours
 	newest  []quota.Entry // oldest first
 }
 
 // newActivity reads the newest entries, and the sums of the hours before them.
-func newActivity(ctx context.Context, ledger quota.Ledger, account string, now time.Time) (*activity, error) {
+func newActivity(ctx context.Context, ledger quota.Log, account string, now time.Time) (*activity, error) {
 	a := &activity{account: account, builtAt: now, hours: hours{}}
-	for e, err := range ledger.Entries(ctx, quota.Query{Account: account, Newest: true}) {
+	for e, err := range ledger.Entries(ctx, quota.Query{Account: account, Newest: true, Limit: keptNewest}) {
 		if err != nil {
 			return nil, err
 		}
-		if a.newest = append(a.newest, e); len(a.newest) == keptNewest {
-			break
-		}
+		a.newest = append(a.newest, e)
 	}
 	slices.Reverse(a.newest)
 	cut := time.Time{}
@@ -79,46 +76,34 @@ func newActivity(ctx context.Context, ledger quota.Ledger, account string, now t
 	return a, nil
 }
 
-// update reads the entries that are new, and those that may have been settled
-// since. It reports whether the log goes on from what is known of it. An error
-// leaves the activity as it was, so that the next update adds each entry once.
-func (a *activity) update(ctx context.Context, ledger quota.Ledger, now time.Time) (goesOn bool, err error) {
-	settled := max(0, len(a.newest)-quota.MaxSettle-1)
-	open := a.newest[settled:] // those that can be settled, and one
-	known := make(map[int64]*quota.Entry, len(open))
+// update reads the newest entries again, of which any may have been settled
+// since, and those after them. What was settled before these is seen by the
+// next whole reading. It reports whether the log goes on from what is known of
+// it. An error leaves the activity as it was.
+func (a *activity) update(ctx context.Context, ledger quota.Log, now time.Time) (goesOn bool, err error) {
 	query := quota.Query{Account: a.account}
-	for i := range open {
-		known[open[i].At.UnixMicro()] = &open[i]
-		query.Since = open[0].At
+	if len(a.newest) > 0 {
+		query.Since = a.newest[0].At
 	}
-	entries, more := slices.Clone(a.newest[:settled]), hours{}
+	var entries []quota.Entry
 	for e, err := range ledger.Entries(ctx, query) {
 		if err != nil {
 			return true, err
 		}
-		added := e.Units
-		if old := known[e.At.UnixMicro()]; old != nil && old.ID == e.ID {
-			added -= old.Units
-			delete(known, e.At.UnixMicro())
-		}
-		more.addEntry(&e, added)
-		if entries = append(entries, e); len(entries) == 2*keptNewest {
-			entries = append(entries[:0], entries[keptNewest:]...)
-		}
+		entries = append(entries, e)
 	}
-	if len(known) > 0 && len(known) == len(open) {
-		return false, nil // it is another log: what was read may be counted already
+	goesOn = len(a.newest) == 0 || len(entries) > 0 && entries[0].ID == a.newest[0].ID
+	for i := range a.newest {
+		a.hours.addEntry(&a.newest[i], -a.newest[i].Units)
 	}
-	a.newest = entries[max(0, len(entries)-keptNewest):]
-	for hour, sums := range more {
-		for s, units := range sums {
-			a.hours.add(hour, s, units)
-		}
+	for i := range entries {
+		a.hours.addEntry(&entries[i], entries[i].Units)
 	}
+	a.newest = slices.Clone(entries[max(0, len(entries)-keptNewest):])
 	for hour := range a.hours {
 		if hour <= hourOf(now)-keptHours {
 			delete(a.hours, hour)
 		}
 	}
-	return len(known) == 0, nil
+	return goesOn, nil
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )
@@ -13,7 +14,7 @@ import (
 // had the newest 2,000 for up to an hour.
 func TestBurstAtTheHour(t *testing.T) {
 	at := time.Now().Truncate(time.Hour)
-	ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return at }})
+	ledger := testledger.Memory(&memledger.Options{Now: func() time.Time { return at }})
 	batch := &quota.Batch{Account: "my-project"}
 	for range 5000 {
 		batch.Requests = append(batch.Requests, quota.Request{Method: "videos.list", Units: 1, Force: true, Caller: quota.Caller{Region: "US"}})

@@ -33,7 +33,7 @@ func (p *Page) find(r *http.Request, c *client.Client) *found {
 		return nil
 	}
 	f.Accounts = len(c.Table().Accounts())
-	source := &usage.LogReader{Ledger: c.Ledger(), Accounts: c.Table().Accounts()}
+	source := &usage.LogReader{Ledger: c.Log(), Accounts: c.Table().Accounts()}
 	var words []string
 	for rest := f.Query; rest != ""; rest = strings.TrimSpace(rest) {
 		name, value, hasName := strings.Cut(rest, ":")

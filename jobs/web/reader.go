@@ -47,8 +47,8 @@ type snapshot struct {
 	At       time.Time // on the ledger's clock, if it answers
 	Ledger   string
 	State    client.LedgerState
-	Missing  []*client.MissingError // what the ledger has forgotten, if that is known
-	Err      error                  // why the ledger could not be read
+	Restored []client.Restoration // what this host restored after a loss, in the last 24 hours
+	Err      error                // why the ledger could not be read
 	Accounts []*accountState
 	Refusals []*why.Document
 	Passes   []catalog.PassSummary
@@ -104,8 +104,10 @@ func (r *reader) update(ctx context.Context, hold func() (func(), bool)) *snapsh
 		s.Accounts, s.At = r.snapshot.Accounts, r.snapshot.At
 	}
 	s.State = r.client.LedgerState()
-	if s.Err == nil || errors.Is(s.Err, quota.ErrLedgerLost) {
-		s.Missing, _ = r.client.Missing(ctx) // an unreadable journal is doctor's finding
+	for _, restored := range r.client.Restorations() {
+		if restored.Lost {
+			s.Restored = append(s.Restored, restored)
+		}
 	}
 	s.Err = r.redact(s.Err)
 	r.readRefusals(s, known)
@@ -126,7 +128,7 @@ func (r *reader) begin(hold func() (func(), bool)) *whole {
 		pause := max(wholePause, wholeShare*last.took)
 		switch r.ageOf(last) {
 		case current:
-			pause = rebuild
+			pause = time.Hour
 		case lacking:
 			pause = wholeShare / 5 * last.took
 		}
@@ -135,7 +137,7 @@ func (r *reader) begin(hold func() (func(), bool)) *whole {
 	if due && !r.reading {
 		if release, ok := hold(); ok {
 			r.reading = true
-			go r.readWhole(release, last, last.good())
+			go r.readWhole(release, last, last.built())
 		}
 	}
 	r.mu.Unlock()
@@ -190,18 +192,19 @@ func (r *reader) ageOf(w *whole) age {
 	return found
 }
 
-// good returns the activities that need not be read anew. w may be nil.
-func (w *whole) good() map[string]*activity {
-	good := map[string]*activity{}
+// built returns when the activities that are not wrong were first made. w may
+// be nil.
+func (w *whole) built() map[string]time.Time {
+	built := map[string]time.Time{}
 	if w == nil {
-		return good
+		return built
 	}
 	for name, a := range w.activities {
-		if time.Since(a.builtAt) < rebuild {
-			good[name] = a
+		if !a.builtAt.IsZero() {
+			built[name] = a.builtAt
 		}
 	}
-	return good
+	return built
 }
 
 // readBalances reads the budgets and the cooldowns.
@@ -268,12 +271,12 @@ func (r *reader) readActivities(ctx context.Context, s *snapshot, known *whole) 
 		if a == nil {
 			continue
 		}
-		goesOn, err := a.update(ctx, r.client.Ledger(), s.At)
+		goesOn, err := a.update(ctx, r.client.Log(), s.At)
 		if err != nil {
 			return err
 		}
 		if !goesOn {
-			a.builtAt = time.Time{} // entries were removed or restamped
+			a.builtAt = time.Time{} // the ledger has lost entries, or corrected their times
 		}
 		account.Activity = a
 	}
@@ -281,13 +284,14 @@ func (r *reader) readActivities(ctx context.Context, s *snapshot, known *whole) 
 }
 
 // readWhole is a whole reading. It ends the use of the client when it is done.
-func (r *reader) readWhole(release func(), last *whole, good map[string]*activity) {
+func (r *reader) readWhole(release func(), last *whole, built map[string]time.Time) {
 	defer release()
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(r.lifetime, wholeTimeout)
 	defer cancel()
-	w := &whole{activities: good, refusals: map[refusalKey]*why.Document{}, budgets: map[[2]string]*usage.BudgetReport{}}
-	w.err = r.redact(r.fill(ctx, w, last))
+	w := &whole{activities: map[string]*activity{}, refusals: map[refusalKey]*why.Document{},
+		budgets: map[[2]string]*usage.BudgetReport{}}
+	w.err = r.redact(r.fill(ctx, w, last, built))
 	w.planErr = r.redact(w.planErr)
 	if last != nil {
 		w.simulated = last.simulated
@@ -319,7 +323,7 @@ func (r *reader) publish(w *whole, began time.Time, complete bool) {
 }
 
 // fill reads what belongs to a whole reading.
-func (r *reader) fill(ctx context.Context, w, last *whole) error {
+func (r *reader) fill(ctx context.Context, w, last *whole, built map[string]time.Time) error {
 	guard, table := r.client.Guard(), r.client.Table()
 	found, err := usage.Status(ctx, guard)
 	if err != nil {
@@ -334,11 +338,14 @@ func (r *reader) fill(ctx context.Context, w, last *whole) error {
 		now = found[0].At
 	}
 	for _, account := range table.Accounts() {
-		if w.activities[account] == nil {
-			if w.activities[account], err = newActivity(ctx, r.client.Ledger(), account, now); err != nil {
-				return err
-			}
+		a, err := newActivity(ctx, r.client.Log(), account, now)
+		if err != nil {
+			return err
 		}
+		if at, ok := built[account]; ok {
+			a.builtAt = at
+		}
+		w.activities[account] = a
 		log, err := usage.Log(ctx, guard, account)
 		if err != nil {
 			return err

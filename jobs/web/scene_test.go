@@ -12,6 +12,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/jobs/web"
@@ -82,7 +83,7 @@ func newScene(t *testing.T, o sceneOptions) *scene {
 	case !strings.Contains(o.ledger, "://"):
 		o.ledger = "sqlite:" + o.ledger
 	}
-	c, err := client.New(table, &client.Options{Ledger: o.ledger, State: s.state, Opened: o.opened, Journal: filepath.Join(s.state, "journal")})
+	c, err := client.New(table, &client.Options{Ledger: o.ledger, State: s.state, Opened: o.opened, Replica: filepath.Join(s.state, "replica")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +145,7 @@ func (s *scene) spend(method, region, job string, calls int) {
 func past(t *testing.T, file string, now time.Time) {
 	t.Helper()
 	at := now.Add(-48 * time.Hour)
-	l, err := sqliteledger.Open(file, &sqliteledger.Options{Now: func() time.Time { return at }, Sync: sqliteledger.Normal})
+	l, err := testledger.SQLite(file, &sqliteledger.Options{Now: func() time.Time { return at }, Sync: sqliteledger.Normal})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -356,7 +356,7 @@ func newestLines(s *snapshot, most int) (lines []usage.Line) {
 	return lines
 }
 
-// health is the state of the ledger and the journal.
+// health is the state of the ledger, and of this host.
 type health struct {
 	*snapshot
 	Host       string

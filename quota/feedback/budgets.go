@@ -200,8 +200,8 @@ const shortestNoted = 30 * time.Second
 func sameQuota(b *coveredBudget, l *limit) bool {
 	resets := l.reset != unknownReset && l.reset <= min(nearReset, b.span/4)
 	isHigher := l.left >= b.Limit || l.max >= 0 && differs(b, l)
-	isUnfit := b.Window.Estimate() || b.span < shortestNoted
-	if isUnfit || resets || isHigher {
+	isShort := b.span < shortestNoted
+	if isShort || resets || isHigher {
 		return false
 	}
 	isOfWindow := l.span > 0 && sameSpan(b.span, l.span)

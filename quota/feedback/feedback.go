@@ -50,7 +50,7 @@ type Options struct {
 	// upstream is matched to one of them by its name, else by the call's method,
 	// its window, or what it counts; a limit that matches none is the whole
 	// account's. A cooldown that follows from the reset of a limit is at most
-	// as long as the budget's window (twice that of a Counter). One that the
+	// as long as the budget's window. One that the
 	// answer asks for in so many words may be longer: a day, or MaxDate if it
 	// ends at a date.
 	Budgets []quota.Budget

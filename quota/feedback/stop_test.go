@@ -189,7 +189,6 @@ func TestCooldownsIgnoreTheHostClock(t *testing.T) {
 func TestUnusualResponseIsMisread(t *testing.T) {
 	theirs := quota.Budget{Account: "another-project", Name: "core", Limit: 5000, Window: quota.Sliding(1000 * time.Hour)}
 	month := quota.Budget{Account: "my-project", Name: "month", Limit: 100_000, Window: quota.Monthly(time.UTC)}
-	estimate := quota.Budget{Account: "my-project", Name: "estimate", Limit: 600, Window: quota.Counter(10 * time.Minute)}
 	for _, c := range []struct {
 		name, dialect string
 		budgets       []quota.Budget
@@ -225,7 +224,6 @@ func TestUnusualResponseIsMisread(t *testing.T) {
 			stop("day", 15*time.Minute, "200, nothing left")},
 		{"a reset beyond its budget's window", "generic", []quota.Budget{minutely}, response(200, dated+"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("minute", time.Minute, "200, nothing left")},
 		{"a reset beyond its budget's window, beside a longer one", "generic", []quota.Budget{minutely, month}, response(200, dated+"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("minute", time.Minute, "200, nothing left")},
-		{"a reset beyond an estimate's window", "generic", []quota.Budget{estimate}, response(429, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("estimate", 20*time.Minute, "429 Too Many Requests")},
 		{"a reset within a month's budget", "generic", []quota.Budget{month}, response(200, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("month", 480*time.Hour, "200, nothing left")},
 		{"a reset of no known budget", "generic", []quota.Budget{minutely, month},
 			response(200, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""),

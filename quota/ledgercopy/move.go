@@ -4,38 +4,44 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/internal/textfmt"
-	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
-// Move closes an account in both ledgers, copies it, and opens the new one.
-// If that was done before, it copies what the old ledger got since, such as
-// the costs of calls that were in flight. An error after the account was
-// closed is an *UnfinishedError.
-//
-// Call Follow afterwards for as long as calls may be in flight.
-func (c *Copy) Move(ctx context.Context, name string) (*Moving, error) {
-	a := c.account(name)
-	err := a.plan(ctx)
-	if a.same {
-		return nil, errors.Join(err, a.reopen(ctx))
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := a.close(ctx); err != nil {
-		return nil, err
-	}
-	if err := a.copyAndOpen(ctx); err != nil {
-		if a.opened {
+// MoveAll moves accounts. It calls moved with the report of each account that
+// is open in the new ledger.
+func (c *Copy) MoveAll(ctx context.Context, names []string, moved func(*Report)) (all []*Moving, err error) {
+	for _, name := range names {
+		m, err := c.Move(ctx, name)
+		if err != nil {
 			return nil, err
 		}
-		return nil, &UnfinishedError{Account: name, Err: err}
+		all = append(all, m)
+		moved(m.Report())
 	}
-	return &Moving{a}, nil
+	return all, nil
+}
+
+// FollowAll calls Follow of all accounts, every second for as long as calls may
+// be in flight.
+func FollowAll(ctx context.Context, all []*Moving, grace time.Duration) error {
+	for left := grace; ; left -= time.Second {
+		for _, m := range all {
+			if err := m.Follow(ctx); err != nil {
+				return err
+			}
+		}
+		if left <= 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(min(left, time.Second)):
+		}
+	}
 }
 
 // Moving is an account that has moved, and whose calls may still be in flight.
@@ -46,333 +52,243 @@ func (m *Moving) Report() *Report { return m.account.report }
 
 // Follow copies what the old ledger got since the last time: what calls in
 // flight have cost, calls that were refunded, and notes.
-func (m *Moving) Follow(ctx context.Context) error {
-	if quota.IsReserved(m.account.name) {
-		return m.account.copyReserved(ctx)
+func (m *Moving) Follow(ctx context.Context) error { return m.account.copy(ctx) }
+
+// Move moves an account. If that was done before, it copies what the old ledger
+// got since, such as the costs of calls that were in flight. An error after the
+// account was closed is an *UnfinishedError.
+//
+// Call Follow afterwards for as long as calls may be in flight.
+func (c *Copy) Move(ctx context.Context, name string) (*Moving, error) {
+	a := c.account(name)
+	if err := a.arrive(ctx); err != nil {
+		return nil, err
 	}
-	return m.account.copyLate(ctx)
-}
-
-// places is where an account is on its way, as the ledgers say.
-type places struct{ left, arrives *quota.Move }
-
-// find returns the Moves of both ledgers.
-func (a *account) find(ctx context.Context) (p places, err error) {
-	if p.left, err = moveOf(ctx, a.From, a.name); err != nil || a.To == nil {
-		return p, a.from(err)
-	}
-	p.arrives, err = moveOf(ctx, a.To, a.name)
-	return p, a.to(err)
-}
-
-func moveOf(ctx context.Context, l quota.Ledger, name string) (*quota.Move, error) {
-	all, err := l.Cooldowns(ctx, name)
-	for i := range all {
-		if move, ok := all[i].Move(); ok {
-			return &move, err
+	for _, step := range []func(context.Context) error{a.copy, a.leave, a.open} {
+		err := step(ctx)
+		if err != nil && !a.isOpened {
+			err = &UnfinishedError{Account: name, FromOpen: !a.from.hasLeft(), Err: err}
 		}
-	}
-	return nil, err
-}
-
-// ours reports whether a Move is that of this copy, and of this direction.
-func (a *account) ours(m *quota.Move, arriving bool) bool {
-	return m != nil && m.ID == a.id && m.Arriving == arriving
-}
-
-// checkState checks that both ledgers are where this copy can begin or go on.
-func (a *account) checkState(ctx context.Context) error {
-	p, err := a.find(ctx)
-	if err != nil {
-		return err
-	}
-	switch {
-	case p.left != nil && p.left.Arriving && p.left.ID == a.id:
-		return a.isSame()
-	case p.left != nil && p.left.Arriving:
-		return a.failed("%s has an unfinished copy from %s; complete that one first (ration ledger copy %[2]s %[1]s)", a.FromName, p.left.Ledger)
-	case p.left != nil && !a.ours(p.left, false):
-		return a.failed("it has moved from %s to %s already; copy it from there", a.FromName, p.left.Ledger)
-	case p.arrives != nil && !p.arrives.Arriving:
-		return a.failed("it has moved from %s to %s, and cannot return; name a new file or database", a.ToName, p.arrives.Ledger)
-	case p.arrives != nil && p.arrives.ID != a.id:
-		return a.failed("%s has an unfinished copy from %s; complete that one (ration ledger copy %[2]s %[1]s)", a.ToName, p.arrives.Ledger)
-	}
-	switch {
-	case p.arrives != nil:
-		a.report.State = Unfinished
-	case p.left != nil:
-		a.report.State, a.opened = Moved, true
-	default:
-		a.report.State = Ready
-	}
-	if p.arrives != nil || a.To == nil {
-		return nil
-	}
-	used, err := a.used(ctx)
-	switch {
-	case err != nil:
-		return a.to(err)
-	case used == "": // a copy that was made is lost: it is made again
-		a.opened = false
-		return a.checkAccepted(ctx)
-	case a.report.State == Ready:
-		begun, err := a.hasLeft(ctx)
-		if begun { // another process has begun the same copy meanwhile
-			return a.checkState(ctx)
-		}
-		return errors.Join(a.isUsed(used), err)
-	}
-	return nil
-}
-
-// hasLeft reports whether this copy has closed the account in the old ledger.
-func (a *account) hasLeft(ctx context.Context) (bool, error) {
-	p, err := a.find(ctx)
-	return err == nil && a.ours(p.left, false), err
-}
-
-// checkAccepted returns an error if a loss of the new ledger was accepted, so
-// that it takes no older entries. A note that was copied there is none.
-func (a *account) checkAccepted(ctx context.Context) error {
-	to, err := acceptedLosses(ctx, a.To, a.name)
-	if err != nil || len(to) == 0 {
-		return a.to(err)
-	}
-	from, err := acceptedLosses(ctx, a.From, a.name)
-	if err != nil {
-		return a.from(err)
-	}
-	for _, note := range to {
-		if !slices.Contains(from, note) {
-			return a.failed("%s has an accepted loss (ration ledger accept --loss), and takes no older entries; name another ledger", a.ToName)
-		}
-	}
-	return nil
-}
-
-// acceptedLosses returns the notes of the losses of an account that were
-// accepted.
-func acceptedLosses(ctx context.Context, l quota.Ledger, name string) (notes []quota.ID, err error) {
-	for e, err := range l.Entries(ctx, quota.Query{Account: name}) {
 		if err != nil {
 			return nil, err
 		}
-		if e.AcceptsLoss() {
-			notes = append(notes, e.ID)
+	}
+	return &Moving{a}, a.summarize(ctx)
+}
+
+// plan reads both logs, and checks that this copy can begin or go on. That of
+// the new ledger is read first: a copy that another process completes meanwhile
+// then shows in the old one.
+func (a *account) plan(ctx context.Context) error {
+	a.from, a.to = newLog(a.From, a.FromName, a.name), newLog(a.To, a.ToName, a.name)
+	a.to.has = map[engine.ID]bool{}
+	if err := a.to.read(ctx, nil); err != nil {
+		return err
+	}
+	if err := a.from.read(ctx, nil); err != nil {
+		return err
+	}
+	if err := a.checkState(); err != nil {
+		return err
+	}
+	if a.report.State == Ready && !a.to.isClosed() {
+		if err := a.checkUnused(ctx); err != nil {
+			return err
 		}
 	}
-	return notes, nil
+	return a.checkClocks()
 }
 
-// isUsed returns the error for a new ledger that is not empty.
-func (a *account) isUsed(used string) error {
-	return a.failed("%s holds %s of it already; name an empty ledger", a.ToName, used)
+// checkState finds out how far the copy is.
+func (a *account) checkState() error {
+	from, to := a.from, a.to
+	_, isOld := a.From.(*Old)
+	switch {
+	case a.FromName == a.ToName && !isOld:
+		return a.failed("the copy would go from %s to itself; name another ledger", a.FromName)
+	case a.isSame():
+		return a.sameError()
+	case from.arrives():
+		return a.failed("%s has an unfinished copy from %s; complete that one first (ration ledger copy %[2]s %[1]s)",
+			a.FromName, from.moved.Text)
+	case from.hasLeft() && from.moved.Text != a.ToName:
+		return a.failed("it has moved from %s to %s already; copy it from there", a.FromName, from.moved.Text)
+	case to.hasLeft() && to.moved.Text != a.FromName:
+		return a.failed("it has moved from %s to %s; copy it from there, or name a new file or database",
+			a.ToName, to.moved.Text)
+	case to.arrives() && to.moved.Text != a.FromName:
+		return a.failed("%s has an unfinished copy from %s; complete that one (ration ledger copy %[2]s %[1]s)",
+			a.ToName, to.moved.Text)
+	}
+	switch {
+	case to.arrives():
+		a.report.State = Unfinished
+	case from.hasLeft() && to.known.Epoch != 0 && !to.isClosed():
+		a.report.State, a.isOpened = Moved, true
+	default: // a copy that was made and is lost is made again
+		a.report.State = Ready
+	}
+	return nil
 }
 
-// isSame returns the error for two addresses of one ledger.
-func (a *account) isSame() error {
-	a.same = true
+// isSame reports whether both logs are one.
+func (a *account) isSame() bool {
+	return a.from.known.Epoch != 0 && a.from.known.Epoch == a.to.known.Epoch
+}
+
+func (a *account) sameError() error {
 	return a.failed("%s and %s are the same ledger; name another one", a.FromName, a.ToName)
 }
 
-// reopen opens the new ledger.
-func (a *account) reopen(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx)
-	if err := a.To.ClearCooldown(ctx, a.name, ""); err != nil {
-		return a.to(err)
-	}
-	return a.to(PutBackCooldown(ctx, a.To, a.name))
-}
-
-// PutBackCooldown puts the cooldown of a whole account that a ledger set aside
-// for a move in force again. Without one it is a no-op.
-func PutBackCooldown(ctx context.Context, ledger quota.Ledger, account string) error {
-	all, err := ledger.Cooldowns(ctx, account)
-	for _, c := range all {
-		if c.Budget != quota.DisplacedBudget || err != nil {
-			continue
-		}
-		c.Budget = ""
-		if err = ledger.SetCooldown(ctx, c); err == nil {
-			err = ledger.ClearCooldown(ctx, account, quota.DisplacedBudget)
-		}
-	}
-	return err
-}
-
-// used says what the new ledger holds of the account, or nothing.
-func (a *account) used(ctx context.Context) (string, error) {
-	keys := []string{""}
-	for key, err := range a.To.Keys(ctx, a.name) {
-		if err != nil {
-			return "", err
-		}
-		if !quota.IsReserved(key) {
-			keys = append(keys, key)
-		}
-	}
-	for _, key := range keys {
-		t, err := totalOf(ctx, a.To, a.name, key)
-		if err != nil {
-			return "", err
-		}
-		if t.units > 0 || t.calls > 0 {
-			return textfmt.Count(t.units, "unit") + " and " + textfmt.Count(t.calls, "call"), nil
-		}
-		standings, err := a.To.Standings(ctx, a.name, key, a.charges)
-		if err != nil {
-			return "", err
-		}
-		for i, s := range standings {
-			if s.Used > 0 || s.Over > 0 {
-				return fmt.Sprintf("%d %s of %s", s.Used+s.Over, a.budgets[i].Measure, a.budgets[i].Name), nil
-			}
-		}
-	}
-	return "", nil
-}
-
-// close closes the account in the new ledger, which must be empty then, and
-// then in the old one.
-func (a *account) close(ctx context.Context) (err error) {
-	if a.opened {
+// checkUnused checks that the new ledger holds nothing of the account.
+func (a *account) checkUnused(ctx context.Context) error {
+	if a.to.known.Epoch == 0 {
 		return nil
 	}
-	began := a.report.State != Ready
-	arrives := quota.Move{Account: a.name, Ledger: a.FromName, Arriving: true, ID: a.id}
-	if err := a.To.SetCooldown(ctx, arrives.Cooldown()); err != nil {
-		return a.to(err)
-	}
-	defer func() {
-		if err != nil && began {
-			err = &UnfinishedError{Account: a.name, Err: err}
-		}
-	}()
-	p, err := a.find(ctx)
+	var units, calls int64
+	err := engine.New(a.To, nil).Account(a.name).View(ctx, func(v *engine.View) {
+		v.Entries(0, engine.Never, false, func(e engine.Entry) bool {
+			units += e.Amounts.Units
+			calls += e.Amounts.Calls
+			return true
+		})
+	})
 	switch {
 	case err != nil:
-		began = true
-		return err
-	case p.left != nil && p.left.Arriving && p.left.ID == a.id:
-		return errors.Join(a.isSame(), a.reopen(ctx))
-	case p.arrives == nil && a.ours(p.left, false): // another process has completed this copy
-		a.opened = true
-		return nil
-	case !a.ours(p.arrives, true):
-		return a.failed("another copy to %s began at the same time", a.ToName)
+		return a.to.failed(err)
+	case units > 0 || calls > 0:
+		return a.failed("%s holds %s and %s of it already; name an empty ledger", a.ToName,
+			textfmt.Count(units, "unit"), textfmt.Count(calls, "call"))
 	}
-	if !began {
-		used, err := a.used(ctx)
-		if used != "" && err == nil {
-			if began, err = a.hasLeft(ctx); err == nil && !began {
-				return errors.Join(a.isUsed(used), a.reopen(ctx))
+	return nil
+}
+
+// maxRaces is how often a step is tried while other processes change the log.
+const maxRaces = 100
+
+// arrive closes the account in the new ledger, unless that is in use.
+func (a *account) arrive(ctx context.Context) error {
+	for range maxRaces {
+		if err := a.plan(ctx); err != nil {
+			return err
+		}
+		if !a.isOpened && !a.to.arrives() {
+			appended, err := a.to.setMoved(ctx, engine.Arriving, a.FromName)
+			if errors.Is(err, engine.ErrInDoubt) {
+				return &UnfinishedError{Account: a.name, FromOpen: true, Err: err}
+			}
+			if err != nil {
+				return err
+			}
+			if !appended {
+				continue
+			}
+			if err := a.to.read(ctx, nil); err != nil {
+				return err
 			}
 		}
-		if began = true; err != nil {
-			return a.to(err)
-		}
+		return a.checkDistinct(ctx)
 	}
-	began = true
-	left := quota.Move{Account: a.name, Ledger: a.ToName, ID: a.id}
-	if err := a.From.SetCooldown(ctx, left.Cooldown()); err != nil {
-		return a.from(err)
-	}
-	if p, err = a.find(ctx); err != nil || a.ours(p.left, false) {
-		return err
-	}
-	err = a.failed("another copy from %s began at the same time", a.FromName)
-	if p.left != nil && a.report.State == Ready { // the new ledger has nothing of the account
-		began, err = false, errors.Join(err, a.reopen(ctx))
-	}
-	return err
+	return a.busy(a.to)
 }
 
-// copyAndOpen copies everything, and opens the new ledger.
-func (a *account) copyAndOpen(ctx context.Context) error {
-	keys, err := a.keys(ctx)
-	if err != nil {
-		return a.from(err)
-	}
-	a.report.Entries = 0
-	a.report.Units = 0
-	a.report.Calls = 0
-	for _, key := range keys {
-		if err := a.copyLog(ctx, key); err != nil {
-			return err
-		}
-	}
-	if !a.opened {
-		if err := a.copyLimits(ctx); err != nil {
-			return err
-		}
-	}
-	if err := a.copyLate(ctx); err != nil {
+// checkDistinct checks, once the new ledger has a log, that the old one has
+// another, and lets copy begin with all of it.
+func (a *account) checkDistinct(ctx context.Context) error {
+	if err := a.from.read(ctx, nil); err != nil {
 		return err
 	}
-	if a.opened { // cooldowns may have been lifted there since
-		return a.to(PutBackCooldown(ctx, a.To, a.name))
-	}
-	err = a.readCooldowns(ctx, func(c quota.Cooldown) error { return a.to(a.To.SetCooldown(ctx, c)) })
-	if err != nil {
-		return err
-	}
-	if err := a.reopen(ctx); err != nil {
-		return err
-	}
-	a.opened = true
-	return nil
-}
-
-// readCooldowns calls f with the cooldowns of the old ledger, that of the whole
-// account as it was before the move.
-func (a *account) readCooldowns(ctx context.Context, f func(quota.Cooldown) error) error {
-	all, err := a.From.Cooldowns(ctx, a.name)
-	if err != nil {
-		return a.from(err)
-	}
-	for _, c := range all {
-		if _, moves := c.Move(); moves {
-			continue
-		}
-		if c.Budget == quota.DisplacedBudget {
-			c.Budget = ""
-		}
-		if err := f(c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// copyLimits asks the limits of this configuration of the new ledger, and the
-// lower ones that others have asked of the old one. A limit is recorded with a
-// request that is refused.
-func (a *account) copyLimits(ctx context.Context) error {
-	if len(a.charges) == 0 {
+	a.from.known = engine.Known{}
+	if a.from.moved.ID != a.to.moved.ID || !a.to.arrives() {
 		return nil
 	}
-	standings, err := a.From.Standings(ctx, a.name, "", a.charges)
-	if err != nil {
-		return a.from(err)
+	if _, err := a.to.setMoved(ctx, "", ""); err != nil {
+		return err
 	}
-	charges := slices.Clone(a.charges)
-	for i, s := range standings {
-		if s.Limit == 0 || s.Limit >= a.charges[i].Limit {
-			continue
+	return a.sameError()
+}
+
+// leave closes the account in the old ledger, and copies what that got before.
+func (a *account) leave(ctx context.Context) error {
+	for range maxRaces {
+		if a.from.hasLeft() {
+			if a.from.moved.Text == a.ToName {
+				return nil
+			}
+			return a.failed("another copy from %s, to %s, began at the same time", a.FromName, a.from.moved.Text)
 		}
-		lower := *a.charges[i]
-		lower.Limit, lower.Config = s.Limit, quota.Config{Name: "ration ledger copy from " + a.FromName, Changed: time.Unix(1, 0)}
-		charges = append(charges, &lower)
+		if _, err := a.from.setMoved(ctx, "", a.ToName); err != nil {
+			return err
+		}
+		if err := a.copy(ctx); err != nil {
+			return err
+		}
 	}
-	request := quota.Request{Method: "ledger.copy", Caller: quota.Caller{Lane: quota.LaneManual}, Units: 1, Charges: charges}
-	answers, err := a.To.Spend(ctx, &quota.Batch{Account: a.name, Requests: []quota.Request{request}})
+	return a.busy(a.from)
+}
+
+// open opens the new ledger, which holds everything.
+func (a *account) open(ctx context.Context) error {
+	for range maxRaces {
+		if !a.to.arrives() {
+			a.isOpened = true
+			return nil
+		}
+		if _, err := a.to.setMoved(ctx, "", ""); err != nil {
+			return err
+		}
+		if err := a.to.read(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return a.busy(a.to)
+}
+
+func (a *account) busy(l *log) error {
+	return l.failed(fmt.Errorf("%w: other processes changed account %q all the time", engine.ErrLedgerBusy, a.name))
+}
+
+// maxBatch is how many records are appended at once.
+const maxBatch = 2000
+
+// copy copies the records that the old ledger got since the last time, except
+// for those that the new one has.
+func (a *account) copy(ctx context.Context) error {
+	var batch []*engine.Record
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		err := a.to.add(ctx, batch)
+		batch = nil
+		return err
+	}
+	err := a.from.read(ctx, func(r *engine.Record) error {
+		if r.Kind == engine.KindGrant || r.Kind == engine.KindNote {
+			if a.copied++; a.Progress != nil {
+				a.Progress(a.name, a.copied)
+			}
+		}
+		if !isCopied(r.Kind) || a.to.has[r.ID] {
+			return nil
+		}
+		if a.isOpened && r.Kind <= engine.KindNote {
+			a.report.Late++
+		}
+		if batch = append(batch, r); len(batch) < maxBatch {
+			return nil
+		}
+		return flush()
+	})
 	if err != nil {
-		return a.to(err)
+		return err
 	}
-	if answers[0].Err == nil { // another process runs the same copy, and was faster
-		a.opened = true
-		return a.to(a.To.Refund(ctx, answers[0].Receipt))
-	}
-	return nil
+	return flush()
+}
+
+// isCopied reports whether records of a kind are true of the new ledger too.
+// Callers that wait do so in their own ledger, and what a clock record corrects
+// is copied as corrected.
+func isCopied(k engine.Kind) bool {
+	return k != engine.KindMoved && k != engine.KindClock && k != engine.KindTicket
 }

@@ -1,397 +1,311 @@
-// Package ledgertest tests implementations of quota.Ledger against its
-// contract. A ledger's own test runs it:
-//
-//	func TestContract(t *testing.T) {
-//		ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger {
-//			return myledger.Open(&myledger.Options{Now: now})
-//		})
-//	}
+// Package ledgertest is the contract of a ledger: what the comments of
+// engine.Ledger and of its types promise, as tests.
 package ledgertest
 
 import (
 	"context"
-	"errors"
+	"encoding/binary"
+	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
-// Factory opens an empty ledger that uses the given clock, and closes it when
-// the test ends.
-type Factory func(t testing.TB, now func() time.Time) quota.Ledger
+// Store makes an empty store for a test, with a clock, and returns a function
+// that connects to it. Each connection is as that of a process of its own,
+// except that connections to a store in memory may be one and the same.
+type Store func(t *testing.T, now func() time.Time) (connect func() engine.Ledger)
 
-// spends returns the subtests about batches and their answers.
-func spends() []subtest {
-	return []subtest{
-		{"AllOrNothing", allOrNothing},
-		{"RefusalWritesNothing", refusalWritesNothing},
-		{"EveryCoverageCountsEveryEntry", everyCoverageCounts},
-		{"Calls", callsMeasure},
-		{"UncoveredIsRecorded", uncoveredIsRecorded},
-		{"CostsOutOfRange", costsOutOfRange},
-		{"NeverFits", neverFits},
-		{"Force", force},
-		{"AccountsAndKeysAreSeparate", accountsAndKeysApart},
-		{"AwkwardNames", awkwardNames},
-		{"LookAlikeAccounts", lookAlikeAccounts},
-		{"BatchInOrder", batchInOrder},
-		{"BatchResent", batchResent},
-		{"BatchResentWhileFull", batchResentWhileFull},
-		{"OnlyBatchOfAClient", onlyBatchOfAClient},
-		{"BatchResentRefusalDecidedAfresh", batchResentRefusal},
-	}
-}
-
-// windows returns the subtests about what windows hold and when it returns.
-func windows() []subtest {
-	return []subtest{
-		{"SlidingEdge", slidingEdge},
-		{"SlidingMargin", slidingMargin},
-		{"SlidingIsNotAClockWindow", slidingIsNotAClock},
-		{"RetryAtIsWeighted", retryAtIsWeighted},
-		{"RetryAtWithZeroUnitEntries", retryAtWithZeros},
-		{"RetryAtInsideABatch", retryAtInsideABatch},
-		{"RetryAtIsTheLatestOfAllBudgets", retryAtLatest},
-		{"DailyAroundMidnight", dailyAroundMidnight},
-		{"DailyOf23And24And25Hours", dailyLengths},
-		{"DailyWithoutMidnight", dailyWithoutMidnight},
-		{"DailyBesideSliding", dailyBesideSliding},
-		{"CounterEstimates", counterEstimates},
-		{"CounterKeepsNoLog", counterKeepsNoLog},
-		{"CounterStatesItsError", counterStatesItsError},
-		{"CounterSettles", counterSettles},
-		{"CounterOfASharedCallIsNotLowered", counterOfASharedCall},
-		{"CounterOfAnotherLifeIsNotLowered", counterOfAnotherLife},
-		{"CounterBesideAWindow", counterBesideAWindow},
-		{"RetentionFollowsTheWindows", retentionFollowsTheWindows},
-		{"RetentionShrinks", retentionShrinks},
-		{"EarlierOutlivesTheLog", earlierOutlivesTheLog},
-		{"WindowAskedAnewStaysInUse", windowAskedAnew},
-		{"WindowOfOneChargeStaysInUse", windowOfOneCharge},
-		{"WindowIsAskedBesideACounter", windowBesideACounter},
-		{"CounterSettlesBeyondTheWindow", counterSettlesBeyondTheWindow},
-		{"ForgottenBudgetAskedAgain", forgottenBudgetAskedAgain},
-		{"LongerWindowAfterAnIdleTime", longerWindowAfterAnIdleTime},
-		{"StampFarAheadIsReportedAndRestamped", stampFarAhead},
-		{"CounterFarAheadIsReportedAndRestamped", counterFarAhead},
-		{"RestampedAfterEntriesWereDropped", restampedAfterEntriesWereDropped},
-		{"RestampedAfterAnEntryOfNow", restampedAfterAnEntryOfNow},
-		{"CounterRestampedWithEntries", counterRestampedWithEntries},
-		{"CounterRestampedAfterAPeriod", counterRestampedAfterAPeriod},
-		{"CooldownFarAheadIsRestamped", cooldownFarAhead},
-		{"CooldownFarAheadOfAnEmptyLogIsBounded", cooldownFarAheadOfAnEmptyLog},
-		{"CooldownAfterOneThatIsFarAhead", cooldownAfterOneFarAhead},
-		{"WindowAskedFarAheadGoesOutOfUse", windowAskedFarAhead},
-		{"RetryAtAfterAStepBackIsExact", retryAtAfterAStepBack},
-		{"KeysListed", keysListed},
-		{"AccountsListed", accountsListed},
-		{"CooldownsListed", cooldownsListed},
-		{"AccountThatMovedIsClosed", movedIsClosed},
-		{"MoveSetsACooldownAside", movedSetsAside},
-		{"ManyLiveKeysKeepTheirBudgets", manyLiveKeys},
-		{"EntriesBeyondRetentionAreNotShown", entriesBeyondRetention},
-		{"CancelledListingIsAnError", cancelledListing},
-		{"CancelledSpendIsAnError", cancelledSpend},
-		{"EntriesOfManyPages", entriesOfManyPages},
-		{"BatchesOfManyClientsResent", manyClientsResent},
-		{"SettleOfAnUnknownReceipt", settleUnknown},
-		{"GrantSaysWhatIsLeft", grantSaysWhatIsLeft},
-		{"NextFreeAroundMidnight", nextFreeAroundMidnight},
-		{"NoteOfManyCalls", noteOfManyCalls},
-		{"EntryKindIsStored", entryKindIsStored},
-		{"CooldownIsADuration", cooldownIsADuration},
-	}
-}
-
-// changes returns the subtests about changed budgets, clocks and entries, and
-// about listings.
-func changes() []subtest {
-	return []subtest{
-		{"LimitChanged", limitChanged},
-		{"StricterLimitHolds", stricterLimitHolds},
-		{"StricterLimitHoldsWhileItIsAsked", stricterLimitIsAsked},
-		{"StricterLimitOfAnotherBudget", stricterLimitOfAnother},
-		{"StricterLimitOfAKeyHoldsAllKeys", stricterLimitOfKeys},
-		{"StricterLimitBelowACall", stricterLimitBelowACall},
-		{"StricterLimitBesideFloors", stricterLimitBesideFloors},
-		{"StricterLimitAskedFarAhead", stricterLimitFarAhead},
-		{"LimitOfAChangedConfiguration", limitOfAChangedConfiguration},
-		{"LimitsAskedInAnyOrder", limitsInAnyOrder},
-		{"WindowChanged", windowChanged},
-		{"BudgetFirstSeenLater", budgetFirstSeenLater},
-		{"StormOfExpiries", stormOfExpiries},
-		{"ClockStandsStill", clockStandsStill},
-		{"ClockStepsBack", clockStepsBack},
-		{"ClockStepsForward", clockStepsForward},
-		{"SettleDown", settleDown},
-		{"SettleUp", settleUp},
-		{"SettleToZeroAndAgain", settleToZeroAndAgain},
-		{"SettleAfterExpiry", settleAfterExpiry},
-		{"SettleFarFromTheTail", settleFar},
-		{"SettleCountsEverywhere", settleCountsEverywhere},
-		{"Refund", refund},
-		{"Cooldown", cooldown},
-		{"CooldownIsNeverShortened", cooldownNeverShortened},
-		{"CooldownWithALongReason", cooldownLongReason},
-		{"CooldownThatEndsAfterAllTime", cooldownFar},
-		{"CooldownOfAnAccountHoldsItsKeys", cooldownHoldsKeys},
-		{"Entries", entries},
-		{"EntriesBetweenMicroseconds", entriesBetween},
-		{"EntriesNewestFirst", entriesNewestFirst},
-		{"SumsOfALongLog", sumsOfALongLog},
-		{"SumsFollowEveryChange", sumsFollowEveryChange},
-		{"SumsOfALogWithoutEntries", sumsWithoutEntries},
-		{"SumsOfKeyedLogs", sumsOfKeyedLogs},
-		{"Standings", standings},
-		{"ConcurrentSpends", concurrentSpends},
-		{"ConcurrentHistory", concurrentHistory},
-	}
-}
-
-// Run runs the contract as subtests, each on a ledger of its own from open.
-// go test
-// -short skips those that make thousands of calls.
-func Run(t *testing.T, open Factory) {
-	runAll(t, open, spends())
-	runAll(t, open, windows())
-	runAll(t, open, changes())
-	runAll(t, open, batches())
-	runAll(t, open, restorations())
-	runAll(t, open, counterRestorations())
-	runAll(t, open, clockLeads())
-	runAll(t, open, regressions())
-	t.Run("AgainstAModel", func(t *testing.T) { againstModel(t, open, plain) })
-	t.Run("EstimatesAgainstAModel", func(t *testing.T) { againstModel(t, open, estimates) })
-	runFloors(t, open)
-}
-
-// subtest is one subtest of the contract.
-type subtest struct {
-	name string
-	run  func(*world)
-}
-
-func runAll(t *testing.T, open Factory, subtests []subtest) {
-	for _, sub := range subtests {
-		t.Run(sub.name, func(t *testing.T) {
-			sub.run(newWorld(t, open))
+// Run tests a store. It closes the connections that it makes.
+func Run(t *testing.T, store Store) {
+	for _, test := range []struct {
+		name string
+		run  func(*suite)
+	}{
+		{"Creation", testCreation},
+		{"CreationUnderConditions", testCreationUnderConditions},
+		{"Generation", testGeneration},
+		{"Totals", testTotals},
+		{"TotalConditions", testTotalConditions},
+		{"StepsOfConditions", testStepsOfConditions},
+		{"Times", testTimes},
+		{"Any", testAny},
+		{"Divergence", testDivergence},
+		{"UnknownLog", testUnknownLog},
+		{"Malformed", testMalformed},
+		{"Timestamps", testTimestamps},
+		{"Reset", testReset},
+		{"ReturnedBatches", testReturnedBatches},
+		{"Pages", testPages},
+		{"DefaultPage", testDefaultPage},
+		{"Trim", testTrim},
+		{"DataIsCopied", testDataIsCopied},
+		{"SeveralAccounts", testSeveralAccounts},
+		{"AccountNames", testAccountNames},
+		{"Accounts", testAccounts},
+		{"Connections", testConnections},
+		{"Closed", testClosed},
+		{"EndedContexts", testEndedContexts},
+		{"ConcurrentTotals", testConcurrentTotals},
+		{"ConcurrentGenerations", testConcurrentGenerations},
+		{"ConcurrentCreation", testConcurrentCreation},
+		{"AgainstAModel", testAgainstAModel},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := &suite{tb: t, t: t, clock: &clock{}}
+			s.clock.set(start)
+			connect := store(t, s.clock.now)
+			s.connect = func() engine.Ledger {
+				l := connect()
+				t.Cleanup(func() { l.Close() }) // some tests have closed it
+				return l
+			}
+			s.ledger = s.connect()
+			test.run(s)
 		})
 	}
 }
 
-// Clock is a clock that a test sets. Set it before a ledger reads it: the zero
-// Clock shows the zero time.Time, from which ledgers cannot count. It is safe
-// for concurrent use.
-type Clock struct {
-	mu  sync.Mutex
-	now time.Time
+// start is what the clock of a test shows at first, in microseconds since the
+// Unix epoch.
+const start int64 = 1_795_000_000_000_000
+
+const (
+	second = int64(1e6)
+	hour   = 3600 * second
+)
+
+// suite is one test of a store.
+type suite struct {
+	tb
+	t       *testing.T
+	clock   *clock
+	connect func() engine.Ledger // a new connection
+	ledger  engine.Ledger        // the first one
 }
 
-// Now returns the clock's time.
-func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
+// tb is what the suite needs of a *testing.T and of a *rapid.T.
+type tb interface {
+	Context() context.Context
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
 }
 
-// Set sets the clock to t, forward or back.
-func (c *Clock) Set(t time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = t
+// on returns the suite with another one to report failures to.
+func (s *suite) on(other tb) *suite {
+	on := *s
+	on.tb = other
+	return &on
 }
 
-// Add moves the clock by d.
-func (c *Clock) Add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
+// clock is a clock that stands still until it is set.
+type clock struct{ micros atomic.Int64 }
 
-// world is a fresh ledger and its clock.
-type world struct {
-	*testing.T
-	quota.Ledger
-	clock   *Clock
-	ctx     context.Context
-	history time.Duration // of the batches
-}
+func (c *clock) now() time.Time    { return time.UnixMicro(c.micros.Load()) }
+func (c *clock) set(micros int64)  { c.micros.Store(micros) }
+func (c *clock) step(micros int64) { c.micros.Add(micros) }
 
-// noon is when the tests begin, far from the midnight of every zone in use.
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+// sequence numbers batches, so that each has a tag of its own.
+type sequence struct{ n atomic.Uint64 }
 
-func newWorld(t *testing.T, open Factory) *world {
-	clock := &Clock{now: noon}
-	return &world{T: t, Ledger: open(t, clock.Now), clock: clock, ctx: t.Context()}
-}
-
-const account = "my-project"
-
-// charge returns a charge that covers all calls and counts units, unless change
-// changes its coverage.
-func charge(name string, limit quota.Units, window quota.Window, change ...func(*quota.Coverage)) *quota.Charge {
-	var coverage quota.Coverage
-	for _, f := range change {
-		f(&coverage)
+// data returns a batch of some bytes that has not been returned before.
+func (s *sequence) data(size int) []byte {
+	n := s.n.Add(1)
+	b := make([]byte, max(size, engine.TagSize))
+	binary.BigEndian.PutUint64(b[2:], n)
+	for i := engine.TagSize; i < len(b); i++ {
+		b[i] = byte(n + uint64(i)) // every value occurs, zero and newline too
 	}
-	return &quota.Charge{Budget: name, Coverage: quota.NewCoverage(coverage), Limit: limit, Window: window}
+	return b
 }
 
-func methods(names ...string) func(*quota.Coverage) {
-	return func(c *quota.Coverage) { c.Methods = names }
+// log is what a test knows of one account's log.
+type log struct {
+	*suite
+	ledger  engine.Ledger
+	account string
+	epoch   uint64 // of a log that it creates
+	known   engine.Known
+	seq     *sequence
 }
 
-func counted(c *quota.Coverage) { c.Measure = quota.Calls }
-
-func request(method string, units quota.Units, charges ...*quota.Charge) quota.Request {
-	return quota.Request{Method: method, Units: units, Charges: charges}
+func (s *suite) log(account string) *log {
+	return &log{suite: s, ledger: s.ledger, account: account, epoch: engine.NewEpoch(), seq: &sequence{}}
 }
 
-// forced returns a request that is granted whatever the limits are.
-func forced(r quota.Request) quota.Request {
-	r.Force = true
-	return r
+// append calls Append with what the test knows of the log, and a batch and a
+// count if a has none. It does not learn from the answer.
+func (g *log) append(a engine.Append) *engine.Tail {
+	g.Helper()
+	if a.Known == (engine.Known{}) {
+		a.Known = g.known
+	}
+	return g.appendKnowing(a.Known, a)
 }
 
-// entered returns a request for an entry that is not a call.
-func entered(r quota.Request, kind quota.EntryKind, calls quota.Units) quota.Request {
-	r.Force = true
-	r.Kind = kind
-	r.Calls = calls
-	return r
-}
-
-// batch spends requests in one batch without an id.
-func (w *world) batch(requests ...quota.Request) []quota.Answer {
-	w.Helper()
-	return w.ask(&quota.Batch{Account: account, History: w.history, Requests: requests})
-}
-
-// ask spends a batch.
-func (w *world) ask(batch *quota.Batch) []quota.Answer {
-	w.Helper()
-	answers, err := w.Spend(w.ctx, batch)
+func (g *log) appendKnowing(known engine.Known, a engine.Append) *engine.Tail {
+	g.Helper()
+	a.Known, a.NewEpoch = known, g.epoch
+	a.Count = max(a.Count, 1)
+	if a.Data == nil {
+		a.Data = g.seq.data(0)
+	}
+	tail, err := g.ledger.Append(g.Context(), g.account, &a)
 	if err != nil {
-		w.Fatalf("spend: %v", err)
+		g.Fatalf("append: %v", err)
 	}
-	if len(answers) != len(batch.Requests) {
-		w.Fatalf("%d answers to %d requests", len(answers), len(batch.Requests))
-	}
-	return answers
+	g.checkAnswer(tail)
+	return tail
 }
 
-// granted spends a batch, all of which must be granted.
-func (w *world) granted(batch *quota.Batch) []quota.Answer {
-	w.Helper()
-	answers := w.ask(batch)
-	for i, answer := range answers {
-		if answer.Err != nil {
-			w.Fatalf("request %d of %q, key %q: %v; want a grant", i, batch.Account, batch.Key, answer.Err)
+// must appends, and learns that it did. It fails if a condition did not hold,
+// or if batches came that the test does not know.
+func (g *log) must(a engine.Append) *engine.Tail {
+	g.Helper()
+	if a.Data == nil {
+		a.Data = g.seq.data(0)
+	}
+	tail := g.append(a)
+	if !tail.Appended || len(tail.Batches) > 0 {
+		g.Fatalf("%s; want it appended, and no other batches", describe(tail))
+	}
+	g.known = engine.Known{Epoch: tail.Epoch, After: tail.Position, Tag: tagOf(a.Data)}
+	return tail
+}
+
+// refused appends, and fails if all conditions held or the log has diverged.
+func (g *log) refused(why string, a engine.Append) *engine.Tail {
+	g.Helper()
+	before := g.head()
+	tail := g.append(a)
+	if tail.Appended || tail.Diverged {
+		g.Fatalf("%s: %s; want it refused", why, describe(tail))
+	}
+	g.sameHead(before)
+	return tail
+}
+
+// read reads the page after known.
+func (g *log) read(known engine.Known, bytes int) *engine.Tail {
+	g.Helper()
+	tail, err := g.ledger.Read(g.Context(), g.account, &engine.Read{Known: known, Bytes: bytes})
+	if err != nil {
+		g.Fatalf("read: %v", err)
+	}
+	g.checkAnswer(tail)
+	return tail
+}
+
+// all reads all pages.
+func (g *log) all(bytes int) (batches []engine.Batch) {
+	g.Helper()
+	var known engine.Known
+	for {
+		tail := g.read(known, bytes)
+		batches = append(batches, tail.Batches...)
+		if !tail.More {
+			return batches
+		}
+		last := batches[len(batches)-1]
+		known = engine.Known{Epoch: tail.Epoch, After: last.Position, Tag: last.Tag()}
+	}
+}
+
+// head returns the log's head, without batches.
+func (g *log) head() engine.Tail {
+	g.Helper()
+	tail := *g.read(engine.Known{}, 0)
+	tail.Batches, tail.More = nil, false
+	tail.Now = 0
+	return tail
+}
+
+func (g *log) sameHead(want engine.Tail) {
+	g.Helper()
+	got := g.head()
+	g.compare(&got, &want)
+}
+
+// compare compares answers, without the content of batches.
+func (g *log) compare(got, want *engine.Tail) {
+	g.Helper()
+	if describe(got) != describe(want) || got.Totals != want.Totals {
+		g.Fatalf("%s %v; want %s %v", describe(got), got.Totals, describe(want), want.Totals)
+	}
+}
+
+// checkAnswer checks what holds for every answer.
+func (g *log) checkAnswer(tail *engine.Tail) {
+	g.Helper()
+	fail := func(why string) { g.Fatalf("%s: %s", why, describe(tail)) }
+	hasBatches := tail.More || len(tail.Batches) > 0
+	isEmpty := tail.Position == 0 && tail.Gen == 0 && tail.Newest == 0
+	switch {
+	case tail.First < 1 || tail.First > tail.Position+1:
+		fail("First")
+	case tail.Diverged && (tail.Appended || hasBatches):
+		fail("diverged, and more")
+	case tail.Epoch == 0 && !isEmpty:
+		fail("no log, and more")
+	case tail.More && len(tail.Batches) == 0:
+		fail("an empty page")
+	}
+	for i, b := range tail.Batches {
+		if b.Position < tail.First || b.Position > tail.Position || b.At > tail.Newest+1 { // one without timestamps is at the next
+			fail(fmt.Sprintf("batch %d is not in the log", b.Position))
+		}
+		if i > 0 && (b.Position != tail.Batches[i-1].Position+1 || b.At < tail.Batches[i-1].At) {
+			fail(fmt.Sprintf("batch %d at %d follows %d at %d", b.Position, b.At,
+				tail.Batches[i-1].Position, tail.Batches[i-1].At))
 		}
 	}
-	return answers
 }
 
-// spend spends one call, which must be granted.
-func (w *world) spend(units quota.Units, charges ...*quota.Charge) quota.Receipt {
-	w.Helper()
-	return w.grant(request("m", units, charges...))
-}
-
-func (w *world) grant(r quota.Request) quota.Receipt {
-	w.Helper()
-	return w.granted(&quota.Batch{Account: account, History: w.history, Requests: []quota.Request{r}})[0].Receipt
-}
-
-// refuse spends one call, which a budget must refuse with this RetryAfter and
-// these units remaining.
-func (w *world) refuse(units quota.Units, budget string, after time.Duration, remaining quota.Units, charges ...*quota.Charge) {
-	w.Helper()
-	w.refused(w.batch(request("m", units, charges...))[0], budget, after, remaining)
-}
-
-func (w *world) refused(answer quota.Answer, budget string, after time.Duration, remaining quota.Units) *quota.RefusedError {
-	w.Helper()
-	refused, ok := errors.AsType[*quota.RefusedError](answer.Err)
-	if !ok {
-		w.Fatalf("got %v; want a refusal by %s", answer.Err, budget)
+// describe returns an answer in a line, without the content of batches.
+func describe(tail *engine.Tail) string {
+	positions := make([]uint64, len(tail.Batches))
+	for i, b := range tail.Batches {
+		positions[i] = b.Position
 	}
-	if refused.Budget != budget || refused.RetryAfter != after || refused.Remaining != remaining {
-		w.Fatalf("refused by %q for %s with %d remaining; want by %q for %s with %d", refused.Budget, refused.RetryAfter,
-			refused.Remaining, budget, after, remaining)
+	return fmt.Sprintf("{appended %t at %d, diverged %t, epoch %d, position %d, first %d, newest %d, gen %d, now %d, "+
+		"batches %v, more %t}", tail.Appended, tail.At, tail.Diverged, tail.Epoch, tail.Position, tail.First,
+		tail.Newest, tail.Gen, tail.Now, positions, tail.More)
+}
+
+func tagOf(data []byte) engine.Tag {
+	b := engine.Batch{Data: data}
+	return b.Tag()
+}
+
+// most is a condition without steps.
+func most(most int64, totals ...uint8) []engine.Condition {
+	return []engine.Condition{{Totals: totals, Steps: []engine.Step{{Most: most}}}}
+}
+
+// add is a rise of one total.
+func add(index uint8, amount int64) []engine.Total {
+	return []engine.Total{{Index: index, Amount: amount}}
+}
+
+// parallel runs f in n goroutines, and waits for them.
+func parallel(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { f(i) })
 	}
-	if want := w.clock.Now().Add(after); !refused.RetryAt.Equal(want) {
-		w.Fatalf("RetryAt %s; want RetryAfter from now, %s", refused.RetryAt, want)
-	}
-	return refused
+	wg.Wait()
 }
 
-// used checks what each charge's window holds.
-func (w *world) used(want quota.Units, charges ...*quota.Charge) {
-	w.Helper()
-	for i, s := range w.standings(charges...) {
-		if s.Used != want {
-			w.Fatalf("%s holds %d; want %d", charges[i].Budget, s.Used, want)
-		}
-	}
-}
-
-// fails ends the test unless an error is the wanted one.
-func (w *world) fails(err, want error, what string) {
-	w.Helper()
-	if !errors.Is(err, want) {
-		w.Fatalf("%s: %v; want %v", what, err, want)
-	}
-}
-
-// standings returns how each charge stands.
-func (w *world) standings(charges ...*quota.Charge) []quota.Standing {
-	w.Helper()
-	return w.standingsOf("", charges...)
-}
-
-// standingsOf returns how each charge stands in a key's log.
-func (w *world) standingsOf(key string, charges ...*quota.Charge) []quota.Standing {
-	w.Helper()
-	standings, err := w.Standings(w.ctx, account, key, charges)
-	if err != nil {
-		w.Fatalf("standings: %v", err)
-	}
-	return standings
-}
-
-// warm ends the cooldown of a budget, or of the account if budget is empty.
-func (w *world) warm(budget string) {
-	w.Helper()
-	if err := w.ClearCooldown(w.ctx, account, budget); err != nil {
-		w.Fatalf("clear the cooldown of %q: %v", budget, err)
-	}
-}
-
-// log returns all entries of the account.
-func (w *world) log() []quota.Entry {
-	w.Helper()
-	return w.entries("")
-}
-
-// entries returns all entries of a key's log.
-func (w *world) entries(key string) []quota.Entry {
-	w.Helper()
-	return collect(w, w.Entries(w.ctx, quota.Query{Account: account, Key: key}))
-}
-
-func (w *world) settle(receipt quota.Receipt, units quota.Units) {
-	w.Helper()
-	if err := w.Settle(w.ctx, receipt, units); err != nil {
-		w.Fatalf("settle to %d: %v", units, err)
-	}
-}
-
-func (w *world) refund(receipt quota.Receipt) {
-	w.Helper()
-	if err := w.Refund(w.ctx, receipt); err != nil {
-		w.Fatalf("refund: %v", err)
-	}
+// sameBatches reports whether two lists of batches are equal.
+func sameBatches(a, b []engine.Batch) bool {
+	return slices.EqualFunc(a, b, func(x, y engine.Batch) bool {
+		return x.Position == y.Position && x.At == y.At && slices.Equal(x.Data, y.Data)
+	})
 }

@@ -1,189 +1,217 @@
 package ledgertest
 
 import (
+	"fmt"
 	"slices"
-	"sort"
-	"time"
 
-	"github.com/ration-dev/ration/quota"
+	"pgregory.net/rapid"
+
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
-// model is a ledger that is simple enough to be obviously correct: it keeps
-// every call and adds them up for each question.
+// model is a log in plain terms: all batches that were ever appended, and what
+// the comment of engine.Ledger says of them.
 type model struct {
-	calls     []call
-	cooldowns map[string]time.Time
+	*log
+	draw    *rapid.T
+	batches []engine.Batch // the first one has position 1
+	trimmed uint64
+	newest  int64
+	gen     uint64
+	totals  [engine.MaxTotals]int64
 }
 
-type call struct {
-	at     time.Time
-	method string
-	caller quota.Caller
-	units  quota.Units
-	calls  quota.Units
-	id     quota.ID
+// testAgainstAModel draws appends, reads and steps of the clock, and compares
+// the answers with those of a model.
+func testAgainstAModel(s *suite) {
+	accounts := 0
+	rapid.Check(s.t, func(draw *rapid.T) {
+		accounts++
+		m := &model{log: s.on(draw).log(fmt.Sprintf("account %d", accounts)), draw: draw}
+		s.clock.set(start)
+		draw.Repeat(map[string]func(*rapid.T){
+			"append": func(draw *rapid.T) {
+				m.draw = draw
+				m.drawnAppend()
+			},
+			"read": func(draw *rapid.T) {
+				m.draw = draw
+				m.drawnRead()
+			},
+			"clock": func(draw *rapid.T) {
+				steps := rapid.SampledFrom([]int64{1, 2, 10, second, hour, -1, -10, -hour, 24 * hour, -24 * hour})
+				s.clock.step(steps.Draw(draw, "step"))
+			},
+		})
+		if got := m.all(rapid.SampledFrom([]int{0, 1, 100}).Draw(draw, "bytes")); !sameBatches(got, m.batches[m.trimmed:]) {
+			draw.Fatalf("the log has %d batches that differ from the model's", len(got))
+		}
+	})
 }
 
-// used adds up what charge's window holds at a time.
-func (m *model) used(charge *quota.Charge, now time.Time) quota.Units {
-	if charge.Window.Kind() == quota.KindCounter {
-		return m.estimate(charge, now)
+// drawKnown draws what a caller knows: mostly something that is true.
+func (m *model) drawKnown() engine.Known {
+	kind := rapid.SampledFrom([]string{"newest", "newest", "newest", "newest", "older", "older", "nothing", "ahead",
+		"epoch", "tag"}).Draw(m.draw, "knows")
+	known := engine.Known{Epoch: m.epoch, After: m.position()}
+	switch kind {
+	case "nothing":
+		return engine.Known{}
+	case "older":
+		known.After = rapid.Uint64Range(0, m.position()).Draw(m.draw, "after")
+	case "ahead":
+		known.After++
+	case "epoch":
+		known.Epoch++
 	}
-	return m.sum(charge.Coverage, window(charge, now))
-}
-
-// window returns a function that reports whether a charge's window contains
-// a time.
-func window(charge *quota.Charge, now time.Time) func(at time.Time) bool {
-	if charge.Window.Kind() == quota.KindDaily {
-		return since(charge.Window.Day(now).Since)
+	if m.position() == 0 && kind != "ahead" && kind != "epoch" {
+		return engine.Known{} // there is no log to know
 	}
-	return func(at time.Time) bool { return now.Sub(at) < charge.Window.Length() }
+	if n := known.After; n > 0 && n <= m.position() {
+		known.Tag = m.batches[n-1].Tag()
+	}
+	if kind == "tag" {
+		known.Tag[1] ^= 1
+	}
+	return known
 }
 
-func since(t time.Time) func(at time.Time) bool {
-	return func(at time.Time) bool { return !at.Before(t) }
+func (m *model) position() uint64 { return uint64(len(m.batches)) }
+
+func (m *model) now() int64 { return m.clock.now().UnixMicro() }
+
+// drawAppend draws an append whose conditions are close to what is.
+func (m *model) drawAppend() *engine.Append {
+	small := rapid.Int64Range(-2, 5)
+	rare := rapid.Custom(func(t *rapid.T) bool { return rapid.IntRange(0, 7).Draw(t, "one in 8") == 7 })
+	index := rapid.SampledFrom([]uint8{0, 1, 5, 127})
+	a := &engine.Append{
+		Known: m.drawKnown(), NewEpoch: m.epoch, Any: rare.Draw(m.draw, "any"), Gen: m.gen,
+		Data:  m.seq.data(rapid.IntRange(0, 200).Draw(m.draw, "size")),
+		Count: rapid.IntRange(0, 4).Draw(m.draw, "count"), Bump: rare.Draw(m.draw, "bump"),
+		Bytes: rapid.SampledFrom([]int{0, 1, 100, 500}).Draw(m.draw, "bytes"),
+	}
+	if rare.Draw(m.draw, "other generation") {
+		a.Gen += uint64(1 + 2*rapid.IntRange(0, 1).Draw(m.draw, "by")) // one ahead or three
+	}
+	if rare.Draw(m.draw, "has notBefore") {
+		a.NotBefore = m.now() + small.Draw(m.draw, "notBefore")
+	}
+	if rare.Draw(m.draw, "has notAfter") {
+		a.NotAfter = m.now() + small.Draw(m.draw, "notAfter")
+	}
+	for range rapid.IntRange(0, 3).Draw(m.draw, "adds") {
+		a.Adds = append(a.Adds, engine.Total{Index: index.Draw(m.draw, "index"),
+			Amount: rapid.Int64Range(1, 100).Draw(m.draw, "amount")})
+	}
+	for range rapid.IntRange(0, 2).Draw(m.draw, "conditions") {
+		c := engine.Condition{Totals: rapid.SliceOfNDistinct(index, 0, 3, rapid.ID[uint8]).Draw(m.draw, "totals")}
+		from := int64(0)
+		for range rapid.IntRange(1, 4).Draw(m.draw, "steps") {
+			c.Steps = append(c.Steps, engine.Step{From: from, Most: m.sum(c.Totals) + small.Draw(m.draw, "most")})
+			from = max(from+1, m.now()+small.Draw(m.draw, "from"))
+		}
+		a.Conditions = append(a.Conditions, c)
+	}
+	if a.After > 0 && rare.Draw(m.draw, "trims") {
+		a.Trim = rapid.Uint64Range(1, a.After).Draw(m.draw, "trim")
+	}
+	return a
 }
 
-// kept adds up what is not used of a charge's floors.
-func (m *model) kept(charge *quota.Charge, in func(time.Time) bool) (sum quota.Units) {
-	for _, floor := range charge.Floors {
-		sum += max(0, floor.Units-m.sum(floor.Coverage, in))
+func (m *model) sum(totals []uint8) (sum int64) {
+	for _, i := range totals {
+		sum += m.totals[i]
 	}
 	return sum
 }
 
-// keptNow returns what floors keep at a time, as a grant reports it.
-func (m *model) keptNow(charge *quota.Charge, now time.Time) quota.Units {
-	if charge.FloorUntil > 0 {
-		day := charge.Window.Day(now)
-		if now.Before(day.Next.Add(-charge.FloorUntil)) {
-			return m.kept(charge, since(day.Since))
-		}
-		if now.Before(day.Next) {
-			return 0
-		}
-		begun := since(day.Next)
-		return max(0, m.sum(charge.Coverage, begun)+m.kept(charge, begun)-m.used(charge, now))
-	}
-	return m.kept(charge, window(charge, now))
-}
-
-func (m *model) sum(coverage *quota.Coverage, in func(time.Time) bool) (sum quota.Units) {
-	for _, c := range m.calls {
-		if coverage.Covers(c.method, c.caller) && in(c.at) {
-			if coverage.Measure == quota.Calls {
-				sum += c.calls
-			} else {
-				sum += c.units
-			}
-		}
-	}
-	return sum
-}
-
-// estimate is the two-counter estimate. If the clock has stepped back, the
-// present period is that of the newest stamp.
-func (m *model) estimate(charge *quota.Charge, now time.Time) quota.Units {
-	length := charge.Window.Length()
-	newest := now
-	for _, c := range m.calls {
-		if charge.Coverage.Covers(c.method, c.caller) && c.at.After(newest) {
-			newest = c.at
-		}
-	}
-	start := newest.Add(-time.Duration(newest.UnixMicro() % length.Microseconds() * 1000))
-	if now.Before(start) {
-		now = start
-	}
-	present := m.sum(charge.Coverage, since(start))
-	before := m.sum(charge.Coverage, func(at time.Time) bool { return at.Before(start) && !at.Before(start.Add(-length)) })
-	showing := start.Add(length).Sub(now)
-	return present + (before*quota.Units(showing)+quota.Units(length)-1)/quota.Units(length)
-}
-
-func (m *model) fits(charge *quota.Charge, units quota.Units, now time.Time) bool {
-	if now.Before(m.cooldowns[charge.Budget]) {
+// admits reports whether all conditions of an append hold.
+func (m *model) admits(a *engine.Append) bool {
+	now := m.now()
+	if (a.Epoch == 0) != (m.position() == 0) || m.diverged(a.Known) {
 		return false
 	}
-	left := charge.Limit - charge.Coverage.Amount(units)
-	if len(charge.Floors) == 0 {
-		return m.used(charge, now) <= left
+	if a.NotBefore > now || a.NotAfter != 0 && a.NotAfter < now {
+		return false
 	}
-	if charge.FloorUntil > 0 {
-		if day := charge.Window.Day(now); !now.Before(day.Next.Add(-charge.FloorUntil)) {
-			begun := since(day.Next)
-			return m.used(charge, now) <= left && (now.Before(day.Next) || m.sum(charge.Coverage, begun)+m.kept(charge, begun) <= left)
+	if !a.Any && a.Gen != m.gen {
+		return false
+	}
+	return a.Any || !slices.ContainsFunc(a.Conditions, func(c engine.Condition) bool {
+		bound := int64(0)
+		for _, step := range c.Steps {
+			if step.From <= now {
+				bound = step.Most
+			}
 		}
-	}
-	return m.used(charge, now)+m.kept(charge, window(charge, now)) <= left
+		return m.sum(c.Totals) > bound
+	})
 }
 
-// retryAt searches for the first microsecond at which all charges fit. While
-// nothing is spent, used and kept units only fall, except that floors that end
-// with a day return with the next.
-func (m *model) retryAt(r *quota.Request, now time.Time) time.Time {
-	const far = 60 * time.Hour
-	all := func(charges []*quota.Charge, at time.Time) bool {
-		return !slices.ContainsFunc(charges, func(c *quota.Charge) bool { return !m.fits(c, r.Units, at) })
+// diverged reports whether the log is not the one that a caller knows.
+func (m *model) diverged(known engine.Known) bool {
+	switch {
+	case known.Epoch == 0:
+		return false
+	case m.position() == 0 || known.Epoch != m.epoch || known.After > m.position():
+		return true
 	}
-	var falling []*quota.Charge
-	var turns []time.Time
-	for _, c := range r.Charges {
-		if c.FloorUntil == 0 {
-			falling = append(falling, c)
-			continue
-		}
-		day := c.Window.Day(now)
-		for range 6 {
-			turns = append(turns, day.Next.Add(-c.FloorUntil), day.Opens)
-			day = c.Window.Day(day.Opens)
-		}
-		turns = append(turns, m.cooldowns[c.Budget])
-	}
-	first := now
-	for _, c := range falling {
-		at := now.Add(time.Duration(sort.Search(int(far/µs), func(i int) bool { return m.fits(c, r.Units, now.Add(time.Duration(i)*µs)) })) * µs)
-		first = later(first, at)
-	}
-	slices.SortFunc(turns, time.Time.Compare)
-	for _, at := range append([]time.Time{first}, turns...) {
-		if !at.Before(first) && all(r.Charges, at) {
-			return at
-		}
-	}
-	return time.Time{}
+	return known.After > m.trimmed && m.batches[known.After-1].Tag() != known.Tag
 }
 
-// spend decides one request and records it if it is granted.
-func (m *model) spend(r *quota.Request, now time.Time, id quota.ID) (stamp, retryAt time.Time) {
-	if at := m.retryAt(r, now); !r.Force && !at.Equal(now) {
-		return time.Time{}, at
+func (m *model) drawnAppend() {
+	a := m.drawAppend()
+	tail, err := m.ledger.Append(m.Context(), m.account, a)
+	if err != nil {
+		m.draw.Fatalf("append: %v", err)
 	}
-	stamp = now
-	if n := len(m.calls); n > 0 && !stamp.After(m.calls[n-1].at) {
-		stamp = m.calls[n-1].at.Add(µs)
+	lands, diverged := m.admits(a), m.diverged(a.Known)
+	before, at := m.after(a.Known), int64(0)
+	if lands {
+		at = max(m.now(), m.newest+1)
+		m.batches = append(m.batches, engine.Batch{Position: m.position() + 1, At: at, Data: a.Data})
+		m.newest = at + int64(a.Count) - 1
+		m.trimmed = max(m.trimmed, a.Trim)
+		for _, add := range a.Adds {
+			m.totals[add.Index] += add.Amount
+		}
+		if a.Bump {
+			m.gen++
+		}
 	}
-	m.calls = append(m.calls, call{at: stamp, method: r.Method, caller: r.Caller, units: r.Units, calls: r.Count(), id: id})
-	return stamp, time.Time{}
+	if tail.Appended != lands || tail.At != at {
+		m.draw.Fatalf("%s; want it appended: %t, at %d", describe(tail), lands, at)
+	}
+	m.compareAnswer(tail, diverged, before, a.Bytes)
 }
 
-// settle settles or refunds the i-th call, like Ledger.Settle.
-func (m *model) settle(i int, units, calls quota.Units, now time.Time) error {
-	c := &m.calls[i]
-	if len(m.calls)-1-i <= quota.MaxSettle {
-		c.units, c.calls = units, calls
+func (m *model) drawnRead() {
+	r := &engine.Read{Known: m.drawKnown(), Bytes: rapid.SampledFrom([]int{0, 1, 100, 500}).Draw(m.draw, "bytes")}
+	tail, err := m.ledger.Read(m.Context(), m.account, r)
+	if err != nil {
+		m.draw.Fatalf("read: %v", err)
+	}
+	m.compareAnswer(tail, m.diverged(r.Known), m.after(r.Known), r.Bytes)
+}
+
+// after returns the batches after what a caller knows.
+func (m *model) after(known engine.Known) []engine.Batch {
+	if m.diverged(known) {
 		return nil
 	}
-	if units < c.units || calls < c.calls {
-		return quota.ErrStays
+	return m.batches[max(known.After, m.trimmed):]
+}
+
+// compareAnswer compares an answer with the model.
+func (m *model) compareAnswer(tail *engine.Tail, diverged bool, batches []engine.Batch, bytes int) {
+	want := &engine.Tail{
+		Appended: tail.Appended, At: tail.At, Diverged: diverged, Position: m.position(), First: m.trimmed + 1,
+		Newest: m.newest, Gen: m.gen, Totals: m.totals, Now: m.now(), Batches: tail.Batches, More: tail.More,
 	}
-	if units > c.units {
-		at := now
-		if last := m.calls[len(m.calls)-1].at; !at.After(last) {
-			at = last.Add(µs)
-		}
-		m.calls = append(m.calls, call{at: at, method: c.method, caller: c.caller, units: units - c.units, id: c.id})
+	if m.position() > 0 {
+		want.Epoch = m.epoch
 	}
-	return nil
+	m.log.compare(tail, want)
+	checkPage(m.log, tail, batches, bytes)
 }

@@ -26,7 +26,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/journal"
 )
 
 // Options are the options of New. The zero value is the default.
@@ -43,9 +42,9 @@ type Options struct {
 	// ration_ledger_duration_seconds out.
 	Ledger *Ledger
 
-	// Journal is the journal of this host; nil leaves ration_unrecorded_units
-	// and ration_journal_* out.
-	Journal *journal.Ledger
+	// Host returns what this host knows of an account; nil leaves
+	// ration_unrecorded_units, ration_replica_* and ration_restor* out.
+	Host func(account string) (HostStats, error)
 
 	// Timeout is the longest that a scrape waits for the ledger. 0
 	// means DefaultTimeout.
@@ -70,7 +69,7 @@ type Collector struct {
 	budgets  []quota.Budget
 	accounts []string
 	ledger   *Ledger
-	journal  *journal.Ledger
+	host     func(string) (HostStats, error)
 	timeout  time.Duration
 	counts   *counts
 	waits    *prometheus.HistogramVec
@@ -84,7 +83,7 @@ func New(guard *quota.Guard, o *Options) *Collector {
 	if o == nil {
 		o = &Options{}
 	}
-	c := &Collector{guard: guard, budgets: guard.Budgets(), ledger: o.Ledger, journal: o.Journal, timeout: o.Timeout, reading: make(chan struct{}, 1)}
+	c := &Collector{guard: guard, budgets: guard.Budgets(), ledger: o.Ledger, host: o.Host, timeout: o.Timeout, reading: make(chan struct{}, 1)}
 	if c.timeout <= 0 {
 		c.timeout = DefaultTimeout
 	}
@@ -135,8 +134,8 @@ var (
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	descs := []*prometheus.Desc{limitUnits, usedUnits, remainingUnits, nextFree, cooldownUntil}
-	if c.journal != nil {
-		descs = append(descs, unrecorded, journalBytes, journalFailing)
+	if c.host != nil {
+		descs = append(descs, unrecorded, replicaFailing)
 	}
 	for _, desc := range descs {
 		ch <- desc
@@ -149,8 +148,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
 	c.collectBudgets(ctx, ch)
-	if c.journal != nil {
-		c.collectJournal(ch)
+	if c.host != nil {
+		c.collectHost(ch)
 	}
 	c.Totals().Collect(ch)
 }

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/metrics"
-	"github.com/ration-dev/ration/quota/redisledger"
 )
 
 // TestDeadLedgerFailsTheScrape: with a ledger that is down or hangs, scrapes
@@ -28,7 +28,7 @@ func TestDeadLedgerFailsTheScrape(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
-			ledger, err := redisledger.Open(server.URL(), nil)
+			ledger, err := testledger.Redis(server.URL(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

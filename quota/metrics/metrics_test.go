@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,11 +15,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/metrics"
-	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // scrape returns the samples of collectors, as Prometheus reads them.
@@ -66,12 +64,12 @@ func call(method string, units quota.Units) quota.Call {
 	return quota.Call{Account: "a", Method: method, Units: units, Caller: quota.Caller{Lane: "cron", Job: "j", Region: "US"}}
 }
 
-// TestDecisionsAreMiscounted: each decision counts once in the budgets it is
+// TestDecisionsAreCounted: each decision counts once in the budgets it is
 // about, a refusal that the guard remembers and a batch too, and the gauges are
 // the ledger's.
-func TestDecisionsAreMiscounted(t *testing.T) {
+func TestDecisionsAreCounted(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	timed := metrics.NewLedger(memledger.Open(&memledger.Options{Now: func() time.Time { return now }}))
+	timed := metrics.NewLedger(testledger.Memory(&memledger.Options{Now: func() time.Time { return now }}))
 	guard := newGuard(t, timed,
 		quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)},
 		quota.Budget{Account: "a", Name: "calls", Limit: 50, Window: quota.Sliding(time.Hour), Measure: quota.Calls, Methods: []string{"list"}})
@@ -113,14 +111,13 @@ func TestDecisionsAreMiscounted(t *testing.T) {
 		`ration_budget_used_units{account="a",budget="calls"} 4`,
 		`ration_budget_next_free_timestamp_seconds{account="a",budget="calls"} 1.8000036e+09`,
 		`ration_cooldown_until_timestamp_seconds{account="a",budget="calls"} 1.80000006e+09`,
-		`ration_ledger_duration_seconds_count{op="cooldown",result="ok"} 1`,
-		`ration_ledger_duration_seconds_count{op="standings",result="ok"} 2`)
+		`ration_ledger_duration_seconds_count{op="append",result="ok"} 5`)
 }
 
 // TestCooldownsAreMissing: a scrape lacked the cooldown of an account without
 // budgets, and one that ends before those of all its budgets.
 func TestCooldownsAreMissing(t *testing.T) {
-	guard := newGuard(t, memledger.Open(nil), quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)})
+	guard := newGuard(t, testledger.Memory(nil), quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)})
 	c := metrics.New(guard, &metrics.Options{Accounts: []string{"a", "b"}})
 	hour := time.Now().Add(time.Hour)
 	for _, cooldown := range []quota.Cooldown{{Account: "a", Until: hour}, {Account: "a", Budget: "day", Until: hour.Add(time.Hour)}, {Account: "b", Until: hour}} {
@@ -140,7 +137,7 @@ func TestCooldownsAreMissing(t *testing.T) {
 func TestLabelsExplode(t *testing.T) {
 	for name, o := range map[string]*metrics.Options{"price table": {Methods: []string{"list"}}, "no table": nil} {
 		t.Run(name, func(t *testing.T) {
-			guard := newGuard(t, memledger.Open(nil), quota.Budget{Account: "a", Name: "day", Limit: quota.MaxLimit, Window: quota.Counter(time.Hour)})
+			guard := newGuard(t, testledger.Memory(nil), quota.Budget{Account: "a", Name: "day", Limit: quota.MaxLimit, Window: quota.Sliding(time.Hour)})
 			c := metrics.New(guard, o)
 			callOf := func(i int) quota.Call {
 				n := fmt.Sprint(i)
@@ -189,7 +186,7 @@ func TestLabelsExplode(t *testing.T) {
 // TestWaitIsNotCounted: a call that waited counts once, with its time.
 func TestWaitIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		guard := newGuard(t, memledger.Open(nil), quota.Budget{Account: "a", Name: "minute", Limit: 1, Window: quota.Sliding(time.Minute)})
+		guard := newGuard(t, testledger.Memory(nil), quota.Budget{Account: "a", Name: "minute", Limit: 1, Window: quota.Sliding(time.Minute)})
 		c := metrics.New(guard, nil)
 		for range 3 {
 			if _, err := guard.Wait(t.Context(), call("list", 1), time.Hour); err != nil {
@@ -207,35 +204,19 @@ func TestWaitIsNotCounted(t *testing.T) {
 	})
 }
 
-// TestTimedLedgerIsNotJournaled: a journal around a timed ledger that combines
-// calls still writes each grant once, and shows its size.
-func TestTimedLedgerIsNotJournaled(t *testing.T) {
-	inner, err := sqliteledger.Open(filepath.Join(t.TempDir(), "ledger.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	budget := quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(time.Hour)}
-	timed, folder := metrics.NewLedger(inner), t.TempDir()
-	journaled := journal.New(timed, folder, &journal.Options{Budgets: []quota.Budget{budget}})
-	defer journaled.Close()
-	guard := newGuard(t, journaled, budget)
-	c := metrics.New(guard, &metrics.Options{Ledger: timed, Journal: journaled})
-	grant, err := guard.Spend(t.Context(), call("list", 3))
-	if err == nil {
-		err = grant.Settle(t.Context(), 2)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+// TestHostStatsAreShown: what the host knows of an account beside its log, and
+// that its copy is failing if that is not known.
+func TestHostStatsAreShown(t *testing.T) {
+	guard := newGuard(t, testledger.Memory(nil), quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(time.Hour)})
+	stats := metrics.HostStats{Unrecorded: 7, Restorations: 2, Restored: 30}
+	var failed error
+	c := metrics.New(guard, &metrics.Options{Host: func(string) (metrics.HostStats, error) { return stats, failed }})
+	expect(t, scrape(t, c), `ration_unrecorded_units{account="a"} 7`, `ration_replica_failing{account="a"} 0`,
+		`ration_restorations_total{account="a"} 2`, `ration_restored_records_total{account="a"} 30`)
+	failed = errors.New("no space left on device")
 	text := scrape(t, c)
-	expect(t, text,
-		`ration_ledger_duration_seconds_count{op="spend",result="ok"} 1`,
-		`ration_ledger_duration_seconds_count{op="settle",result="ok"} 1`,
-		`ration_budget_used_units{account="a",budget="day"} 2`,
-		`ration_unrecorded_units{account="a"} 0`,
-		`ration_journal_failing{account="a"} 0`)
-	if strings.Contains(text, `ration_journal_bytes{account="a"} 0`) {
-		t.Errorf("the journal is empty:\n%s", text)
+	if expect(t, text, `ration_replica_failing{account="a"} 1`); strings.Contains(text, "ration_unrecorded_units") {
+		t.Errorf("units that are not known:\n%s", text)
 	}
 }
 
@@ -261,7 +242,7 @@ func BenchmarkSpend(b *testing.B) {
 	ctx, c := context.Background(), call("list", 1)
 	var guards [3]*quota.Guard
 	for i := range guards {
-		var ledger quota.Ledger = memledger.Open(nil)
+		var ledger quota.Ledger = testledger.Memory(nil)
 		o := &metrics.Options{Methods: []string{"list"}}
 		if i == 2 {
 			o.Ledger = metrics.NewLedger(ledger)

@@ -13,9 +13,9 @@ type totals struct{ *Collector }
 func (t totals) Describe(ch chan<- *prometheus.Desc) {
 	ch <- decisions
 	ch <- units
-	if t.journal != nil {
-		ch <- journalRestores
-		ch <- journalRestored
+	if t.host != nil {
+		ch <- restorations
+		ch <- restored
 	}
 	t.waits.Describe(ch)
 	if t.ledger != nil {
@@ -26,8 +26,8 @@ func (t totals) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (t totals) Collect(ch chan<- prometheus.Metric) {
 	t.counts.collect(ch)
-	if t.journal != nil {
-		t.countJournal(ch)
+	if t.host != nil {
+		t.countHost(ch)
 	}
 	t.waits.Collect(ch)
 	if t.ledger != nil {

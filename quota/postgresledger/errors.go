@@ -34,14 +34,37 @@ func (l *Ledger) explain(ctx context.Context, err error, inDoubt bool) error {
 	case l.closed.Load():
 		kind, step = engine.ErrLedgerClosed, "open it again"
 	}
+	err = lineError{err}
+	if errors.Is(kind, engine.ErrLedgerDown) {
+		return &engine.DownError{Where: "postgres ledger " + l.place, Err: err, Step: step, Common: step == checkServer}
+	}
 	return fmt.Errorf("postgres ledger %s: %w: %w; %s", l.place, kind, err, step)
 }
+
+// lineError is an error on one line: that of a connection has a line for each
+// attempt.
+type lineError struct{ error }
+
+// Error returns each line of the error once.
+func (e lineError) Error() string {
+	lines := strings.Split(e.error.Error(), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	lines = slices.Compact(lines)
+	return strings.TrimSpace(lines[0] + " " + strings.Join(lines[1:], ", "))
+}
+
+// Unwrap returns the error.
+func (e lineError) Unwrap() error { return e.error }
+
+const checkServer = "check that the server runs and can be reached"
 
 // classify returns what to do about an error, and its kind.
 func classify(err error) (step string, kind error) {
 	var server *pgconn.PgError
 	if !errors.As(err, &server) {
-		return "check that the server runs and can be reached", engine.ErrLedgerDown
+		return checkServer, engine.ErrLedgerDown
 	}
 	switch server.Code {
 	case "55P03", "57014": // lock_timeout, statement_timeout

@@ -85,8 +85,8 @@ var _ engine.Ledger = (*Ledger)(nil)
 //
 // The URL takes the parameters of libpq's and schema. A password is better in
 // ~/.pgpass or PGPASSFILE. Errors are ErrLedgerConfig (a malformed URL, a wrong
-// password, no such database, no rights) and ErrLedgerDown. They do not contain
-// the password.
+// password, no such database, no rights), and do not contain the password. A
+// server that is down is not an error of Open, but of the calls.
 func Open(address string, o *Options) (*Ledger, error) {
 	if o == nil {
 		o = &Options{}
@@ -100,7 +100,7 @@ func Open(address string, o *Options) (*Ledger, error) {
 	if l.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, l.explain(ctx, err, false)
 	}
-	if err := l.setUp(ctx); err != nil {
+	if err := l.setUp(ctx); err != nil && !errors.Is(err, engine.ErrLedgerDown) {
 		l.pool.Close()
 		return nil, err
 	}

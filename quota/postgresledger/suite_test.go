@@ -8,7 +8,7 @@ import (
 
 	"github.com/ration-dev/ration/internal/postgrestest"
 	"github.com/ration-dev/ration/quota/internal/engine"
-	"github.com/ration-dev/ration/quota/internal/next/ledgertest"
+	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/postgresledger"
 )
 

@@ -156,7 +156,7 @@ func (s *snapshot) stocks(force bool) []*stock {
 		}
 		covers := s.covering(e.Method, e.Caller)
 		for i := range covers {
-			covers[i] = covers[i] && !e.At.Before(s.balances[i].Earliest())
+			covers[i] = covers[i] && !e.At.Before(s.balances[i].Since)
 		}
 		if !slices.Contains(s.named(covers), true) {
 			continue
@@ -276,5 +276,5 @@ func (s *snapshot) impossible() error {
 		return rejected("%s: no correction counts for it alone; widen its methods, lanes or regions", s.names())
 	}
 	return rejected("%s cannot hold these numbers together: a correction counts for every budget that covers it, in each of their windows, and only the newest %d entries can be lowered; check the numbers, or reconcile fewer budgets",
-		s.names(), quota.MaxSettle)
+		s.names(), maxEntries)
 }

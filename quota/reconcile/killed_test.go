@@ -6,15 +6,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/reconcile"
-	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // killed is a ledger whose process is killed after some of its operations.
 type killed struct {
-	quota.Ledger
+	quota.Log
 	left int
 }
 
@@ -32,21 +31,21 @@ func (k *killed) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	if err := k.step(); err != nil {
 		return nil, err
 	}
-	return k.Ledger.Spend(ctx, batch)
+	return k.Log.Spend(ctx, batch)
 }
 
 func (k *killed) Refund(ctx context.Context, receipt quota.Receipt) error {
 	if err := k.step(); err != nil {
 		return err
 	}
-	return k.Ledger.Refund(ctx, receipt)
+	return k.Log.Refund(ctx, receipt)
 }
 
 // TestKilledWhileItLowersANote: what remains of a note was lost if the process
 // ended between the refund and the new entry.
 func TestKilledWhileItLowersANote(t *testing.T) {
 	for steps, err := 0, errKilled; errors.Is(err, errKilled); steps++ {
-		ledger := memledger.Open(nil)
+		ledger := testledger.Memory(nil)
 		r := newStand(t, ledger, []quota.Budget{{Name: "all"}})
 		if err := r.guard.Note(t.Context(), quota.Note{Call: quota.Call{Account: "p", Method: "x", Units: 400}}); err != nil {
 			t.Fatal(err)
@@ -68,21 +67,21 @@ func (i *interrupted) Spend(ctx context.Context, batch *quota.Batch) ([]quota.An
 	if i.step() != nil {
 		i.interrupt()
 	}
-	return i.Ledger.Spend(ctx, batch)
+	return i.Log.Spend(ctx, batch)
 }
 
 func (i *interrupted) Refund(ctx context.Context, receipt quota.Receipt) error {
 	if i.step() != nil {
 		i.interrupt()
 	}
-	return i.Ledger.Refund(ctx, receipt)
+	return i.Log.Refund(ctx, receipt)
 }
 
 // TestInterruptedWhileItLowersANote: an interrupt between the new entry and the
 // refund left what remains of a note counted twice. It changes all or nothing.
 func TestInterruptedWhileItLowersANote(t *testing.T) {
 	for steps := range 8 {
-		ledger, err := sqliteledger.Open(filepath.Join(t.TempDir(), "ledger.db"), nil)
+		ledger, err := testledger.SQLite(filepath.Join(t.TempDir(), "ledger.db"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

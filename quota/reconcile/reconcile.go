@@ -86,7 +86,7 @@ func (e *BoundaryError) Error() string {
 // Without force, Account rejects a reading that is lower than the ledger's
 // usage, because consoles lag behind, even if other budgets are raised at the
 // same time, and one above a limit. Usage is removed from the newest
-// quota.MaxSettle entries, and may stay too high if they do not suffice. A
+// 256 entries, and may stay too high if they do not suffice. A
 // correction that would change another budget that was reconciled within its
 // current window is rejected; give a reading for that budget too. Once Account
 // changes something, it makes all changes, even if ctx ends.
@@ -101,10 +101,11 @@ func Account(ctx context.Context, guard *quota.Guard, account string, readings [
 		if at < 0 {
 			return nil, rejected("account %s has no budget %q", account, r.Budget)
 		}
-		if move, moves := balances[at].Cooldown.Move(); moves && move.Arriving {
+		switch moved := balances[at].Moved; {
+		case moved != nil && moved.Arriving:
 			return nil, fmt.Errorf("%w: account %q is being copied here; reconcile it when ration ledger copy has ended", quota.ErrLedgerBusy, account)
-		} else if moves {
-			return nil, &quota.MovedError{Account: account, Ledger: move.Ledger}
+		case moved != nil:
+			return nil, &quota.MovedError{Account: account, Ledger: moved.Ledger}
 		}
 		b := &balances[at].Budget
 		if r.Used > b.Limit && !force {

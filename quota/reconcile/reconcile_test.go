@@ -14,8 +14,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/engine"
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/reconcile"
 	"github.com/ration-dev/ration/quota/redisledger"
@@ -28,7 +30,7 @@ type stand struct {
 	guard *quota.Guard
 }
 
-func newStand(t *testing.T, l quota.Ledger, budgets []quota.Budget) *stand {
+func newStand(t *testing.T, l quota.Log, budgets []quota.Budget) *stand {
 	t.Helper()
 	for i := range budgets {
 		budgets[i].Account = "p"
@@ -80,16 +82,16 @@ func (s *stand) holds(want map[string]quota.Units) {
 }
 
 // eachLedger runs a test on every ledger, with a clock that the test sets.
-func eachLedger(t *testing.T, at time.Time, test func(t *testing.T, l quota.Ledger, clock *time.Time)) {
-	open := map[string]func(t *testing.T, now func() time.Time) (quota.Ledger, error){
-		"memory": func(_ *testing.T, now func() time.Time) (quota.Ledger, error) {
-			return memledger.Open(&memledger.Options{Now: now}), nil
+func eachLedger(t *testing.T, at time.Time, test func(t *testing.T, l quota.Log, clock *time.Time)) {
+	open := map[string]func(t *testing.T, now func() time.Time) (quota.Log, error){
+		"memory": func(_ *testing.T, now func() time.Time) (quota.Log, error) {
+			return testledger.Memory(&memledger.Options{Now: now}), nil
 		},
-		"SQLite": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
-			return sqliteledger.Open(filepath.Join(t.TempDir(), "ration.db"), &sqliteledger.Options{Now: now})
+		"SQLite": func(t *testing.T, now func() time.Time) (quota.Log, error) {
+			return testledger.SQLite(filepath.Join(t.TempDir(), "ration.db"), &sqliteledger.Options{Now: now})
 		},
-		"Redis": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
-			return redisledger.Open(redistest.Start(t).URL(), &redisledger.Options{Now: now})
+		"Redis": func(t *testing.T, now func() time.Time) (quota.Log, error) {
+			return testledger.Redis(redistest.Start(t).URL(), &redisledger.Options{Now: now})
 		},
 	}
 	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("RATION_REQUIRE_REDIS") == "" {
@@ -112,13 +114,18 @@ func eachLedger(t *testing.T, at time.Time, test func(t *testing.T, l quota.Ledg
 // moved from counts nowhere, and one where it arrives counts twice.
 func TestReconcileCorrectsALedgerThatWasLeft(t *testing.T) {
 	for _, arriving := range []bool{false, true} {
-		ledger := memledger.Open(nil)
+		ledger := testledger.Memory(nil)
 		s := newStand(t, ledger, []quota.Budget{{Name: "all"}})
-		move := quota.Move{Account: "p", Ledger: "redis://there:6379/0", Arriving: arriving, ID: "0123456789ab"}
-		if err := ledger.SetCooldown(t.Context(), move.Cooldown()); err != nil {
+		move := &engine.Record{Kind: engine.KindMoved, ID: engine.ID{Client: 1, Seq: 1}, Text: "redis://there:6379/0"}
+		if arriving {
+			move.Name = engine.Arriving
+		}
+		batch := engine.Pack(move.ID, []*engine.Record{move})
+		_, err := ledger.Append(t.Context(), "p", &engine.Append{NewEpoch: 1, Any: true, Data: batch, Bump: true})
+		if err != nil {
 			t.Fatal(err)
 		}
-		err := s.reconcile(true, map[string]quota.Units{"all": 40})
+		err = s.reconcile(true, map[string]quota.Units{"all": 40})
 		if arriving != errors.Is(err, quota.ErrLedgerBusy) || arriving == errors.Is(err, quota.ErrLedgerConfig) {
 			t.Errorf("arriving %t: %v", arriving, err)
 		}
@@ -141,7 +148,7 @@ func TestReconcileInTheOrderOfStatusCountsTwice(t *testing.T) {
 		{"youtube-search", "youtube", "youtube-day"}, {"youtube", "youtube-search", "youtube-day"}, {"youtube-day", "youtube", "youtube-search"},
 	} {
 		t.Run(strings.Join(order, ","), func(t *testing.T) {
-			eachLedger(t, at, func(t *testing.T, l quota.Ledger, clock *time.Time) {
+			eachLedger(t, at, func(t *testing.T, l quota.Log, clock *time.Time) {
 				r := newStand(t, l, budgets())
 				taken := map[string]quota.Units{}
 				for _, name := range order {
@@ -170,7 +177,7 @@ func TestReconcileOverlappingBudgets(t *testing.T) {
 	budgets := []quota.Budget{{Name: "all"}, {Name: "search", Methods: []string{"search.list"}}, {Name: "backfill", Lanes: []string{"backfill"}},
 		{Name: "rest", Except: []string{"search.list"}}, {Name: "india", Regions: []string{"IN"}, Methods: []string{"search.list", "videos.list"}}, {Name: "unnamed", Lanes: []string{"cron"}}}
 	rapid.Check(t, func(d *rapid.T) {
-		r := newStand(t, memledger.Open(nil), slices.Clone(budgets))
+		r := newStand(t, testledger.Memory(nil), slices.Clone(budgets))
 		truth := map[string]quota.Units{}
 		for range rapid.IntRange(1, 12).Draw(d, "calls") {
 			call := quota.Call{Account: "p", Method: rapid.SampledFrom([]string{"search.list", "videos.list", "x"}).Draw(d, "method"),
@@ -241,7 +248,7 @@ func (s *stand) mustHold(d *rapid.T, want map[string]quota.Units) {
 // TestReconcileRejectsContradictions: numbers that contradict each other
 // change nothing.
 func TestReconcileRejectsContradictions(t *testing.T) {
-	r := newStand(t, memledger.Open(nil), []quota.Budget{{Name: "long"}, {Name: "short", Window: quota.Sliding(time.Hour)}})
+	r := newStand(t, testledger.Memory(nil), []quota.Budget{{Name: "long"}, {Name: "short", Window: quota.Sliding(time.Hour)}})
 	err := r.reconcile(false, map[string]quota.Units{"long": 844, "short": 600})
 	if !rejected(err) || !strings.Contains(err.Error(), "cannot hold these numbers together") {
 		t.Errorf("%v; want a refusal", err)
@@ -252,7 +259,7 @@ func TestReconcileRejectsContradictions(t *testing.T) {
 // TestArgumentsWithSpaces: a name with spaces was several arguments of the
 // command that the error asks for.
 func TestArgumentsWithSpaces(t *testing.T) {
-	r := newStand(t, memledger.Open(nil), []quota.Budget{{Name: "the day"}, {Name: "search", Methods: []string{"search.list"}}})
+	r := newStand(t, testledger.Memory(nil), []quota.Budget{{Name: "the day"}, {Name: "search", Methods: []string{"search.list"}}})
 	if err := r.reconcile(false, map[string]quota.Units{"the day": 100}); err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +272,7 @@ func TestArgumentsWithSpaces(t *testing.T) {
 // TestRejectedReadingsChangeCalls: readings of calls and of units are checked
 // before any is applied.
 func TestRejectedReadingsChangeCalls(t *testing.T) {
-	r := newStand(t, memledger.Open(nil), []quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "search", Methods: []string{"search.list"}}})
+	r := newStand(t, testledger.Memory(nil), []quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "search", Methods: []string{"search.list"}}})
 	if err := r.reconcile(false, map[string]quota.Units{"search": 20}); err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +289,7 @@ func TestRejectedReadingsChangeCalls(t *testing.T) {
 // TestForcedReadingsOfCallsAndUnits: a call that is removed for the calls takes
 // its units with it, and the units end at their reading all the same.
 func TestForcedReadingsOfCallsAndUnits(t *testing.T) {
-	r := newStand(t, memledger.Open(nil), []quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "all"}})
+	r := newStand(t, testledger.Memory(nil), []quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "all"}})
 	for range 5 {
 		if _, err := r.guard.Spend(t.Context(), quota.Call{Account: "p", Method: "x", Units: 10}); err != nil {
 			t.Fatal(err)
@@ -298,7 +305,7 @@ func TestForcedReadingsOfCallsAndUnits(t *testing.T) {
 // its units off a budget that had just been reconciled, which then granted them
 // again.
 func TestCallsTakeReconciledUnitsAway(t *testing.T) {
-	r := newStand(t, memledger.Open(nil), []quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "all"}, {Name: "other", Methods: []string{"y"}}})
+	r := newStand(t, testledger.Memory(nil), []quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "all"}, {Name: "other", Methods: []string{"y"}}})
 	for range 3 {
 		if _, err := r.guard.Spend(t.Context(), quota.Call{Account: "p", Method: "x", Units: 10}); err != nil {
 			t.Fatal(err)
@@ -321,7 +328,7 @@ func TestCallsTakeReconciledUnitsAway(t *testing.T) {
 // TestRaisedBudgetLowersAnother: without force no budget is lowered, however
 // much is added to another at the same time.
 func TestRaisedBudgetLowersAnother(t *testing.T) {
-	r := newStand(t, memledger.Open(nil), []quota.Budget{{Name: "search", Methods: []string{"search.list"}}, {Name: "upload", Methods: []string{"videos.insert"}}})
+	r := newStand(t, testledger.Memory(nil), []quota.Budget{{Name: "search", Methods: []string{"search.list"}}, {Name: "upload", Methods: []string{"videos.insert"}}})
 	if err := r.reconcile(false, map[string]quota.Units{"search": 100, "upload": 100}); err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +347,7 @@ func TestRaisedBudgetLowersAnother(t *testing.T) {
 // TestExcessOfANote: what a restoration or the upstream's answers noted was
 // taken for a console that lags, and the operator was told to wait.
 func TestExcessOfANote(t *testing.T) {
-	r := newStand(t, memledger.Open(nil), []quota.Budget{{Name: "all"}, {Name: "search", Methods: []string{"search.list"}}})
+	r := newStand(t, testledger.Memory(nil), []quota.Budget{{Name: "all"}, {Name: "search", Methods: []string{"search.list"}}})
 	if _, err := r.guard.Spend(t.Context(), quota.Call{Account: "p", Method: "x", Units: 100}); err != nil {
 		t.Fatal(err)
 	}
@@ -360,38 +367,4 @@ func TestExcessOfANote(t *testing.T) {
 func rejected(err error) bool {
 	_, ok := errors.AsType[*reconcile.RejectedError](err)
 	return ok
-}
-
-// TestReconcileAtABoundary: within the margins of a boundary a
-// correction would count into both days.
-func TestReconcileAtABoundary(t *testing.T) {
-	for _, c := range []struct {
-		window quota.Window
-		at     string
-		until  string // empty: accepted
-	}{
-		{quota.Daily(time.UTC), "2026-11-20T23:59:29Z", ""},
-		{quota.Daily(time.UTC), "2026-11-20T23:59:30Z", "2026-11-21T00:00:30Z"},
-		{quota.Daily(time.UTC), "2026-11-21T00:00:29Z", "2026-11-21T00:00:30Z"},
-		{quota.Daily(time.UTC), "2026-11-21T00:00:30Z", ""},
-		{quota.Monthly(time.UTC), "2026-11-20T23:59:59Z", ""},
-		{quota.Monthly(time.UTC).WithMargin(time.Hour), "2026-11-30T23:00:00Z", "2026-12-01T01:00:00Z"},
-		{quota.Daily(time.UTC).WithMargin(0), "2026-11-21T00:00:00Z", ""},
-		{quota.Sliding(time.Hour), "2026-11-21T00:00:00Z", ""},
-	} {
-		at, err := time.Parse(time.RFC3339, c.at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return at }})
-		s := newStand(t, ledger, []quota.Budget{{Name: "day", Window: c.window}})
-		err = s.reconcile(false, map[string]quota.Units{"day": 10})
-		boundary, between := errors.AsType[*reconcile.BoundaryError](err)
-		if c.until == "" && err != nil || c.until != "" && (!between || !strings.HasSuffix(boundary.Error(), "day is between two windows, and a correction would count for both; try again at "+c.until)) {
-			t.Errorf("%s at %s: %v; want until %q", c.window, c.at, err, c.until)
-		}
-		if want := map[bool]quota.Units{true: 10}[err == nil]; s.balances()[0].Used != want {
-			t.Errorf("%s at %s: %d used; want %d", c.window, c.at, s.balances()[0].Used, want)
-		}
-	}
 }

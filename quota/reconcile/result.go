@@ -49,11 +49,11 @@ func (r *Result) Describe() string {
 		}
 		return fmt.Sprintf("%s had %s: %s%s%s", name, before, entered, left, also)
 	case r.Lowered > 0 && r.Lowered < r.Before-r.Target:
-		return fmt.Sprintf("%s had %s: %s taken off, and the rest is older than %d entries and stays%s", name, before, lowered, quota.MaxSettle, left)
+		return fmt.Sprintf("%s had %s: %s taken off, and the rest is older than %d entries and stays%s", name, before, lowered, maxEntries, left)
 	case r.Lowered > 0:
 		return fmt.Sprintf("%s had %s: %s taken off%s", name, before, lowered, left)
 	case r.Target < r.Before:
-		return fmt.Sprintf("%s had %s: none could be taken off, they are older than %d entries%s", name, before, quota.MaxSettle, left)
+		return fmt.Sprintf("%s had %s: none could be taken off, they are older than %d entries%s", name, before, maxEntries, left)
 	}
 	return fmt.Sprintf("%s agrees: %s%s", name, before, left)
 }

@@ -3,7 +3,6 @@ package reconcile
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,6 +25,10 @@ type snapshot struct {
 	entries    []quota.Entry       // those that may be changed, newest first
 }
 
+// maxEntries is how many of the newest entries may be changed, so that a
+// correction ends within the 10 seconds for which its lock holds.
+const maxEntries = 256
+
 // newSnapshot reads the budgets and the log, and sets Before of the results.
 func newSnapshot(ctx context.Context, guard *quota.Guard, account string, measure quota.Measure, named []*Result) (*snapshot, error) {
 	s := &snapshot{guard: guard, account: account, measure: measure, index: map[string]int{}, targets: map[int]quota.Units{}, reconciled: map[int]bool{}}
@@ -47,23 +50,23 @@ func newSnapshot(ctx context.Context, guard *quota.Guard, account string, measur
 	if len(s.balances) == 0 {
 		return s, nil
 	}
-	since := s.balances[0].Earliest()
+	since := s.balances[0].Since
 	for i := range s.balances {
-		if at := s.balances[i].Earliest(); at.Before(since) {
+		if at := s.balances[i].Since; at.Before(since) {
 			since = at
 		}
 	}
 	query := quota.Query{Account: account, Since: since, Newest: true}
-	for e, err := range guard.Ledger().Entries(ctx, query) {
+	for e, err := range guard.Log().Entries(ctx, query) {
 		if err != nil {
 			return nil, err
 		}
 		s.entries = append(s.entries, e)
-		if len(s.entries) == quota.MaxSettle {
+		if len(s.entries) == maxEntries {
 			break
 		}
 	}
-	for sum, err := range guard.Ledger().Sums(ctx, query) {
+	for sum, err := range guard.Log().Sums(ctx, query) {
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +83,7 @@ func (s *snapshot) findReconciled(sum *quota.Sum) {
 	}
 	for i := range s.balances {
 		_, named := s.targets[i]
-		done := sum.Caller.Job == remarkJob(s.balances[i].Budget.Name) && !sum.Last.Before(s.balances[i].Earliest())
+		done := sum.Caller.Job == remarkJob(s.balances[i].Budget.Name) && !sum.Last.Before(s.balances[i].Since)
 		if done && !named {
 			s.reconciled[i] = true
 		}
@@ -90,7 +93,7 @@ func (s *snapshot) findReconciled(sum *quota.Sum) {
 // counts reports whether a budget counts an entry in its present window.
 func (s *snapshot) counts(budget int, e *quota.Entry) bool {
 	b := &s.balances[budget]
-	return b.Coverage.Covers(e.Method, e.Caller) && !e.At.Before(b.Earliest())
+	return b.Coverage.Covers(e.Method, e.Caller) && !e.At.Before(b.Since)
 }
 
 // noted returns how much of a budget is notes among the newest entries.
@@ -173,7 +176,7 @@ func (s *snapshot) raised(c *changes) []string {
 
 // apply writes the changes to the ledger. It adds before it removes, so that
 // nothing is missing if it is interrupted, and reports whether it removed
-// anything. It clears the amount of removals that came too late.
+// anything.
 func (s *snapshot) apply(ctx context.Context, c *changes) (lowered bool, err error) {
 	for _, added := range c.added {
 		if err := s.add(ctx, added.call, added.amount); err != nil {
@@ -182,12 +185,7 @@ func (s *snapshot) apply(ctx context.Context, c *changes) (lowered bool, err err
 	}
 	for i := range c.removed {
 		r := &c.removed[i]
-		err := s.remove(ctx, &r.entry, r.amount)
-		if errors.Is(err, quota.ErrStays) {
-			r.amount = 0
-			continue
-		}
-		if err != nil {
+		if err := s.remove(ctx, &r.entry, r.amount); err != nil {
 			return lowered, err
 		}
 		lowered = true
@@ -216,22 +214,18 @@ func (s *snapshot) remove(ctx context.Context, e *quota.Entry, amount quota.Unit
 	receipt := quota.Receipt{Account: s.account, ID: e.ID, At: e.At}
 	isCall := e.Kind == quota.EntryCall
 	if isCall && s.measure == quota.ByUnits {
-		return s.guard.Ledger().Settle(ctx, receipt, e.Units-amount)
+		return s.guard.Log().Settle(ctx, receipt, e.Units-amount)
 	}
 	rest := quota.Note{Call: quota.Call{Account: s.account, Method: e.Method, Units: e.Units, Caller: e.Caller}, Calls: e.Calls, Kind: quota.EntryCorrection}
 	units, calls := s.measure.Split(amount)
 	rest.Units, rest.Calls = rest.Units-units, rest.Calls-calls
 	if isCall || rest.Units == 0 && rest.Calls == 0 { // a call goes as a whole, with its units
-		return s.guard.Ledger().Refund(ctx, receipt)
+		return s.guard.Log().Refund(ctx, receipt)
 	}
 	if err := s.guard.Note(ctx, rest); err != nil {
 		return err
 	}
-	err := s.guard.Ledger().Refund(ctx, receipt)
-	if errors.Is(err, quota.ErrStays) {
-		err = errors.New("too many calls came meanwhile") // what was recorded is not undone, as apply would take it
-	}
-	if err != nil {
+	if err := s.guard.Log().Refund(ctx, receipt); err != nil {
 		return fmt.Errorf("%d units and %d calls are counted twice; reconcile again, which takes them off: %w", rest.Units, rest.Calls, err)
 	}
 	return nil

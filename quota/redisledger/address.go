@@ -1,18 +1,21 @@
 package redisledger
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/ration-dev/ration/internal/textfmt"
-	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/engine"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
@@ -28,14 +31,8 @@ const (
 
 // address is a parsed URL.
 type address struct {
-	kind                           topology
-	hosts                          []string // host:port each, or a socket's path
-	master                         string   // the name that sentinels know it by
-	db                             int
-	user, password                 string
-	sentinelUser, sentinelPassword string
-	protocol                       int // 0 is 3
-	replicas                       int // how many must have a grant before it is answered
+	kind topology
+	redis.UniversalOptions
 
 	secure                           bool // TLS
 	ca, certificate, key, serverName string
@@ -43,24 +40,24 @@ type address struct {
 }
 
 // schemes are the URL schemes with the form of what follows, and the query
-// parameters that they allow.
+// parameters that they allow. All but unix have a form with TLS.
 var schemes = map[string]struct {
-	kind       topology
-	secure     bool
-	form       string
-	parameters string
+	kind             topology
+	form, parameters string
 }{
-	"redis":           {single, false, "HOST:PORT/DB", "protocol wait_replicas"},
-	"rediss":          {single, true, "HOST:PORT/DB", "protocol wait_replicas " + tlsParameters},
-	"unix":            {socket, false, "/PATH", "protocol wait_replicas db"},
-	"redis+sentinel":  {sentinels, false, "HOST:PORT,HOST:PORT/MASTER/DB", "protocol wait_replicas sentinel_user sentinel_password"},
-	"rediss+sentinel": {sentinels, true, "HOST:PORT,HOST:PORT/MASTER/DB", "protocol wait_replicas sentinel_user sentinel_password " + tlsParameters},
-	"redis+cluster":   {cluster, false, "HOST:PORT,HOST:PORT", "protocol wait_replicas"},
-	"rediss+cluster":  {cluster, true, "HOST:PORT,HOST:PORT", "protocol wait_replicas " + tlsParameters},
+	"redis":          {single, "HOST:PORT/DB", "protocol"},
+	"redis+sentinel": {sentinels, "HOST:PORT,HOST:PORT/MASTER/DB", "protocol sentinel_user sentinel_password"},
+	"redis+cluster":  {cluster, "HOST:PORT,HOST:PORT", "protocol"},
+	"unix":           {socket, "/PATH", "protocol db"},
 }
 
+// tlsParameters are the query parameters that the schemes with TLS allow too.
+const tlsParameters = " ca cert key server_name insecure_skip_verify"
+
 // Schemes returns the schemes of the URLs that Open takes, sorted.
-func Schemes() []string { return slices.Sorted(maps.Keys(schemes)) }
+func Schemes() []string {
+	return []string{"redis", "redis+cluster", "redis+sentinel", "rediss", "rediss+cluster", "rediss+sentinel", "unix"}
+}
 
 // CheckURL returns the *AddressError with which Open would refuse a URL for its
 // form. It reads no files, such as those of certificates.
@@ -68,8 +65,6 @@ func CheckURL(url string) error {
 	_, err := parse(url)
 	return err
 }
-
-const tlsParameters = "ca cert key server_name insecure_skip_verify"
 
 // AddressError is returned by Open for a URL that it cannot use. It matches
 // quota.ErrLedgerConfig.
@@ -80,200 +75,169 @@ type AddressError struct{ Err error }
 func (e *AddressError) Error() string { return "redisledger: " + e.Err.Error() }
 
 // Unwrap returns quota.ErrLedgerConfig and Err.
-func (e *AddressError) Unwrap() []error { return []error{quota.ErrLedgerConfig, e.Err} }
+func (e *AddressError) Unwrap() []error { return []error{engine.ErrLedgerConfig, e.Err} }
 
 // badURL returns an *AddressError. Its arguments must not contain any part of
 // the URL that may belong to a password.
-func badURL(format string, args ...any) error {
-	return &AddressError{fmt.Errorf(format, args...)}
-}
-
-const example = "write redis://host:6379/0, special characters of a password percent-encoded"
+func badURL(format string, args ...any) error { return &AddressError{fmt.Errorf(format, args...)} }
 
 // parse parses a URL strictly, without reading files. net/url rejects
 // several hosts.
 func parse(text string) (*address, error) {
-	scheme, rest, found := strings.Cut(text, "://")
+	scheme, _, _ := strings.Cut(text, ":")
+	rest, secure := strings.CutPrefix(scheme, "rediss")
 	known, ok := schemes[scheme]
-	if name, _, _ := strings.Cut(text, ":"); !found && schemes[name].form != "" {
-		return nil, badURL("there is no // after %s:; write %[1]s://%s", name, schemes[name].form)
+	if secure {
+		known, ok = schemes["redis"+rest]
+		known.parameters += tlsParameters
 	}
-	if !found || !ok {
-		if !found || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz+-") != "" {
-			scheme = "?"
-		}
-		return nil, badURL("the scheme %q is unknown; write redis://host:6379/0, rediss:// for TLS, unix:///PATH, redis+sentinel:// or redis+cluster://", scheme)
+	if !ok {
+		return nil, badURL("the scheme of the URL is unknown; write redis://host:6379/0, rediss:// for TLS, unix:///PATH, " +
+			"redis+sentinel:// or redis+cluster://")
 	}
-	a := &address{kind: known.kind, secure: known.secure}
+	a := &address{kind: known.kind, secure: secure}
+	if err := a.parse(strings.TrimPrefix(text, scheme), strings.Fields(known.parameters)); err != nil {
+		return nil, badURL("the %s URL has %w; write %[1]s://%[3]s", scheme, err, known.form)
+	}
+	return a, nil
+}
+
+// parse parses what follows the scheme.
+func (a *address) parse(text string, allowed []string) error {
+	rest, found := strings.CutPrefix(text, "://")
+	if !found {
+		return errors.New("no // after its scheme")
+	}
 	authority, tail := rest, ""
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 		authority, tail = rest[:end], rest[end:]
 	}
 	if strings.ContainsAny(tail, "@#") {
-		return nil, badURL("the %s URL has an @ or # behind its host; %s", scheme, example)
+		return errors.New("an @ or # behind its host: percent-encode the special characters of a password")
 	}
+	at := strings.LastIndexByte(authority, '@') + 1
 	path, query, _ := strings.Cut(tail, "?")
-	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
-		user, password, _ := strings.Cut(authority[:at], ":")
-		var errs [2]error
-		a.user, errs[0] = url.PathUnescape(user)
-		a.password, errs[1] = url.PathUnescape(password)
-		if errs[0] != nil || errs[1] != nil {
-			return nil, badURL("the user or password of the %s URL is badly encoded; %s", scheme, example)
+	user, password, _ := strings.Cut(strings.TrimSuffix(authority[:at], "@"), ":")
+	for _, part := range []*string{&user, &password, &path} {
+		decoded, err := url.PathUnescape(*part)
+		if err != nil {
+			return errors.New("a malformed percent-encoding")
 		}
-		authority = authority[at+1:]
+		*part = decoded
 	}
-	for _, step := range []func() error{
-		func() error { return a.parseHosts(scheme, authority) },
-		func() error { return a.parsePath(scheme, path) },
-		func() error { return a.parseQuery(scheme, query, known.parameters) },
-	} {
-		if err := step(); err != nil {
-			return nil, err
-		}
+	a.Username, a.Password = user, password
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return errors.New("malformed parameters")
 	}
-	return a, nil
+	return cmp.Or(a.parseHosts(authority[at:]), a.parsePath(path), a.parseParameters(values, allowed))
 }
 
 const hostLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:"
 
-func (a *address) parseHosts(scheme, authority string) error {
-	if a.kind == socket {
-		if authority != "" {
-			return badURL("a unix URL names no host; write unix:///run/redis/redis.sock")
-		}
-		return nil
-	}
+func (a *address) parseHosts(authority string) error {
 	port := "6379"
-	if a.kind == sentinels {
+	switch {
+	case a.kind == socket && authority != "":
+		return errors.New("a host before the path of its socket")
+	case a.kind == socket:
+		return nil
+	case a.kind == sentinels:
 		port = "26379"
+	case a.kind == single && strings.Contains(authority, ","):
+		return errors.New("several hosts, which need a scheme with +cluster or +sentinel")
 	}
-	for _, host := range strings.Split(authority, ",") {
-		name, given := host, port
-		if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
-			name = host[1 : len(host)-1]
-		} else if strings.Contains(host, ":") {
-			var err error
-			if name, given, err = net.SplitHostPort(host); err != nil {
-				return badURL("a host of the %s URL cannot be read; %s", scheme, example)
-			}
+	for host := range strings.SplitSeq(authority, ",") {
+		name, given, err := net.SplitHostPort(host)
+		if !strings.Contains(host, ":") || strings.HasSuffix(host, "]") {
+			name, given, err = net.SplitHostPort(host + ":" + port)
 		}
-		number, err := strconv.ParseUint(given, 10, 16)
-		if err != nil || number == 0 {
-			return badURL("a port of the %s URL is not a number from 1 to 65535; %s", scheme, example)
+		if err != nil || name == "" || strings.Trim(name, hostLetters) != "" {
+			return errors.New("an empty or malformed host")
 		}
-		if name == "" || strings.Trim(name, hostLetters) != "" {
-			return badURL("the %s URL has an empty or malformed host; %s", scheme, example)
+		if number, err := strconv.ParseUint(given, 10, 16); err != nil || number == 0 {
+			return errors.New("a port that is not a number from 1 to 65535")
 		}
-		a.hosts = append(a.hosts, net.JoinHostPort(name, given))
-	}
-	if a.kind == single && len(a.hosts) > 1 {
-		return badURL("a %s URL names one host; write %[1]s+cluster:// or %[1]s+sentinel:// for several", scheme)
+		a.Addrs = append(a.Addrs, net.JoinHostPort(name, given))
 	}
 	return nil
 }
 
-func (a *address) parsePath(scheme, path string) error {
-	decoded, err := url.PathUnescape(path)
-	if err != nil {
-		return badURL("the path of the %s URL is badly encoded; %s", scheme, example)
-	}
-	if a.kind == socket {
-		if a.hosts = []string{decoded}; len(decoded) < 2 {
-			return badURL("the unix URL names no socket; write unix:///run/redis/redis.sock")
+func (a *address) parsePath(path string) error {
+	db := strings.TrimPrefix(path, "/")
+	switch a.kind {
+	case socket:
+		if len(path) < 2 {
+			return errors.New("no path of a socket")
 		}
-		return nil
-	}
-	db := strings.TrimPrefix(decoded, "/")
-	if a.kind == sentinels {
-		if a.master, db, _ = strings.Cut(db, "/"); a.master == "" {
-			return badURL("the %s URL names no master; write %[1]s://host:26379,host:26379/MASTER/0", scheme)
+		a.Addrs, db = []string{path}, ""
+	case sentinels:
+		if a.MasterName, db, _ = strings.Cut(db, "/"); a.MasterName == "" {
+			return errors.New("no name of a master")
+		}
+	case cluster:
+		if db != "" && db != "0" {
+			return errors.New("a database, and a cluster has number 0 only")
 		}
 	}
-	if err := a.parseDB(db); err != nil {
-		return badURL("the database of the %s URL is not a number; write it after the last /", scheme)
-	}
-	if a.kind == cluster && a.db != 0 {
-		return badURL("a cluster has database 0 only; omit the number")
-	}
-	return nil
+	return a.parseDB(db)
 }
 
 func (a *address) parseDB(text string) error {
-	if text == "" {
-		return nil
-	}
-	db, err := strconv.ParseUint(text, 10, 31)
-	a.db = int(db)
-	return err
-}
-
-func (a *address) parseQuery(scheme, query, allowed string) error {
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return badURL("the parameters of the %s URL cannot be read; write ?name=value&name=value", scheme)
-	}
-	for name, given := range values {
-		if !strings.Contains(" "+allowed+" ", " "+name+" ") || strings.Contains(name, " ") {
-			return badURL("the %s URL has an unknown parameter; it may have: %s", scheme, strings.ReplaceAll(allowed, " ", ", "))
-		}
-		if len(given) > 1 || given[0] == "" {
-			return badURL("the %s URL gives %s twice, or without a value; give it once", scheme, name)
-		}
-	}
-	a.sentinelUser, a.sentinelPassword = values.Get("sentinel_user"), values.Get("sentinel_password")
-	a.ca = values.Get("ca")
-	a.certificate, a.key = values.Get("cert"), values.Get("key")
-	a.serverName = values.Get("server_name")
-	switch values.Get("protocol") {
-	case "", "3":
-	case "2":
-		a.protocol = 2
-	default:
-		return badURL("the protocol of the %s URL is unknown; write protocol=2 or protocol=3", scheme)
-	}
-	if given := values.Get("wait_replicas"); given != "" {
-		replicas, err := strconv.ParseUint(given, 10, 8)
-		if a.replicas = int(replicas); err != nil {
-			return badURL("wait_replicas of the %s URL is not a number of replicas; write wait_replicas=1", scheme)
-		}
-	}
-	switch values.Get("insecure_skip_verify") {
-	case "", "false":
-	case "true":
-		a.trustAny = true
-	default:
-		return badURL("insecure_skip_verify of the %s URL is neither true nor false; omit it", scheme)
-	}
-	if a.trustAny && a.ca != "" {
-		return badURL("the %s URL names a CA that insecure_skip_verify=true would ignore; omit one of them", scheme)
-	}
-	if (a.certificate == "") != (a.key == "") {
-		return badURL("the %s URL names a client certificate or its key, not both; write cert=FILE&key=FILE", scheme)
-	}
-	if err := a.parseDB(values.Get("db")); err != nil {
-		return badURL("db of the %s URL is not a number; write db=0", scheme)
+	db, err := strconv.ParseUint("0"+text, 10, 31)
+	if a.DB = int(db); err != nil {
+		return errors.New("a database that is not a number")
 	}
 	return nil
 }
 
-// fill sets the credentials that o has.
-func (a *address) fill(o *Options) error {
-	if o != nil {
-		for field, given := range map[*string]string{&a.user: o.Username, &a.password: o.Password, &a.sentinelPassword: o.SentinelPassword} {
-			if given != "" {
-				*field = given
-			}
+func (a *address) parseParameters(values url.Values, allowed []string) error {
+	for name, given := range values {
+		if !slices.Contains(allowed, name) {
+			return fmt.Errorf("an unknown parameter (it may have %s)", strings.Join(allowed, ", "))
+		}
+		if len(given) > 1 || given[0] == "" {
+			return fmt.Errorf("the parameter %s twice, or without a value", name)
 		}
 	}
+	a.SentinelUsername, a.SentinelPassword = values.Get("sentinel_user"), values.Get("sentinel_password")
+	a.ca, a.serverName = values.Get("ca"), values.Get("server_name")
+	a.certificate, a.key = values.Get("cert"), values.Get("key")
+	protocol, trust := values.Get("protocol"), values.Get("insecure_skip_verify")
+	a.Protocol, _ = strconv.Atoi(protocol)
+	a.trustAny = trust == "true"
+	switch {
+	case protocol != "" && protocol != "2" && protocol != "3":
+		return errors.New("a protocol that is not 2 or 3")
+	case trust != "" && trust != "true" && trust != "false":
+		return errors.New("an insecure_skip_verify that is neither true nor false")
+	case a.trustAny && a.ca != "":
+		return errors.New("a CA that insecure_skip_verify=true would ignore")
+	case (a.certificate == "") != (a.key == ""):
+		return errors.New("one of cert and key without the other")
+	case a.kind == socket:
+		return a.parseDB(values.Get("db"))
+	}
+	return nil
+}
+
+// setCredentials sets the credentials that o has.
+func (a *address) setCredentials(o *Options) error {
+	if o != nil {
+		a.Username, a.Password = cmp.Or(o.Username, a.Username), cmp.Or(o.Password, a.Password)
+		a.SentinelPassword = cmp.Or(o.SentinelPassword, a.SentinelPassword)
+	}
 	// go-redis would ignore a user without a password and be the default user.
-	lacksPassword := a.user != "" && a.password == ""
-	lacksSentinelPassword := a.sentinelUser != "" && a.sentinelPassword == ""
-	if lacksPassword || lacksSentinelPassword {
+	lacksPassword := a.Username != "" && a.Password == ""
+	lacksSentinels := a.SentinelUsername != "" && a.SentinelPassword == ""
+	if lacksPassword || lacksSentinels {
 		return badURL("a user without a password; give its password too")
 	}
 	return nil
 }
+
+// maxPEM is the most bytes of a file of certificates.
+const maxPEM = 16 << 20
 
 // tlsConfig reads the files that the URL names. It returns nil without TLS.
 func (a *address) tlsConfig() (*tls.Config, error) {
@@ -291,42 +255,31 @@ func (a *address) tlsConfig() (*tls.Config, error) {
 			return nil, badURL("%s holds no certificate; name a file of PEM certificates", a.ca)
 		}
 	}
-	if a.certificate != "" {
-		pair, err := a.clientPair()
-		if err != nil {
-			return nil, badURL("the client certificate: %w; name PEM files of a certificate and of its key", err)
+	if a.certificate == "" {
+		return config, nil
+	}
+	certificate, err := privatefile.ReadLinked(a.certificate, maxPEM)
+	if err == nil {
+		var key []byte
+		if key, err = privatefile.ReadSecret(a.key); err == nil {
+			config.Certificates = make([]tls.Certificate, 1)
+			config.Certificates[0], err = tls.X509KeyPair(certificate, key)
 		}
-		config.Certificates = []tls.Certificate{pair}
+	}
+	if err != nil {
+		return nil, badURL("the client certificate: %w; name PEM files of a certificate and of its key", err)
 	}
 	return config, nil
 }
 
-// maxPEM is the most bytes of a file of certificates.
-const maxPEM = 16 << 20
-
-// clientPair reads the client's certificate and its key.
-func (a *address) clientPair() (tls.Certificate, error) {
-	certificate, err := privatefile.ReadLinked(a.certificate, maxPEM)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	key, err := privatefile.ReadSecret(a.key)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	return tls.X509KeyPair(certificate, key)
-}
-
 // String returns the servers' name for messages, without credentials.
 func (a *address) String() string {
-	hosts := strings.Join(a.hosts, ",")
+	hosts := textfmt.Printable(strings.Join(a.Addrs, ","))
 	switch a.kind {
 	case sentinels:
-		return fmt.Sprintf("%q of the sentinels %s", a.master, hosts)
+		return fmt.Sprintf("%q of the sentinels %s", a.MasterName, hosts)
 	case cluster:
 		return "the cluster " + hosts
-	case socket:
-		return textfmt.Printable(hosts)
 	}
 	return hosts
 }
@@ -341,13 +294,12 @@ func Redact(url string) (shown string, secret bool) {
 		return "(unreadable address)", strings.Contains(url, "@") || strings.Contains(url, "password=")
 	}
 	scheme, _, _ := strings.Cut(url, "://")
-	shown = scheme + "://"
-	shown += textfmt.Printable(strings.Join(a.hosts, ","))
+	shown = scheme + "://" + textfmt.Printable(strings.Join(a.Addrs, ","))
 	switch a.kind {
 	case sentinels:
-		shown += fmt.Sprintf("/%s/%d", textfmt.Printable(a.master), a.db)
+		shown += fmt.Sprintf("/%s/%d", textfmt.Printable(a.MasterName), a.DB)
 	case single:
-		shown += fmt.Sprintf("/%d", a.db)
+		shown += fmt.Sprintf("/%d", a.DB)
 	}
-	return shown, a.password != "" || a.sentinelPassword != ""
+	return shown, a.Password != "" || a.SentinelPassword != ""
 }

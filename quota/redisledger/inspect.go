@@ -2,14 +2,11 @@ package redisledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -53,60 +50,32 @@ type Finding struct {
 // all need; a command that the user is not allowed is a Note. It returns the
 // error of the first server that cannot be reached, with the findings so far.
 func (l *Ledger) Inspect(ctx context.Context) ([]Finding, error) {
-	ctx, cancel := l.bounded(ctx, 3*patience)
+	ctx, cancel := context.WithTimeout(ctx, 3*patience)
 	defer cancel()
 	var found []Finding
 	if l.address != nil {
 		found = l.address.inspect()
 	}
 	nodes, err := l.nodes(ctx)
-	if errors.Is(err, quota.ErrLedgerConfig) {
-		return found, err
-	}
 	if err != nil {
-		return found, l.failed(err, classify(err), false)
+		return found, l.ended(ctx, err, classify(err), false)
 	}
 	for _, node := range nodes {
-		i := inspection{name: node.Options().Addr, client: node, host: l.host}
-		if l.address != nil {
-			i.waits = l.address.replicas
+		client, ok := node.(*redis.Client)
+		if !ok {
+			return found, fmt.Errorf("%w: a client of type %T cannot be looked into; give New a Client, a ClusterClient or a Ring",
+				quota.ErrLedgerConfig, node)
 		}
+		i := inspection{name: client.Options().Addr, client: client, host: time.Now}
 		if len(nodes) == 1 {
 			i.name = l.where
 		}
-		ofNode, err := await(ctx, l, func() ([]Finding, error) {
-			err := i.run(ctx)
-			return i.found, err
-		})
-		if err != nil {
-			return found, l.failed(err, classify(err), false)
+		if err := i.run(ctx); err != nil {
+			return found, l.ended(ctx, err, classify(err), false)
 		}
-		found = append(found, ofNode...)
+		found = append(found, i.found...)
 	}
 	return found, nil
-}
-
-// nodes returns a client for each server that may hold an account.
-func (l *Ledger) nodes(ctx context.Context) ([]*redis.Client, error) {
-	var mu sync.Mutex
-	var nodes []*redis.Client
-	add := func(_ context.Context, node *redis.Client) error {
-		mu.Lock()
-		defer mu.Unlock()
-		nodes = append(nodes, node)
-		return nil
-	}
-	switch c := l.client.(type) {
-	case *redis.Client:
-		return []*redis.Client{c}, nil
-	case *redis.ClusterClient:
-		err := c.ForEachMaster(ctx, add)
-		sort.Slice(nodes, func(i, j int) bool { return nodes[i].Options().Addr < nodes[j].Options().Addr })
-		return nodes, err
-	case *redis.Ring:
-		return nodes, c.ForEachShard(ctx, add)
-	}
-	return nil, fmt.Errorf("%w: a client of type %T cannot be looked into; give New a Client, a ClusterClient or a Ring", quota.ErrLedgerConfig, l.client)
 }
 
 // inspect checks the connection to the servers.
@@ -117,7 +86,7 @@ func (a *address) inspect() []Finding {
 	if a.trustAny {
 		return []Finding{{Problem, "insecure_skip_verify trusts any server that answers as " + a.String(), "name the CA instead, with ca=FILE"}}
 	}
-	for _, host := range a.hosts {
+	for _, host := range a.Addrs {
 		name, _, _ := net.SplitHostPort(host)
 		ip := net.ParseIP(name)
 		isLoopback := name == "localhost" || ip != nil && ip.IsLoopback()
@@ -133,7 +102,6 @@ func (a *address) inspect() []Finding {
 type inspection struct {
 	name   string
 	client *redis.Client
-	waits  int // for how many replicas a grant waits
 	host   func() time.Time
 	info   map[string]string // from INFO, nil if the user may not send it
 	found  []Finding
@@ -255,8 +223,8 @@ func (i *inspection) configuration(ctx context.Context) error {
 		i.add(Warning, "set appendonly yes", "keeps snapshots only (save %q): a crash forgets the spends since the last one", save)
 	}
 	needsReplica := config["min-replicas-to-write"] != "0" && config["min-replicas-max-lag"] != "0" // either 0 turns it off
-	if replicas, _ := strconv.Atoi(i.info["connected_slaves"]); replicas > 0 && !needsReplica && i.waits == 0 {
-		i.add(Problem, "set min-replicas-to-write 1 and min-replicas-max-lag 10 on it, or write wait_replicas=1 in the ledger's address", "takes spends that no replica may have: a master cut off from its replicas goes on, and a failover forgets what it took")
+	if replicas, _ := strconv.Atoi(i.info["connected_slaves"]); replicas > 0 && !needsReplica {
+		i.add(Problem, "set min-replicas-to-write 1 and min-replicas-max-lag 10 on it", "takes spends that no replica may have: a master cut off from its replicas goes on, and a failover forgets what it took")
 	}
 	if i.info["cluster_enabled"] == "1" && config["cluster-require-full-coverage"] == "yes" {
 		i.add(Note, "set cluster-require-full-coverage no", "refuses all accounts while any shard of the cluster is down")
@@ -278,18 +246,8 @@ func (i *inspection) writes(config map[string]string) {
 	if i.info["aof_last_write_status"] == "err" || snapshots && i.info["rdb_last_bgsave_status"] == "err" {
 		i.add(Problem, "free some space on its disk, its log says why", "takes no spends: it cannot save its data")
 	}
-	online := 0
-	for name, value := range i.info {
-		if strings.HasPrefix(name, "slave") && strings.Contains(value, "state=online") {
-			online++
-		}
-	}
 	good, limited := i.info["min_slaves_good_slaves"]
 	if needed := config["min-replicas-to-write"]; limited && number(good) < number(needed) {
 		i.add(Problem, "see that its replicas are up", "takes no spends: %s of its replicas are connected and up to date, and min-replicas-to-write is %s", good, needed)
-	}
-	if online < i.waits {
-		i.add(Problem, "see that its replicas are up, or lower wait_replicas in the ledger's address",
-			"charges each spend, and none may be sent: replicas connected: %d, and the address says wait_replicas=%d", online, i.waits)
 	}
 }

@@ -1,31 +1,51 @@
-// Package redisledger keeps a quota.Ledger in Redis 6.2 or later, or Valkey,
-// for processes on more than one host.
+// Package redisledger keeps the logs of accounts in Redis 6.2 or later, or
+// Valkey, for processes on more than one host.
 //
-// Redis' own clock is the authority. Each decision is one script, which runs
-// alone; it is sent again when its answer was lost, and is then answered as
-// before. All keys of one account share a hash tag, so in a cluster an account
-// is one shard.
+// Redis' own clock is the authority. One script appends and reads; it runs
+// alone, so each append and each page is of one moment. An account has two keys
+// with one hash tag, so in a cluster it is in one slot:
+//
+//	ration:{ACCOUNT}:head     a hash: epoch, position, first, newest, gen, tag and
+//	                          totals, which has 8 bytes for each total
+//	ration:{ACCOUNT}:batches  a list: one element a batch, from first to position
+//
+// An element is the timestamp of the batch's first record, 8 bytes of
+// microseconds, and then the batch as package engine encodes it, which begins
+// with its tag of 10 bytes. Packed numbers are big-endian. In ACCOUNT all but
+// letters, digits, '.', '_' and '-' is percent-encoded. The keys never expire:
+// what no window needs is trimmed by an append.
+//
+// To look at a log, use ration log, or:
+//
+//	redis-cli --scan --pattern 'ration:{*}:head'      the accounts
+//	redis-cli HGETALL 'ration:{my-project}:head'      the head
+//	redis-cli LLEN 'ration:{my-project}:batches'      how many batches there are
+//	redis-cli LRANGE 'ration:{my-project}:batches' -5 -1   the newest five
+//
+// A head whose list is not as long as it says has lost batches. The log is then
+// as if it had never been, and is created anew.
 package redisledger
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/combine"
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // Options are for Open and New; nil is the default.
 type Options struct {
-	// Now is a clock for tests; nil is the server's. With it set nothing
-	// depends on real time, and keys do not expire by themselves.
+	// Now is a clock for tests; nil is the server's.
 	Now func() time.Time
 	// Prefix begins the names of all keys; empty is "ration".
 	Prefix string
+	// Import allows a log to be created beside a ledger of an earlier release,
+	// as ration ledger copy does. Without it that is an ErrLedgerConfig, since
+	// what the earlier one has recorded would count as unspent.
+	Import bool
 
 	// Username, Password and SentinelPassword are used instead of the URL's
 	// unless they are empty, so that no secret need be in a URL. New
@@ -35,28 +55,20 @@ type Options struct {
 	SentinelPassword string
 }
 
-// patience is how long one decision may take in all.
+// patience is how long one operation may take in all.
 const patience = time.Second
 
-// Ledger is a quota.Ledger in Redis. It is safe for concurrent use; many, in
-// any number of processes, share what is recorded under one prefix.
+// Ledger is an engine.Ledger in Redis. It is safe for concurrent use. Any
+// number of them, in any number of processes, share the logs under one prefix.
 type Ledger struct {
 	client   redis.UniversalClient
-	own      bool     // Open made the client
+	address  *address // of Open; nil of New
 	where    string   // the server's address, for messages; never its password
-	address  *address // of Open, else nil
 	prefix   string
-	now      func() time.Time // injected, or nil
-	host     func() time.Time // this host's clock: the first guess at the store's
-	patience time.Duration    // patience, or longer in a test
-	spends   *combine.Combiner
-	named    combine.Core  // decides batches with an id
-	dials    *atomic.Int64 // how many connections were made; 0 for a given client
-
-	mu       sync.Mutex
-	accounts map[string]*accountCache
-
-	sums sumCache
+	imports  bool
+	now      func() time.Time // nil is the server's clock
+	patience time.Duration
+	closed   atomic.Bool
 }
 
 // Open returns a ledger on the servers that url names:
@@ -68,14 +80,9 @@ type Ledger struct {
 //
 // With rediss instead of redis the connections are TLS, those to sentinels too.
 // Parameters: protocol=2 or 3; with TLS ca=FILE, cert=FILE and key=FILE (of the
-// client), server_name=NAME, and insecure_skip_verify=true, which trusts
-// any server; of sentinels sentinel_user=NAME and sentinel_password=WORD.
-// Nothing else is understood.
-//
-// With wait_replicas=N a grant is answered once N replicas have it (WAIT), so
-// that it survives a failover to one of them. If they do not acknowledge it
-// within the second of a decision, the spend fails with ErrInDoubt, and the
-// call is charged.
+// client), server_name=NAME, and insecure_skip_verify=true, which trusts any
+// server; of sentinels sentinel_user=NAME and sentinel_password=WORD. Other
+// parameters are errors.
 //
 // The client, of package github.com/redis/go-redis/v9, writes connections that
 // fail to stderr. Disable of its package logging turns that off for the
@@ -84,93 +91,63 @@ type Ledger struct {
 // Open does not dial: the first use reports what is wrong. Its error is an
 // *AddressError, which never shows a password. The user and password are the
 // servers', not the sentinels'.
-func Open(url string, o *Options) (*Ledger, error) { return open(url, o, patience) }
-
-// open is Open with another patience, for tests that must get the same answers
-// on a busy machine.
-func open(url string, o *Options, patience time.Duration) (*Ledger, error) {
+func Open(url string, o *Options) (*Ledger, error) {
 	a, err := parse(url)
-	if err == nil {
-		err = a.fill(o)
-	}
 	if err != nil {
 		return nil, err
 	}
-	dials := new(atomic.Int64)
-	client, err := a.client(dials, patience)
+	if err := a.setCredentials(o); err != nil {
+		return nil, err
+	}
+	client, err := a.client()
 	if err != nil {
 		return nil, err
 	}
-	l := newLedger(client, o, patience)
-	l.own = true
-	l.where = a.String()
-	l.address = a
-	l.dials = dials
+	l := New(client, o)
+	l.address, l.where = a, a.String()
 	return l, nil
 }
 
 // New returns a ledger on a client of the caller's, whatever its kind and
 // settings. Close leaves the client open.
-func New(client redis.UniversalClient, o *Options) *Ledger { return newLedger(client, o, patience) }
-
-func newLedger(client redis.UniversalClient, o *Options, patience time.Duration) *Ledger {
-	l := &Ledger{client: client, patience: patience, where: "the given client", prefix: "ration", host: time.Now, dials: new(atomic.Int64), accounts: map[string]*accountCache{}}
-	if o != nil {
-		l.now = o.Now
-		if o.Prefix != "" {
-			l.prefix = escape(o.Prefix, ":/")
-		}
+func New(client redis.UniversalClient, o *Options) *Ledger {
+	if o == nil {
+		o = &Options{}
 	}
-	l.named = l.spendNamed
-	l.spends = combine.New(l.spend, func(r quota.Receipt) { _ = l.Refund(context.Background(), r) }, patience)
+	l := &Ledger{client: client, where: "the given client", prefix: "ration", imports: o.Import, now: o.Now,
+		patience: patience}
+	if o.Prefix != "" {
+		l.prefix = escape(o.Prefix, ":/")
+	}
 	return l
 }
 
-// RealTime implements quota.RealTimeLedger.
+// RealTime reports whether the ledger is on real time, not on a test clock.
 func (l *Ledger) RealTime() bool { return l.now == nil }
 
-// Spend implements quota.Ledger. Concurrent calls on one log share round trips.
-// A batch of more than 65,535 requests, or of more than 128 different
-// coverages, is an ErrBadCall.
-func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	if err := batch.Check(); err != nil {
+// Client returns the client of the servers, by which ration ledger copy reads
+// the keys of an earlier release.
+func (l *Ledger) Client() redis.UniversalClient { return l.client }
+
+// Append implements engine.Ledger.
+func (l *Ledger) Append(ctx context.Context, account string, a *engine.Append) (*engine.Tail, error) {
+	if err := a.Check(account); err != nil {
 		return nil, err
 	}
-	if batch.Client != 0 {
-		return combine.Alone(ctx, l.named, batch)
-	}
-	return l.spends.Spend(ctx, batch)
+	args := l.arguments(account, &a.Known, l.conditions(a), a.Data)
+	return l.run(ctx, &command{account: account, args: args, append: true})
 }
 
-// Around implements quota.CombiningLedger.
-func (l *Ledger) Around(layer func(quota.SpendFunc) quota.SpendFunc) {
-	l.spends.Around(layer)
-	l.named = layer(l.named)
+// Read implements engine.Ledger.
+func (l *Ledger) Read(ctx context.Context, account string, r *engine.Read) (*engine.Tail, error) {
+	args := l.arguments(account, &r.Known, l.known(&r.Known, r.Bytes), nil)
+	return l.run(ctx, &command{account: account, args: args})
 }
 
-// bounded adds the longest wait to a context. Past it, the ledger is down.
-func (l *Ledger) bounded(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, max(wait, l.patience), &downError{l.where, errSilent})
-}
-
-// Close implements quota.Ledger.
+// Close implements engine.Ledger.
 func (l *Ledger) Close() error {
-	l.sums.clearUnused()
-	if !l.own {
+	if l.closed.Swap(true) || l.address == nil {
 		return nil
 	}
 	return l.client.Close()
-}
-
-// clock returns the injected time as scripts take it, empty for the server's,
-// and the ledger's time in microseconds: serverTime, or a guess if it is 0.
-func (l *Ledger) clock(serverTime int64) (arg string, now int64) {
-	switch {
-	case l.now != nil:
-		now = max(0, l.now().UnixMicro())
-		return string(number(nil, now, 7)), now
-	case serverTime > 0:
-		return "", serverTime
-	}
-	return "", l.host().UnixMicro()
 }

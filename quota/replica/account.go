@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,14 +21,15 @@ type account struct {
 	name    string
 	files   string // how their names begin
 
-	mu      sync.Mutex
-	days    []*day   // oldest first
-	today   *os.File // to which this process appends; nil before the first Save
-	path    string   // of today
-	chain   chain
-	outages []engine.Batch // of about the trailing day, oldest first
-	scanner scanner
-	out     []byte
+	mu       sync.Mutex
+	days     []*day   // oldest first
+	today    *os.File // to which this process appends; nil before the first Save
+	path     string   // of today
+	chain    chain
+	isPruned bool           // files that were scanned are gone, perhaps those where chain begins
+	outages  []engine.Batch // of about the trailing day, oldest first
+	scanner  scanner
+	out      []byte
 }
 
 // day is one file and how far it was scanned.
@@ -47,9 +49,7 @@ func (a *account) open(date string) error {
 			return nil
 		}
 		if !isThere {
-			a.days = nil
-			a.chain = chain{}
-			a.outages = nil
+			a.forget()
 		}
 		if err := a.close(); err != nil {
 			return err
@@ -75,6 +75,14 @@ func (a *account) open(date string) error {
 	}
 	a.today, a.path = file, path
 	return nil
+}
+
+// forget forgets what was in the files, so that they are scanned anew.
+func (a *account) forget() {
+	a.days = nil
+	a.isPruned = false
+	a.chain = chain{}
+	a.outages = nil
 }
 
 // isAt reports whether an open file is the one at a path.
@@ -103,6 +111,9 @@ func (a *account) scanAll() error {
 	days := make([]*day, len(names))
 	for i, name := range names {
 		days[i] = a.day(filepath.Join(a.replica.folder, name))
+	}
+	for _, d := range a.days {
+		a.isPruned = a.isPruned || !slices.Contains(days, d)
 	}
 	a.days = days
 	return a.eachFile(func(d *day, file *os.File) error {
@@ -180,10 +191,17 @@ func (a *account) checkTail(d *day, file *os.File) error {
 	return nil
 }
 
-// load yields the batches of all files, as Replica.Load does.
+// load yields the batches of all files, as Replica.Load does. If files were
+// pruned, it finds out first where the chain begins now.
 func (a *account) load(yield func(uint64, *engine.Batch) error) error {
 	if err := a.scanAll(); err != nil {
 		return err
+	}
+	if a.isPruned {
+		a.forget()
+		if err := a.scanAll(); err != nil {
+			return err
+		}
 	}
 	w := walk{chain: &a.chain}
 	horizon := a.replica.horizon(a.name)
@@ -202,26 +220,28 @@ func (a *account) load(yield func(uint64, *engine.Batch) error) error {
 	})
 }
 
-// save appends the batches that no process of the host has kept yet.
-func (a *account) save(known engine.Known, batches []engine.Batch) error {
+// save appends the batches that no process of the host has kept yet. It reports
+// whether the host knew other ones in their place.
+func (a *account) save(known engine.Known, batches []engine.Batch) (isFork bool, err error) {
 	if err := a.open(a.replica.today()); err != nil {
-		return err
+		return false, err
 	}
 	if err := a.scan(a.day(a.path), a.today); err != nil {
-		return err
+		return false, err
 	}
 	a.out = a.out[:0]
 	for i := range batches {
 		e := elementOf(&known, &batches[i])
 		if !a.chain.contains(&e) {
+			isFork = isFork || a.chain.isForkedBy(&e)
 			a.out = e.append(a.out)
 		}
 		known.After, known.Tag = e.batch.Position, e.batch.Tag()
 	}
 	if len(a.out) == 0 {
-		return nil
+		return false, nil
 	}
-	return a.write()
+	return isFork, a.write()
 }
 
 // elementOf returns the element of a batch that follows what known says.

@@ -54,6 +54,12 @@ func (c *chain) follows(e *element) bool {
 // contains reports whether the batch of e is in the chain.
 func (c *chain) contains(e *element) bool { return c.has(e.epoch, e.batch.Position, e.batch.Tag()) }
 
+// isForkedBy reports whether e, which is not in the chain, is of a log that has
+// lost batches of it.
+func (c *chain) isForkedBy(e *element) bool {
+	return c.epoch != 0 && (e.epoch != c.epoch || e.batch.Position <= c.end())
+}
+
 // has reports whether the batch at a position has a tag.
 func (c *chain) has(epoch, position uint64, tag engine.Tag) bool {
 	i := position - c.first

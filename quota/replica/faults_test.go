@@ -9,11 +9,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/ration-dev/ration/internal/postgrestest"
 	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota/internal/engine"
-	"github.com/ration-dev/ration/quota/internal/next/memledger"
-	"github.com/ration-dev/ration/quota/internal/next/redisledger"
-	"github.com/ration-dev/ration/quota/internal/next/sqliteledger"
+	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/postgresledger"
+	"github.com/ration-dev/ration/quota/redisledger"
+	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // faults are what happens after each host has spent 3 units, before all hosts
@@ -138,44 +140,58 @@ var faults = []struct {
 // TestFaultsAdmitOnlyWhatNoHostCouldKnow is the matrix of faults, stores and
 // numbers of hosts.
 func TestFaultsAdmitOnlyWhatNoHostCouldKnow(t *testing.T) {
-	server := redistest.Start(t)
 	stores := 0
-	for name, open := range map[string]func(t *testing.T, now func() time.Time) (engine.Ledger, error){
-		"memory": func(_ *testing.T, now func() time.Time) (engine.Ledger, error) {
+	t.Run("memory", func(t *testing.T) {
+		playFaults(t, func(_ *testing.T, now func() time.Time) (engine.Ledger, error) {
 			return memledger.Open(&memledger.Options{Now: now}), nil
-		},
-		"sqlite": func(t *testing.T, now func() time.Time) (engine.Ledger, error) {
+		})
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		playFaults(t, func(t *testing.T, now func() time.Time) (engine.Ledger, error) {
 			o := &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal}
 			return sqliteledger.Open(filepath.Join(t.TempDir(), "ledger.db"), o)
-		},
-		"redis": func(_ *testing.T, now func() time.Time) (engine.Ledger, error) {
+		})
+	})
+	t.Run("redis", func(t *testing.T) {
+		server := redistest.Start(t)
+		playFaults(t, func(_ *testing.T, now func() time.Time) (engine.Ledger, error) {
 			stores++
 			return redisledger.Open(server.URL(), &redisledger.Options{Now: now, Prefix: fmt.Sprint("test", stores)})
-		},
-	} {
-		for _, fault := range faults {
-			for n := range 6 {
-				hosts, isReal := 1+n/2, n%2 == 1
-				t.Run(fmt.Sprintf("%s/%s/hosts=%d,real=%t", name, fault.name, hosts, isReal), func(t *testing.T) {
-					w := newWorld(t, t.TempDir(), hosts, isReal, func(now func() time.Time) engine.Ledger {
-						ledger, err := open(t, now)
-						if err != nil {
-							t.Fatal(err)
-						}
-						return ledger
-					})
-					defer w.close()
-					for _, h := range w.hosts {
-						h.spend("list", 1)
-						h.spend("search", 2)
+		})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		server := postgrestest.Start(t)
+		playFaults(t, func(_ *testing.T, now func() time.Time) (engine.Ledger, error) {
+			stores++
+			return postgresledger.Open(server.URL(), &postgresledger.Options{Now: now, Schema: fmt.Sprint("test", stores)})
+		})
+	})
+}
+
+// playFaults lets each fault occur to one, two and three hosts.
+func playFaults(t *testing.T, open func(t *testing.T, now func() time.Time) (engine.Ledger, error)) {
+	for _, fault := range faults {
+		for n := range 6 {
+			hosts, isReal := 1+n/2, n%2 == 1
+			t.Run(fmt.Sprintf("%s/hosts=%d,real=%t", fault.name, hosts, isReal), func(t *testing.T) {
+				w := newWorld(t, t.TempDir(), hosts, isReal, func(now func() time.Time) engine.Ledger {
+					ledger, err := open(t, now)
+					if err != nil {
+						t.Fatal(err)
 					}
-					fault.occur(w, w.hosts[0], w.hosts[hosts-1])
-					for _, h := range w.hosts {
-						h.fill()
-					}
-					w.finish()
+					return ledger
 				})
-			}
+				defer w.close()
+				for _, h := range w.hosts {
+					h.spend("list", 1)
+					h.spend("search", 2)
+				}
+				fault.occur(w, w.hosts[0], w.hosts[hosts-1])
+				for _, h := range w.hosts {
+					h.fill()
+				}
+				w.finish()
+			})
 		}
 	}
 }

@@ -87,7 +87,7 @@ func (w *world) replace(s *snapshot) {
 		if !then.IsZero() {
 			return then
 		}
-		return w.now
+		return w.clock()
 	})
 	for i, b := range s.batches {
 		then = time.UnixMicro(b.At)

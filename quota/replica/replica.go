@@ -123,17 +123,19 @@ func (r *Replica) Load(account string, yield func(epoch uint64, b *engine.Batch)
 
 // Save implements engine.Replica. It appends the batches that are not in the
 // copy yet. A failure is reported, and Err returns it.
-func (r *Replica) Save(account string, known engine.Known, batches []engine.Batch) {
+func (r *Replica) Save(account string, known engine.Known, batches []engine.Batch) (isFork bool) {
 	a := r.account(account)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := a.save(known, batches); err != nil {
+	isFork, err := a.save(known, batches)
+	if err != nil {
 		r.failed("write", err)
-		return
+		return isFork
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err = nil
+	return isFork
 }
 
 // Err returns why the copy could not be kept when it was used last, or nil.

@@ -80,10 +80,8 @@ type fullDisk struct {
 	host *host
 }
 
-func (d fullDisk) Save(account string, known engine.Known, batches []engine.Batch) {
-	if !d.host.isFull {
-		d.Replica.Save(account, known, batches)
-	}
+func (d fullDisk) Save(account string, known engine.Known, batches []engine.Batch) (isFork bool) {
+	return !d.host.isFull && d.Replica.Save(account, known, batches)
 }
 
 func newWorld(t failer, dir string, hosts int, isReal bool, store newStore) *world {

@@ -3,247 +3,184 @@ package sqliteledger
 import (
 	"context"
 	"database/sql/driver"
-	_ "embed"
 	"errors"
-	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
+	"time"
 
 	"modernc.org/sqlite"
 )
 
-//go:embed schema.sql
-var schema string
-
-//go:embed queries.sql
-var queries string
-
-// conn is the only connection of a ledger. It uses the driver without a pool.
-// It is not safe for concurrent use.
-//
-// The first error is sticky: until reset clears it, methods do nothing and
-// return zeros. A transaction checks it once, at its end.
+// conn is a connection to the file, without a pool and without contexts, which
+// would cost a goroutine for each statement. It is not safe for concurrent use.
 type conn struct {
 	driver driver.Conn
-	text   map[string]string      // the statements in queries, by name
-	stmts  map[string]driver.Stmt // prepared when first used
-	args   []driver.NamedValue
-	row    []driver.Value
-	err    error
+	stmts  map[string]driver.Stmt // by their text
+	seen   files                  // those that were at the path when it was opened
 
-	entries, records []driver.Value // to be inserted by flush
+	logs    map[string]log // by account, as they were at version
+	version uint32
 }
 
-// open connects to a file that exists.
-func open(path string, sync Sync) (*conn, error) {
+// dataVersion returns a number that changes whenever the file's content does.
+func (c *conn) dataVersion() uint32 {
+	n, _ := c.driver.(sqlite.FileControl).FileControlDataVersion("main") // it never fails
+	return n
+}
+
+// open connects to a file that exists, with SQLite's mode rw or ro.
+func open(path, mode string, sync Sync) (*conn, error) {
 	slashed := filepath.ToSlash(path)
 	if !strings.HasPrefix(slashed, "/") {
 		slashed = "/" + slashed // a drive letter
 	}
-	name := url.URL{Scheme: "file", Path: slashed, RawQuery: "mode=rw"} // never creates the file
+	name := url.URL{Scheme: "file", Path: slashed, RawQuery: "mode=" + mode}
+	before, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
 	dc, err := (&sqlite.Driver{}).Open(name.String())
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{driver: dc, stmts: map[string]driver.Stmt{}, text: map[string]string{}}
-	for section := range strings.SplitSeq("\n"+queries, "\n-- ") {
-		name, text, _ := strings.Cut(section, "\n")
-		c.text[name] = strings.TrimSpace(text)
+	c := &conn{driver: dc, stmts: map[string]driver.Stmt{}}
+	err = c.script("PRAGMA busy_timeout = 50; PRAGMA synchronous = " + sync.String()) // retryBusy tries again
+	if err == nil {
+		_, err = c.value("SELECT COUNT(*) FROM sqlite_schema") // opens its -wal and -shm
 	}
-	c.script("PRAGMA busy_timeout = 50") // Ledger.transact tries again until its deadline
-	c.script("PRAGMA synchronous = " + sync.String())
-	if c.err != nil {
-		dc.Close()
-		return nil, c.err
+	if err == nil {
+		c.seen, err = identify(path)
+	}
+	if err == nil && !os.SameFile(before, c.seen.db) {
+		err = errReplaced
+	}
+	if err != nil {
+		_ = c.close()
+		return nil, err
 	}
 	return c, nil
 }
 
-// script runs statements without preparing them.
-func (c *conn) script(text string) {
-	if c.err == nil {
-		_, c.err = c.driver.(driver.ExecerContext).ExecContext(context.Background(), text, nil)
+// isCurrent reports whether the files that the connection has open are those at
+// the path. The main file has not become smaller, which it never does by
+// itself.
+func (c *conn) isCurrent(path string) bool {
+	present, err := identify(path)
+	if err != nil || !present.same(&c.seen) || present.db.Size() < c.seen.db.Size() {
+		return false
 	}
+	c.seen = present
+	return true
 }
 
-// exec runs a named statement and returns how many rows it changed.
-func (c *conn) exec(name string, args ...driver.Value) int64 {
-	stmt := c.prepare(name)
-	if stmt == nil {
-		return 0
-	}
-	result, err := stmt.(driver.StmtExecContext).ExecContext(context.Background(), c.namedValues(args))
-	if err != nil {
-		c.err = fmt.Errorf("%s: %w", name, err)
-		return 0
-	}
-	n, _ := result.RowsAffected() // never fails in this driver
-	return n
-}
-
-// query runs a named query and calls f with every row, which f must not retain.
-func (c *conn) query(name string, f func(row []driver.Value), args ...driver.Value) {
-	stmt := c.prepare(name)
-	if stmt == nil {
-		return
-	}
-	rows, err := stmt.(driver.StmtQueryContext).QueryContext(context.Background(), c.namedValues(args))
-	if err != nil {
-		c.err = fmt.Errorf("%s: %w", name, err)
-		return
-	}
-	c.drain(rows, f)
-}
-
-// drain calls f with every row and closes rows.
-func (c *conn) drain(rows driver.Rows, f func(row []driver.Value)) {
-	n := len(rows.Columns())
-	if cap(c.row) < n {
-		c.row = make([]driver.Value, n)
-	}
-	row := c.row[:n]
-	err := rows.Next(row)
-	for ; err == nil; err = rows.Next(row) {
-		f(row)
-	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	if err = errors.Join(err, rows.Close()); c.err == nil {
-		c.err = err
-	}
-}
-
-// insertRows runs an insertion for rows of width values each. It inserts
-// several rows per statement, because running one costs as much as inserting
-// a row.
-func (c *conn) insertRows(name string, width int, values []driver.Value) {
-	for _, size := range []int{32, 8, 1} {
-		for ; len(values) >= size*width; values = values[size*width:] {
-			c.exec(c.multiRow(name, size), values[:size*width]...)
-		}
-	}
-}
-
-// multiRow returns the name of an insertion for several rows. The text of the
-// insertion for one row must end in its values.
-func (c *conn) multiRow(name string, rows int) string {
-	if rows == 1 {
-		return name
-	}
-	one := c.text[name]
-	name += "-" + strconv.Itoa(rows)
-	if c.text[name] == "" {
-		c.text[name] = one + strings.Repeat(", "+one[strings.LastIndex(one, "("):], rows-1)
-	}
-	return name
-}
-
-// queryRow runs a named query and returns its last row, or nil. The row is
-// valid until the next query.
-func (c *conn) queryRow(name string, args ...driver.Value) []driver.Value {
-	var last []driver.Value
-	c.query(name, func(row []driver.Value) { last = row }, args...)
-	if c.err != nil {
-		return nil
-	}
-	return last
-}
-
-func (c *conn) prepare(name string) driver.Stmt {
-	if c.err != nil {
-		return nil
-	}
-	stmt := c.stmts[name]
-	if stmt == nil {
-		stmt, c.err = c.driver.Prepare(c.text[name])
-		if c.err != nil {
-			c.err = fmt.Errorf("%s: %w", name, c.err)
-			return nil
-		}
-		c.stmts[name] = stmt
-	}
-	return stmt
-}
-
-func (c *conn) namedValues(args []driver.Value) []driver.NamedValue {
-	c.args = c.args[:0]
-	for i, arg := range args {
-		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: arg})
-	}
-	return c.args
-}
-
-// queryRows runs a query without preparing it and calls f with every row.
-func (c *conn) queryRows(query string, f func(row []driver.Value)) {
-	if c.err != nil {
-		return
-	}
-	rows, err := c.driver.(driver.QueryerContext).QueryContext(context.Background(), query, nil)
-	if err != nil {
-		c.err = err
-		return
-	}
-	c.drain(rows, f)
-}
-
-// queryValue runs a query without preparing it and returns its first column.
-func (c *conn) queryValue(query string) (v driver.Value) {
-	c.queryRows(query, func(row []driver.Value) { v = row[0] })
-	return v
-}
-
-// version returns a number that changes whenever the file's content does.
-func (c *conn) version() uint32 {
-	n, err := c.driver.(sqlite.FileControl).FileControlDataVersion("main")
-	if c.err == nil {
-		c.err = err
-	}
-	return n
-}
-
-// reset clears the error and what was to be inserted.
-func (c *conn) reset() {
-	c.err = nil
-	c.entries = c.entries[:0]
-	c.records = c.records[:0]
-}
-
-// flush inserts the pending entries and records.
-func (c *conn) flush() {
-	c.insertRows("entry-insert", 9, c.entries)
-	c.insertRows("record-insert", 3, c.records)
-	c.entries, c.records = c.entries[:0], c.records[:0]
-}
-
+// close closes the connection. SQLite leaves the -wal at the path alone if that
+// of another file is there.
 func (c *conn) close() error {
 	for _, stmt := range c.stmts {
-		stmt.Close()
+		_ = stmt.Close() // it repeats the error of its last run
 	}
 	return c.driver.Close()
 }
 
-// integer and text convert a column; NULL and other types are the zero value.
-func integer(v driver.Value) int64 { n, _ := v.(int64); return n }
-func text(v driver.Value) string   { s, _ := v.(string); return s }
-
-// tx is a transaction at one instant of the ledger's clock.
-type tx struct {
-	*conn
-	ledger    *Ledger
-	now       int64 // before wall while the clock is in doubt
-	wall      int64 // of the host
-	cacheOnly bool  // outside a transaction: what is not cached is errNotCached
+// script runs statements without preparing them.
+func (c *conn) script(text string) error {
+	_, err := c.driver.(driver.ExecerContext).ExecContext(context.Background(), text, nil)
+	return err
 }
 
-// lookup runs a query unless only the cache may be used.
-func (t *tx) lookup(name string, f func(row []driver.Value), args ...driver.Value) {
-	if t.cacheOnly {
-		t.fail(errNotCached)
-		return
+// exec runs a statement.
+func (c *conn) exec(text string, args ...driver.Value) error {
+	stmt, err := c.prepare(text)
+	if err != nil {
+		return err
 	}
-	t.query(name, f, args...)
+	_, err = stmt.(driver.StmtExecContext).ExecContext(context.Background(), named(args))
+	return err
+}
+
+// query runs a query and calls f with every row until it returns false. f must
+// not retain the row.
+func (c *conn) query(text string, f func(row []driver.Value) (more bool), args ...driver.Value) error {
+	stmt, err := c.prepare(text)
+	if err != nil {
+		return err
+	}
+	rows, err := stmt.(driver.StmtQueryContext).QueryContext(context.Background(), named(args))
+	if err != nil {
+		return err
+	}
+	row := make([]driver.Value, len(rows.Columns()))
+	for err = rows.Next(row); err == nil && f(row); {
+		err = rows.Next(row)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return errors.Join(err, rows.Close())
+}
+
+// value returns the first column of the only row of a query, or nil.
+func (c *conn) value(text string, args ...driver.Value) (v driver.Value, err error) {
+	err = c.query(text, func(row []driver.Value) bool {
+		v = row[0]
+		return true
+	}, args...)
+	return v, err
+}
+
+func (c *conn) prepare(text string) (driver.Stmt, error) {
+	if stmt := c.stmts[text]; stmt != nil {
+		return stmt, nil
+	}
+	stmt, err := c.driver.Prepare(text)
+	if err == nil {
+		c.stmts[text] = stmt
+	}
+	return stmt, err
+}
+
+// rollBack ends a transaction, unless SQLite has ended it after an error.
+func (c *conn) rollBack() error {
+	err := c.exec("ROLLBACK")
+	if err != nil && strings.Contains(err.Error(), "no transaction is active") {
+		return nil
+	}
+	return err
+}
+
+func named(args []driver.Value) []driver.NamedValue {
+	values := make([]driver.NamedValue, len(args))
+	for i, arg := range args {
+		values[i] = driver.NamedValue{Ordinal: i + 1, Value: arg}
+	}
+	return values
+}
+
+// integer converts a column; NULL and other types are 0.
+func integer(v driver.Value) int64 {
+	n, _ := v.(int64)
+	return n
+}
+
+// bytes converts a column; NULL and other types are nil.
+func bytes(v driver.Value) []byte {
+	b, _ := v.([]byte)
+	return b
+}
+
+// retryBusy runs f again while a program that does not take turns has the file
+// locked, for as long as patience.
+func retryBusy(ctx context.Context, f func() error) error {
+	for began := time.Now(); ; {
+		err := f()
+		switch {
+		case !isBusy(err) || time.Since(began) > patience:
+			return err
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package sqliteledger
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,170 +11,93 @@ import (
 	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 
-	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/engine"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// ErrNoLedger means that there is no ledger at the path and that
-// Options.MustExist is set.
-var ErrNoLedger = errors.New("no ledger yet; the first spend creates it")
-
 var (
-	errBusy    = errors.New("other processes use it all the time")
-	errStopped = errors.New("another process keeps it locked")
-	errClosed  = errors.New("this process has closed it")
+	errBusy     = errors.New("other processes use it all the time, or one of them is stopped")
+	errClosed   = errors.New("this process has closed it")
+	errReplaced = errors.New("its file was deleted or replaced while in use")
+	errBroken   = errors.New("it is damaged")
 )
-
-// phase is the phase in which an operation failed.
-type phase uint8
-
-// restoreDamaged says what to do about a file that was a ledger's.
-const restoreDamaged = "the next call restores what this host's journal knows; without a journal, restore it from a copy"
-
-const (
-	opening phase = iota
-	working
-	committing
-)
-
-// explain wraps an error of the driver or of the file system with its kind, the
-// file, and what to do.
-func (l *Ledger) explain(err error, at phase) error {
-	is := func(kind error) bool { return errors.Is(err, kind) }
-	if err == nil || slices.ContainsFunc([]error{quota.ErrLedgerLost, quota.ErrLedgerConfig, ErrNoLedger}, is) {
-		return err
-	}
-	kind, step := quota.ErrLedgerDown, "try again"
-	code, damaged := 0, false
-	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		code = e.Code()
-	}
-	switch code & 0xff {
-	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL:
-		kind, step = quota.ErrLedgerBusy, "wait for the program that keeps it locked, or end it"
-	case lib.SQLITE_FULL:
-		step = "free some space on its disk"
-	case lib.SQLITE_IOERR:
-		step = "check its disk"
-		if code == lib.SQLITE_IOERR_SHMSIZE { // its -shm could not grow
-			step = "free some space on its disk"
-		}
-		if at == opening && endsEarly(err) {
-			kind, step = quota.ErrLedgerLost, "put the file and its -wal back"
-		}
-		if at == committing {
-			kind, step = quota.ErrInDoubt, "check its disk; the entries show what was recorded"
-		}
-	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
-		kind, step = quota.ErrLedgerConfig, moveAway
-		damaged = l.wasCreated()
-	case lib.SQLITE_READONLY:
-		kind, step = quota.ErrLedgerConfig, "make the file, its -wal and -shm, and its folder writable"
-		if code == lib.SQLITE_READONLY_DBMOVED {
-			kind, step = quota.ErrLedgerLost, "put the file back, or open the ledger again"
-		}
-	case lib.SQLITE_CANTOPEN, lib.SQLITE_PERM, lib.SQLITE_AUTH:
-		kind, step = quota.ErrLedgerConfig, "check that file and folder exist and are readable and writable"
-	case lib.SQLITE_ERROR, lib.SQLITE_SCHEMA, lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH:
-		kind, step = quota.ErrLedgerConfig, "it is not as this program left it; move it away, and the next call restores what this host's journal knows"
-		damaged = code&0xff == lib.SQLITE_CONSTRAINT && l.wasCreated()
-	}
-	if damaged {
-		step = restoreDamaged
-	}
-	if code == 0 {
-		switch {
-		case errors.Is(err, errBusy):
-			kind, step = quota.ErrLedgerBusy, "try again later, or run fewer processes at once"
-		case errors.Is(err, errStopped):
-			kind, step = quota.ErrLedgerBusy, "resume that process, or end it"
-		case errors.Is(err, errReplaced):
-			kind, step = quota.ErrLedgerLost, "put the file back"
-		case errors.Is(err, errClosed), errors.Is(err, fs.ErrClosed): // of its lock
-			kind, step = quota.ErrLedgerClosed, "open it again"
-		case isConfig(err):
-			kind, step = quota.ErrLedgerConfig, "check the path and its permissions"
-		}
-	}
-	return &fileError{l.path, kind, err, step, damaged}
-}
 
 // moveAway says what to do about a damaged ledger, or another program's file in
-// its place. A ledger under another name would not count what was spent.
-const moveAway = "move it away, and the next call restores what this host's journal knows; or, if it never was the ledger, name another file"
+// its place.
+const moveAway = "move it away, and the next call makes a new one of what this host's replica knows; " +
+	"or, if it never was the ledger, name another file"
 
-// fileError is an error of one of the kinds of package quota.
-type fileError struct {
-	path      string
-	kind, err error
-	step      string
-	damaged   bool // a ledger that SQLite can no longer read, which is as good as lost
-}
-
-// Error says what failed and what to do.
-func (e *fileError) Error() string {
-	return fmt.Sprintf("sqlite ledger %s: %v: %v; %s", e.path, e.kind, e.err, e.step)
-}
-
-// Short says why the file could not be used.
-func (e *fileError) Short() string { return fmt.Sprintf("sqlite ledger %s: %v", e.path, e.err) }
-
-// Unwrap returns the kind, or two of a damaged file, and the original error.
-func (e *fileError) Unwrap() []error {
-	if e.damaged {
-		return []error{e.kind, quota.ErrLedgerLost, e.err}
+// explain wraps an error of the driver or of the file system with its kind, the
+// file, and what to do. It returns that of a context as it is. inDoubt says
+// that the transaction may have committed.
+func (l *Ledger) explain(ctx context.Context, err error, inDoubt bool) error {
+	if l.closing.Err() != nil && errors.Is(err, context.Canceled) {
+		err = errClosed
 	}
-	return []error{e.kind, e.err}
-}
-
-// isDamaged reports whether err says that SQLite could not read the file.
-func isDamaged(err error) bool {
-	e, ok := errors.AsType[*fileError](err)
-	return ok && e.damaged
-}
-
-// endsEarly reports whether err says that the file or its -wal ends before what
-// the other files say it holds: one of them was cut or replaced.
-func endsEarly(err error) bool {
-	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && e.Code() == lib.SQLITE_IOERR_SHORT_READ
-}
-
-// isGone reports whether err says that the file is missing or damaged, so that
-// a restoration can create it again.
-func isGone(err error) bool {
-	return isDamaged(err) || errors.Is(err, quota.ErrLedgerLost) && errors.Is(err, errMissing)
-}
-
-// misconfigured returns a quota.ErrLedgerConfig that says what to change.
-func (l *Ledger) misconfigured(what, step string) error {
-	return fmt.Errorf("sqlite ledger %s: %w: %s; %s", l.path, quota.ErrLedgerConfig, what, step)
-}
-
-// busy reports whether err means that another process is using the file.
-func busy(err error) bool {
-	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && slices.Contains([]int{lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL}, e.Code()&0xff)
-}
-
-// isBeingShared reports whether err may be that of a file that another member
-// of the group has just created, and that is not theirs yet. SQLite creates its
-// -wal and -shm each time that a first process opens the ledger.
-func isBeingShared(err error) bool {
-	if !privatefile.Shared() {
-		return false
+	kinds := []error{engine.ErrLedgerConfig, engine.ErrLedgerDown, engine.ErrLedgerBusy, engine.ErrLedgerClosed,
+		engine.ErrInDoubt, context.Cause(ctx)}
+	if err == nil || slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) }) {
+		return err
 	}
-	e, ok := errors.AsType[*sqlite.Error](err)
-	if !ok {
-		return errors.Is(err, fs.ErrPermission)
+	step, kind := classify(err)
+	if inDoubt {
+		kind, step = engine.ErrInDoubt, "check its disk; the log shows what was recorded"
 	}
-	kind := e.Code() & 0xff
-	return kind == lib.SQLITE_CANTOPEN || kind == lib.SQLITE_READONLY && e.Code() != lib.SQLITE_READONLY_DBMOVED
+	if errors.Is(kind, engine.ErrLedgerDown) {
+		return &engine.DownError{Where: "sqlite ledger " + l.path, Err: err, Step: step}
+	}
+	return fmt.Errorf("sqlite ledger %s: %w: %w; %s", l.path, kind, err, step)
 }
 
-// isConfig reports whether err is a lasting error of the file system.
-func isConfig(err error) bool {
+// classify returns what to do about an error, and its kind.
+func classify(err error) (step string, kind error) {
+	switch sqliteCode(err) & 0xff {
+	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL:
+		return "wait for the program that keeps it locked, or end it", engine.ErrLedgerBusy
+	case lib.SQLITE_FULL:
+		return "free some space on its disk", engine.ErrLedgerDown
+	case lib.SQLITE_IOERR:
+		if sqliteCode(err) == lib.SQLITE_IOERR_SHMSIZE { // its -shm could not grow
+			return "free some space on its disk", engine.ErrLedgerDown
+		}
+		return "check its disk", engine.ErrLedgerDown
+	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
+		return moveAway, engine.ErrLedgerConfig
+	case lib.SQLITE_READONLY:
+		return "make the file, its -wal and -shm, and its folder writable", engine.ErrLedgerConfig
+	case lib.SQLITE_CANTOPEN, lib.SQLITE_PERM, lib.SQLITE_AUTH:
+		return "check that file and folder exist and are readable and writable", engine.ErrLedgerConfig
+	case lib.SQLITE_ERROR, lib.SQLITE_SCHEMA, lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH:
+		return "it is not as this program left it; " + moveAway, engine.ErrLedgerConfig
+	}
 	lasting := []error{privatefile.ErrUnsafe, fs.ErrPermission, fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR,
 		syscall.ELOOP, syscall.EROFS, syscall.ENAMETOOLONG}
-	return slices.ContainsFunc(lasting, func(target error) bool { return errors.Is(err, target) })
+	switch {
+	case errors.Is(err, errBroken):
+		return moveAway, engine.ErrLedgerConfig
+	case errors.Is(err, errBusy):
+		return "try again later, or run fewer processes at once", engine.ErrLedgerBusy
+	case errors.Is(err, errClosed), errors.Is(err, fs.ErrClosed): // of its lock
+		return "open it again", engine.ErrLedgerClosed
+	case slices.ContainsFunc(lasting, func(target error) bool { return errors.Is(err, target) }):
+		return "check the path and its permissions", engine.ErrLedgerConfig
+	}
+	return "try again", engine.ErrLedgerDown
+}
+
+// sqliteCode returns SQLite's code of an error, or 0.
+func sqliteCode(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code()
+	}
+	return 0
+}
+
+// mayHaveCommitted reports whether a COMMIT that failed with err may have
+// written the transaction.
+func mayHaveCommitted(err error) bool { return sqliteCode(err)&0xff == lib.SQLITE_IOERR }
+
+// isBusy reports whether err means that another program has the file locked.
+func isBusy(err error) bool {
+	return slices.Contains([]int{lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL}, sqliteCode(err)&0xff)
 }

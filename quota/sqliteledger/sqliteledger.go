@@ -1,50 +1,47 @@
-// Package sqliteledger implements a quota.Ledger in a SQLite file that the
-// processes of one host share.
+// Package sqliteledger implements a ledger in a SQLite file that the processes
+// of one host share.
 //
-// The file is in WAL mode. Every spend is one BEGIN IMMEDIATE transaction,
-// which is synced to the disk before Spend returns unless Options.Sync says
-// otherwise. Three files accompany it: SQLite's -wal and -shm, and a .lock with
-// which processes take turns. SQLite's own waiting is unfair: measured
-// 2026-11-20 with 8 processes, the slowest got 0 to 19 % of what the fastest
-// got. Only their owner can read the four files. On Linux the .lock also says
-// when the host started, by which a clock that was set ahead is noticed; see
-// quota.ClockError.ByUptime. It also says how the file was left. If that is
-// replaced or changed by another program, the next transaction checks all of
-// it, which took 3.5 s for a million entries and one list of a narrower
-// coverage.
+// The file has two tables. Each log is one row of heads, and each of its
+// batches one row of batches. A person looks at it with ration log, or with
 //
-// Open upgrades a file of an older version in one transaction. A process
-// of that older version that still has it open gets quota.ErrLedgerConfig
-// from then on and must be restarted. A file of a newer version is refused
-// with ErrLedgerConfig.
+//	sqlite3 ration.db "SELECT account, position, datetime(newest/1e6, 'unixepoch') FROM heads"
+//	sqlite3 ration.db "SELECT position, at, hex(data) FROM batches WHERE log = 1"
+//
+// The file is in WAL mode. An append is one immediate transaction, which is
+// synced to the disk before Append returns unless Options.Sync says otherwise.
+// Reads use connections of their own and do not wait for appends. Three files
+// accompany the ledger's: SQLite's -wal and -shm, and a .lock with which
+// processes take turns, because SQLite's own waiting is unfair: of 8 processes,
+// the slowest got 0 to 19 % of what the fastest got. Only their owner can read
+// the four files.
+//
+// If the file is deleted while it is in use, the next append creates it again,
+// without the logs. If it is replaced, such as by an older copy, the next
+// append continues with the new one. An append to a file that is gone is never
+// acknowledged.
 package sqliteledger
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"io/fs"
-	"os"
+	"fmt"
+	"iter"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ration-dev/ration/internal/filelock"
-	"github.com/ration-dev/ration/internal/uptime"
-	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/combine"
-	"github.com/ration-dev/ration/quota/internal/decide"
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
-// Sync is how durable a granted spend is.
+// Sync is how durable an append is.
 type Sync uint8
 
 const (
-	// Full survives a power loss: every commit waits for the disk.
+	// Full survives a power loss: every append waits for the disk.
 	Full Sync = iota
 	// Normal survives the death of the process, but a power loss may lose the
-	// last commits. It is about ten times as fast as Full.
+	// last appends. It is about ten times as fast as Full.
 	Normal
 )
 
@@ -58,337 +55,285 @@ func (s Sync) String() string {
 
 // Options configures Open. A nil *Options is the default.
 type Options struct {
-	// Now is a clock for tests; nil is time.Now.
+	// Now is the ledger's clock, for tests; nil is time.Now.
 	Now func() time.Time
-	// Sync is how durable a granted spend is; the zero value is Full.
+	// Sync is how durable an append is; the zero value is Full.
 	Sync Sync
 	// MustExist makes Open fail with ErrNoLedger instead of creating a ledger.
 	MustExist bool
 }
 
-// patience is how long a caller waits for another process that does not make
-// progress with the file, before the ledger counts as down.
-const patience = time.Second
+// ErrNoLedger means that there is no ledger at the path and that
+// Options.MustExist is set.
+var ErrNoLedger = errors.New("no ledger yet; the first append creates it")
 
-// maxWait is how long a caller waits while other processes make progress.
-const maxWait = 10 * time.Second
+const (
+	// maxWait is how long a caller waits for its turn.
+	maxWait = 10 * time.Second
+	// patience is how long a caller waits for a program that locks the file and
+	// does not take turns.
+	patience = time.Second
+	// maxReaders is how many reads of one Ledger run at a time.
+	maxReaders = 4
+	// maxReopens is how often one call opens a file that is replaced meanwhile.
+	maxReopens = 3
+)
 
-// Ledger is a quota.Ledger in a file. It is safe for concurrent use. An entry
-// takes about 30 bytes, and 15 more for each further coverage that counts it. A
-// log that is only asked Counter windows keeps no entries. Granted calls delete
-// expired rows, at most 512 of a list at a time. The file does not shrink, but
-// its free pages are reused.
+// Ledger is an engine.Ledger in a file. It is safe for concurrent use. The file
+// does not shrink, but what is trimmed makes room for new batches.
 type Ledger struct {
-	path     string // absolute
-	sync     Sync
-	now      func() time.Time
-	realTime bool
-	uptime   func() uptime.Uptime // nil on a test's clock
-	isSynced func() bool          // whether a time server sets the host's clock
-	combiner *combine.Combiner
+	path string // absolute
+	sync Sync
+	now  func() time.Time
+	real bool
 
-	opening sync.Mutex
-	lock    *filelock.Lock // nil until the first write
+	closing context.Context // ends when Close begins
+	close   context.CancelFunc
+	closed  atomic.Bool
 
-	turn chan struct{} // has a value while the fields below are in use
-	conn *conn         // nil once closed, and while the file is missing
-	seen identity      // of the files of the last connection
-	days decide.Days
+	turn        chan struct{} // has a value while the fields below are in use
+	lock        *filelock.Lock
+	lockDeleted bool  // the next turn opens the present one
+	writer      *conn // nil until the files are opened
 
-	closed bool
-
-	left state // of the file, by the last commit; see isAsLeft
-
-	doubted time.Time // since when the clock is in doubt, or zero
-	counted time.Time // when a turn was last counted; the holder of lock uses it
-
-	accounts map[string]bool // their names were checked
-
-	damaged atomic.Bool // a batch found the file damaged, and its caller will restore it
-
-	looked map[logName]int64 // when each log was last searched for an entry that a batch knew
-	newest sync.Map          // of quota.Receipt, by logName: what this process was granted last
-
-	// The cache of the file's content, which is valid for one version of it.
-	version uint32
-	logs    map[logName]*log
-	labels  map[label]labelRow
-	limits  map[string]*decide.Limits // by account
+	readers chan *conn // maxReaders of them; nil is to be opened
 }
 
-var _ quota.RealTimeLedger = (*Ledger)(nil)
+var _ engine.Ledger = (*Ledger)(nil)
 
 // Open opens the ledger in the file at path. If there is none, it creates
 // the file with mode 0600, and its folder with mode 0700. Errors are
-// quota.ErrLedgerConfig (not a ledger, no permission, a network file
-// system), quota.ErrLedgerDown and ErrNoLedger. Open never overwrites a file
-// that exists.
-//
-// If there was a ledger at path and its file is missing, Open succeeds, and the
-// methods return quota.ErrLedgerLost until the file is put back. Spend returns
-// a quota.ForgottenError to a batch that knows an entry, and Restore creates
-// the file again. The same holds if the file is deleted or emptied while the
-// Ledger is open. If another file takes its place, such as an older copy, or a
-// smaller one is copied over it, the Ledger continues with that one.
+// ErrLedgerConfig (not a ledger, one of an earlier version, no permission, a
+// network file system), ErrLedgerDown, ErrLedgerBusy and ErrNoLedger. Open
+// never overwrites a file that has content.
 func Open(path string, o *Options) (*Ledger, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	l := &Ledger{path: path, sync: o.Sync, now: o.Now, realTime: o.Now == nil, turn: make(chan struct{}, 1), days: decide.Days{}, looked: map[logName]int64{}, accounts: map[string]bool{}}
+	l := &Ledger{
+		path: path, sync: o.Sync, now: o.Now, real: o.Now == nil,
+		turn: make(chan struct{}, 1), readers: make(chan *conn, maxReaders),
+	}
 	if l.now == nil {
 		l.now = time.Now
-		l.uptime = uptime.Read
-		l.isSynced = isSynced
 	}
-	l.dropCache()
-	l.combiner = combine.New(l.spend, l.refund, maxWait)
+	l.closing, l.close = context.WithCancel(context.Background())
+	for range maxReaders {
+		l.readers <- nil
+	}
 	var err error
 	if l.path, err = filepath.Abs(path); err != nil {
-		return nil, l.explain(err, opening)
+		return nil, l.explain(context.Background(), err, false)
 	}
-	if err := whileShared(func() error { return l.connect(!o.MustExist) }); err != nil && !isGone(err) {
+	if o.MustExist && isMissing(l.path) {
+		return nil, fmt.Errorf("sqlite ledger %s: %w", l.path, ErrNoLedger)
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), maxWait, errBusy)
+	defer cancel()
+	if err := l.exclusively(ctx, func() (bool, error) { return false, nil }); err != nil {
+		l.Close()
 		return nil, err
 	}
 	return l, nil
 }
 
-// RealTime implements quota.RealTimeLedger.
-func (l *Ledger) RealTime() bool { return l.realTime }
+// RealTime reports whether the ledger is on real time, not on a test's clock.
+func (l *Ledger) RealTime() bool { return l.real }
 
-// Spend implements quota.Ledger. Concurrent callers share a transaction.
-func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	if err := batch.Check(); err != nil {
+// Append implements engine.Ledger.
+func (l *Ledger) Append(ctx context.Context, account string, a *engine.Append) (tail *engine.Tail, err error) {
+	if err := a.Check(account); err != nil {
+		return nil, fmt.Errorf("sqlite ledger: %w", err)
+	}
+	err = l.exclusively(ctx, func() (committed bool, err error) {
+		tail, committed, err = l.writer.append(account, a, l.now)
+		return committed, err
+	})
+	if err != nil {
 		return nil, err
 	}
-	return l.combiner.Spend(ctx, batch)
+	return tail, nil
 }
 
-// Around implements quota.CombiningLedger.
-func (l *Ledger) Around(layer func(quota.SpendFunc) quota.SpendFunc) { l.combiner.Around(layer) }
-
-// refund refunds a grant whose caller has left.
-func (l *Ledger) refund(receipt quota.Receipt) {
-	_ = l.Refund(context.Background(), receipt) // after an error the units stay charged
-}
-
-// Close implements quota.Ledger. The last process that closes the file merges
-// SQLite's other files into it.
-func (l *Ledger) Close() error {
-	lock, release := l.lockToClose()
-	l.turn <- struct{}{}
-	defer func() { <-l.turn }()
-	if lock != nil {
-		defer lock.Close()
-		if ok, _ := lock.TryLock(); release == nil && ok { // a transaction of this Ledger may have had it
-			release = keepTurn(lock)
-		}
-	}
-	isLocked := release != nil
-	if isLocked {
-		defer release()
-	}
-	l.closed = true
-	if l.conn == nil {
-		return nil
-	}
-	if errors.Is(l.checkReplaced(), errReplaced) {
-		if err := l.replaceCut(); err != nil {
-			l.conn = nil // SQLite would merge its -wal into the file
-			return err
-		}
-		l.disconnect()
-		present, err := identify(l.path)
-		if !isLocked || errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return cmp.Or(err, l.removeOld(present))
-	}
-	wasAsLeft := isLocked && l.isAsLeft()
-	err := l.conn.close()
-	l.conn = nil
-	if merged, statErr := os.Stat(l.path); wasAsLeft && statErr == nil && stateOf(merged) != l.left {
-		l.writeState(stateOf(merged))
-	}
-	return l.explain(err, working)
-}
-
-// lockToClose takes the lock for Close, which may do without: its holder is
-// slow or stopped, and SQLite closes without the lock. A Ledger that only read
-// hardly waits, as others then use the file and it merges nothing. release is
-// nil if it has not got the lock.
-func (l *Ledger) lockToClose() (lock *filelock.Lock, release func()) {
-	l.opening.Lock()
-	lock, patience := l.lock, patience
-	l.opening.Unlock()
-	if lock == nil && l.wasCreated() {
-		lock, _ = l.openLock()
-		patience = countEvery // for one that closes the file before this
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if lock == nil || lock.Lock(ctx) != nil {
-		return lock, nil
-	}
-	return lock, keepTurn(lock)
-}
-
-// write runs f in a transaction once it has the lock.
-func (l *Ledger) write(ctx context.Context, f func(*tx)) error {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	return l.reopening(ctx, func() error {
-		lock, err := l.openLock()
-		var release func()
-		if err == nil {
-			release, err = l.takeTurn(ctx, lock)
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return errReplaced // its folder was deleted
-		}
-		if err != nil {
-			return l.callerError(ctx, err)
-		}
-		defer release()
-		return l.transact(ctx, "begin", f)
-	})
-}
-
-// read runs f in a transaction that writes nothing.
-func (l *Ledger) read(ctx context.Context, f func(*tx)) error {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	return l.reopening(ctx, func() error { return l.transact(ctx, "read", f) })
-}
-
-// bounded adds the longest wait to a context.
-func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, maxWait, errBusy)
-}
-
-// callerError returns err if it is the cause with which the caller's context
-// ended, and explains it otherwise.
-func (l *Ledger) callerError(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errBusy) && errors.Is(err, cause) {
+// exclusively runs a transaction on l.writer in this process's turn. It tries
+// again if the files were replaced before a commit, and returns ErrInDoubt if
+// they were replaced by the time of the commit.
+func (l *Ledger) exclusively(ctx context.Context, run func() (committed bool, err error)) error {
+	release, err := l.takeTurn(ctx)
+	if err != nil {
 		return err
 	}
-	return l.explain(err, working)
+	defer release()
+	for range maxReopens {
+		if err := l.openFiles(); err != nil {
+			return l.explain(ctx, err, false)
+		}
+		var committed bool
+		err = retryBusy(ctx, func() (err error) {
+			committed, err = run()
+			return err
+		})
+		switch replaced := !l.isCurrent(); {
+		case err == nil && (!committed || !replaced):
+			return nil
+		case err == nil:
+			return l.explain(ctx, errReplaced, true)
+		case committed || !replaced:
+			return l.explain(ctx, err, committed)
+		}
+	}
+	return l.explain(ctx, errReplaced, false)
 }
 
-func (l *Ledger) transact(ctx context.Context, begin string, f func(*tx)) error {
-	if ctx.Err() != nil {
-		return l.callerError(ctx, context.Cause(ctx))
+// takeTurn waits until neither another process nor another goroutine of this
+// one appends. The caller ends the turn with release.
+func (l *Ledger) takeTurn(ctx context.Context) (release func(), err error) {
+	if err := l.ended(ctx); err != nil {
+		return nil, err
 	}
+	waiting, cancel := context.WithTimeoutCause(ctx, maxWait, errBusy)
+	defer cancel()
+	defer context.AfterFunc(l.closing, cancel)()
 	select {
 	case l.turn <- struct{}{}:
-	case <-ctx.Done():
-		return l.callerError(ctx, context.Cause(ctx))
+	case <-waiting.Done():
+		return nil, l.explain(ctx, context.Cause(waiting), false)
 	}
-	defer func() { <-l.turn }()
-	for began := time.Now(); ; {
-		err := l.attempt(begin, f)
-		mayOnlyRead := isBeingShared(err)
-		if !busy(err) && !mayOnlyRead || time.Since(began) > patience { // a program that does not take turns
+	err = l.ended(waiting)
+	if err == nil {
+		err = l.lockFile(waiting)
+	}
+	if err != nil {
+		<-l.turn
+		return nil, l.explain(ctx, err, false)
+	}
+	return func() {
+		_ = l.lock.Unlock() // it fails only if the file is closed, which unlocks it
+		if l.lockDeleted {
+			_ = l.lock.Close() // nothing was written to it
+			l.lock, l.lockDeleted = nil, false
+		}
+		<-l.turn
+	}, nil
+}
+
+// ended returns an error if the ledger is closed, or the context has ended.
+func (l *Ledger) ended(ctx context.Context) error {
+	if l.closing.Err() != nil {
+		return l.explain(ctx, errClosed, false)
+	}
+	return context.Cause(ctx)
+}
+
+// lockFile locks the lock file. The caller has the turn. If the file is
+// deleted, processes that have it open exclude no new ones, which is unfair and
+// not unsafe; openFiles notices it.
+func (l *Ledger) lockFile(ctx context.Context) error {
+	if l.lock == nil {
+		lock, err := openLock(l.path)
+		if err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return l.callerError(ctx, context.Cause(ctx))
-		case <-time.After(time.Millisecond):
-		}
-		if mayOnlyRead {
-			if err := whileShared(l.reconnect); err != nil {
-				return l.explain(err, opening)
-			}
-		}
+		l.lock = lock
 	}
+	return l.lock.Lock(ctx)
 }
 
-// attempt runs one transaction.
-func (l *Ledger) attempt(begin string, f func(*tx)) error {
-	switch {
-	case l.closed:
-		return l.explain(errClosed, working)
-	case l.conn == nil:
-		return l.explain(errReplaced, working)
+// Read implements engine.Ledger.
+func (l *Ledger) Read(ctx context.Context, account string, r *engine.Read) (tail *engine.Tail, err error) {
+	err = l.reading(ctx, func(c *conn) error {
+		tail, err = c.read(account, r, l.now)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	c := l.conn
-	c.reset()
-	if err := l.checkReplaced(); err != nil {
-		return l.explain(err, working)
-	}
-	writes := begin == "begin"
-	rechecks := writes && !l.isAsLeft()
-	if rechecks {
-		clear(l.looked)
-		if err := whileShared(l.reconnect); err != nil { // the connection may have cached pages of what was there
-			return l.explain(err, opening)
-		}
-		c = l.conn
-	}
-	was := stateOf(l.seen.db)
-	if c.exec(begin); c.err != nil {
-		if err := l.checkReplaced(); err != nil { // it was deleted since
-			return l.explain(err, working)
-		}
-		return l.explain(l.leaveCut(c.err), working)
-	}
-	if writes && c.version() != l.version {
-		l.dropCache()
-	}
-	t := &tx{conn: c, ledger: l}
-	t.setClock(writes)
-	if rechecks {
-		t.recheck()
-	}
-	f(t)
-	t.flush()
-	at := working
-	if c.err == nil {
-		at = committing
-		if c.exec("commit"); c.err == nil {
-			if !writes { // a read may see what others have written, which it does not cache
-				return nil
-			}
-			if rechecks {
-				l.writeState(was)
-			}
-			return l.explain(l.committed(), committing)
-		}
-	}
-	return l.rollBack(at)
+	return tail, nil
 }
 
-// rollBack ends a transaction that has failed, and explains why.
-func (l *Ledger) rollBack(at phase) error {
-	failed := l.conn.err
-	err := l.explain(failed, at)
-	if replaced := l.checkReplaced(); replaced != nil && at == working { // it was deleted or cut meanwhile
-		err = l.explain(replaced, working)
-	}
-	l.conn.reset()
-	l.conn.exec("rollback") // it fails if SQLite has rolled back
-	l.dropCache()
-	if at == working && endsEarly(failed) {
-		err = l.explain(l.leaveCut(failed), working)
-	}
-	return err
-}
-
-// committed notes what a transaction has left. It returns an error if that may
-// be in a file that is gone.
-func (l *Ledger) committed() error {
-	l.version = l.conn.version()
-	if err := l.checkReplaced(); err != nil {
+// reading runs a transaction that writes nothing.
+func (l *Ledger) reading(ctx context.Context, run func(*conn) error) error {
+	if err := l.ended(ctx); err != nil {
 		return err
 	}
-	l.keepState()
-	return nil
+	var c *conn
+	select {
+	case c = <-l.readers:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.closing.Done():
+		return l.explain(ctx, errClosed, false)
+	}
+	defer func() { l.readers <- c }()
+	for range maxReopens {
+		if c != nil && !c.isCurrent(l.path) {
+			_ = c.close()
+			c = nil
+		}
+		var err error
+		if c == nil {
+			if c, err = l.openReader(ctx); err != nil {
+				return l.explain(ctx, err, false)
+			}
+		}
+		if err = retryBusy(ctx, func() error { return run(c) }); err == nil || c.isCurrent(l.path) {
+			return l.explain(ctx, err, false)
+		}
+	}
+	return l.explain(ctx, errReplaced, false)
 }
 
-// dropCache drops the cache of the file's content.
-func (l *Ledger) dropCache() {
-	l.version = 0
-	l.logs = map[logName]*log{}
-	l.labels = map[label]labelRow{}
-	l.limits = map[string]*decide.Limits{}
+// openReader opens a connection for reads.
+func (l *Ledger) openReader(ctx context.Context) (*conn, error) {
+	// This creates a file that is missing, and removes what belongs to one that
+	// was replaced.
+	if err := l.exclusively(ctx, func() (bool, error) { return false, nil }); err != nil {
+		return nil, err
+	}
+	return open(l.path, "ro", l.sync)
+}
+
+// Accounts implements engine.Ledger. It reads the names before it yields any.
+func (l *Ledger) Accounts(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		var names []string
+		err := l.reading(ctx, func(c *conn) (err error) {
+			names, err = c.accounts()
+			return err
+		})
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for _, name := range names {
+			if !yield(name, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Close implements engine.Ledger. The last process that closes the file merges
+// SQLite's other files into it. Close waits for calls in flight.
+func (l *Ledger) Close() error {
+	if l.closed.Swap(true) {
+		return nil
+	}
+	l.close()
+	for range maxReaders {
+		if c := <-l.readers; c != nil {
+			c.close()
+		}
+	}
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
+	if l.lock != nil {
+		defer l.lock.Close()
+	}
+	if l.writer == nil {
+		return nil
+	}
+	c := l.writer
+	l.writer = nil
+	return l.explain(context.Background(), c.close(), false)
 }

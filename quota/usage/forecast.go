@@ -8,7 +8,7 @@ import (
 )
 
 // Forecast is when a budget runs out if calls go on at the pace of the last
-// hours. It is zero if the log is too short to tell, and for estimates.
+// hours. It is zero if the log is too short to tell.
 type Forecast struct {
 	Pace     float64       // what was spent in an hour, in the budget's measure
 	PaceOver time.Duration // the time that the pace is taken from
@@ -27,7 +27,7 @@ func paceOver(w quota.Window) time.Duration { return min(paceTime, w.Horizon()/4
 func (l *log) forecast(ctx context.Context, s *BudgetStatus, oldest time.Time) error {
 	over := paceOver(s.Budget.Window)
 	age := s.At.Sub(oldest)
-	if s.Budget.Window.Estimate() || oldest.IsZero() || age < over/paceAge {
+	if oldest.IsZero() || age < over/paceAge {
 		return nil
 	}
 	spent := quota.Units(0)
@@ -42,7 +42,7 @@ func (l *log) forecast(ctx context.Context, s *BudgetStatus, oldest time.Time) e
 			spent += amount(s.Coverage, &sums[i])
 		}
 	}
-	rate := float64(spent)/float64(over) + s.noteRate(max(over, s.At.Sub(later(s.Earliest(), oldest))))
+	rate := float64(spent)/float64(over) + s.noteRate(max(over, s.At.Sub(later(s.Since, oldest))))
 	s.Forecast = Forecast{Pace: rate * float64(time.Hour), PaceOver: over}
 	s.RunsOut, err = runsOut(&s.Balance, rate, func(since, until time.Time) (quota.Units, error) {
 		return l.held(ctx, s.Coverage, since, until)

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -29,7 +30,7 @@ func TestForecastAgainstWhatComes(t *testing.T) {
 		window := rapid.SampledFrom([]quota.Window{quota.Sliding(24 * time.Hour), quota.Sliding(6 * time.Hour), quota.Daily(zone)}).Draw(t, "window")
 		clock := &ledgertest.Clock{}
 		clock.Set(time.Date(2026, 11, 20, rapid.IntRange(0, 23).Draw(t, "hour"), 0, 0, 0, time.UTC))
-		ledger := memledger.Open(&memledger.Options{Now: clock.Now})
+		ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
 		defer ledger.Close()
 		units := quota.Units(rapid.IntRange(1, 20).Draw(t, "units"))
 		budget := quota.Budget{Account: "p", Name: "b", Limit: quota.Units(rapid.IntRange(500, 20_000).Draw(t, "limit")), Window: window}
@@ -109,7 +110,7 @@ func compareForecast(t *rapid.T, s *usage.BudgetStatus, every time.Duration, nex
 func TestForecastOfTheLastMinute(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC))
-	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
+	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
 	defer ledger.Close()
 	const every, limit = 10 * time.Second, 4 * 360 // used up 5 seconds after midnight
 	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "b", Limit: limit, Window: quota.Daily(time.UTC)}}, nil)
@@ -158,25 +159,6 @@ func TestPaceCountsACorrection(t *testing.T) {
 	}
 }
 
-// TestPaceCountsARestoration: the note of a restoration enters at once what
-// others had spent over a day, which counted as that of the last three hours.
-func TestPaceCountsARestoration(t *testing.T) {
-	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
-	for range 20 {
-		s.spend(t, quota.Call{Method: "m", Units: 1})
-		s.now = s.now.Add(time.Hour)
-	}
-	before := s.status(t)[0]
-	heard := quota.WindowUse{Client: quota.NewClient(), Budget: "day", Coverage: before.Coverage, Since: s.now.Add(-24 * time.Hour), At: s.now.Add(-time.Minute), Used: 2020}
-	if _, err := s.ledger.Restore(t.Context(), &quota.Restoration{Account: "p", Heard: []quota.WindowUse{heard}}); err != nil {
-		t.Fatal(err)
-	}
-	after := s.status(t)[0]
-	if after.Reported != 2000 || math.Abs(after.Pace-before.Pace-100) > 0.01 {
-		t.Errorf("%d are noted, and the pace is %g after %g; want 2000 in 20 hours, 100 an hour more", after.Reported, after.Pace, before.Pace)
-	}
-}
-
 // TestForecastOfASteadyPace: a budget that is full but for three calls, and
 // stays so, was said to run out where the forecast had made all its queries.
 func TestForecastOfASteadyPace(t *testing.T) {
@@ -195,7 +177,7 @@ func TestForecastOfASteadyPace(t *testing.T) {
 // parts.
 func TestForecastReadsAThousandSums(t *testing.T) {
 	now := noon
-	ledger := &countedReads{Ledger: memledger.Open(&memledger.Options{Now: func() time.Time { return now }})}
+	ledger := &countedReads{Log: testledger.Memory(&memledger.Options{Now: func() time.Time { return now }})}
 	const every = 24 * time.Hour / 5000
 	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "day", Limit: 5007, Window: quota.Sliding(24 * time.Hour)}}, nil)
 	if err != nil {

@@ -16,8 +16,6 @@ type BudgetReport struct {
 	Remaining      quota.Units `json:"remaining"`
 	Window         string      `json:"window"`
 	Measure        string      `json:"measure"`
-	Estimate       bool        `json:"estimate"`
-	Over           quota.Units `json:"estimate_error"` // of an estimate: how much more the window may really hold
 	NextFreeAt     *time.Time  `json:"next_free_at"`
 	NextFree       []Return    `json:"next_free"`
 	CooldownUntil  *time.Time  `json:"cooldown_until"`
@@ -27,7 +25,6 @@ type BudgetReport struct {
 	Reported   quota.Units      `json:"reported_units"`   // likewise, by the upstream's answers, or noted of other hosts when the ledger was restored
 	Floors     map[string]Floor `json:"floors"`           // by region
 	Ahead      int64            `json:"ahead_s"`          // how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
-	Doubt      int64            `json:"clock_doubt_s"`    // how far the clock of the ledger's host is ahead of the time since its start, 0 unless it is in doubt
 
 	OwnLimit   quota.Units `json:"own_limit"`   // of this configuration
 	LimitUntil *time.Time  `json:"limit_until"` // when a lower limit ends that another one has asked; null if own_limit holds
@@ -53,7 +50,7 @@ type Floor struct {
 // NewBudgetReport returns a budget's status for JSON.
 func NewBudgetReport(b *BudgetStatus) *BudgetReport {
 	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Limit(), OwnLimit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
-		Window: b.Budget.Window.String(), Shadow: b.Budget.Shadow, Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(), Over: b.Over, Ahead: seconds(b.Ahead), Doubt: seconds(b.Doubt),
+		Window: b.Budget.Window.String(), Shadow: b.Budget.Shadow, Measure: b.Budget.Measure.String(), Ahead: seconds(b.Ahead),
 		LimitUntil: jsonTime(b.LimitUntil), NextFreeAt: jsonTime(b.NextFree), NextFree: append([]Return{}, b.Returns...), Attribution: b.Attribution.NotNil(), Reconciled: b.Corrected, Reported: b.Reported, Floors: map[string]Floor{}}
 	for region, units := range b.Budget.Floor { // as long as there is no ledger, none of it is used
 		s.Floors[region] = Floor{Floor: units, Kept: units}
@@ -117,8 +114,6 @@ func remark(e *quota.Entry) string {
 		return ""
 	case e.Kind == quota.EntryRefunded:
 		return "refunded"
-	case e.Kind == quota.EntryAddition:
-		return "added to an earlier call"
 	case e.Units == 0 && e.Calls == 0:
 		return "not a call, by hand"
 	case e.Kind == quota.EntryCorrection:

@@ -64,7 +64,7 @@ func Run(client uint64) string {
 
 // LogReader reads entries from the logs of some accounts.
 type LogReader struct {
-	Ledger   quota.Ledger
+	Ledger   quota.Log
 	Accounts []string
 	Since    time.Time // the earliest timestamp; zero selects from the oldest entry
 	Until    time.Time // the latest timestamp, exclusive; zero selects to the newest entry

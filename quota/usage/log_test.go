@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/usage"
@@ -16,7 +17,7 @@ import (
 // that came before.
 func TestLastOfARareJobReadsTheLog(t *testing.T) {
 	now := noon
-	ledger := &countedReads{Ledger: memledger.Open(&memledger.Options{Now: func() time.Time { return now }})}
+	ledger := &countedReads{Log: testledger.Memory(&memledger.Options{Now: func() time.Time { return now }})}
 	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "day", Limit: 1e6, Window: quota.Sliding(24 * time.Hour)}}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +57,7 @@ func TestSumsOfRunsAreInMemory(t *testing.T) {
 	for i := range 6 {
 		s.spend(t, quota.Call{Method: "list", Units: 1, Caller: quota.Caller{Region: []string{"US", "IN"}[i%2]}})
 	}
-	ledger := &countedReads{Ledger: s.ledger}
+	ledger := &countedReads{Log: s.ledger}
 	source := &usage.LogReader{Ledger: ledger, Accounts: []string{"p"}}
 	all, err := totals(t.Context(), source, "run")
 	if err != nil || len(all) != 1 || all[0].Units != 6 {
@@ -114,7 +115,9 @@ func TestYoungLogMissesEntries(t *testing.T) {
 		{48 * time.Hour, map[string]time.Duration{"p": s.guard.Retention("p"), "q": quota.Retention(0)}},
 	} {
 		s.now = noon.Add(c.at)
-		s.spend(t, quota.Call{Method: "m", Units: 1})
+		for range 20 { // a log drops batches by the dozen
+			s.spend(t, quota.Call{Method: "m", Units: 1})
+		}
 		missing, err := source.Missing(t.Context(), s.guard.Retention, s.now)
 		got := map[string]time.Duration{}
 		for account, oldest := range missing {

@@ -113,13 +113,13 @@ func (s *LogReader) Missing(ctx context.Context, retention func(account string) 
 	return missing, nil
 }
 
-// dropped reports whether a log that keeps its entries for some time has
-// recorded any before that. One that keeps none may have.
+// dropped reports whether a log has dropped its oldest entries, as one that
+// keeps none may have.
 func (s *LogReader) dropped(ctx context.Context, account string, keeps time.Duration) (bool, error) {
 	if keeps == 0 {
 		return true, nil
 	}
 	all := &quota.Charge{Coverage: quota.NewCoverage(quota.Coverage{}), Limit: quota.MaxLimit, Window: quota.Sliding(keeps)}
 	standings, err := s.Ledger.Standings(ctx, account, "", []*quota.Charge{all})
-	return err == nil && standings[0].Earlier > 0, err
+	return err == nil && standings[0].Trimmed, err
 }

@@ -11,7 +11,7 @@ import (
 // log reads the log of one account for one report. What several budgets ask is
 // read once.
 type log struct {
-	ledger  quota.Ledger
+	ledger  quota.Log
 	account string
 
 	sums    map[[2]time.Time][]quota.Sum // by since and until, in UTC

@@ -46,11 +46,11 @@ func Status(ctx context.Context, guard *quota.Guard) ([]BudgetStatus, error) {
 		accounts[b.Budget.Account] = append(accounts[b.Budget.Account], &statuses[i])
 	}
 	for account, budgets := range accounts {
-		log := &log{ledger: guard.Ledger(), account: account}
+		log := &log{ledger: guard.Log(), account: account}
 		if err := log.attribute(ctx, budgets); err != nil {
 			return nil, err
 		}
-		oldest, err := (&LogReader{Ledger: guard.Ledger()}).edge(ctx, account, false)
+		oldest, err := (&LogReader{Ledger: guard.Log()}).edge(ctx, account, false)
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func Status(ctx context.Context, guard *quota.Guard) ([]BudgetStatus, error) {
 func (l *log) attribute(ctx context.Context, budgets []*BudgetStatus) error {
 	var splits []time.Time
 	for _, s := range budgets {
-		splits = append(splits, s.Earliest())
+		splits = append(splits, s.Since)
 		if s.Budget.Window.Kind() == quota.KindDaily {
 			splits = append(splits, s.Budget.Window.Day(s.At).Next)
 		}
@@ -93,7 +93,7 @@ func (l *log) attribute(ctx context.Context, budgets []*BudgetStatus) error {
 		}
 		for n := range sums {
 			for _, s := range budgets {
-				if !from.Before(s.Earliest()) {
+				if !from.Before(s.Since) {
 					s.add(&sums[n])
 				}
 			}
@@ -141,7 +141,7 @@ func (l *log) findReturns(ctx context.Context, s *BudgetStatus) error {
 	for _, units := range s.ByMethod {
 		unread += units
 	}
-	for from := s.Earliest(); unread > 0 && len(s.Returns) < maxReturns; {
+	for from := s.Since; unread > 0 && len(s.Returns) < maxReturns; {
 		first, err := l.firstCounted(ctx, s, from)
 		if err != nil || first.IsZero() {
 			return err

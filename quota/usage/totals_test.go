@@ -23,7 +23,7 @@ func totals(ctx context.Context, source *usage.LogReader, by string) ([]usage.To
 
 // manyRuns is a ledger with entries of n runs: two of each, an hour apart.
 type manyRuns struct {
-	quota.Ledger
+	quota.Log
 	n int
 }
 

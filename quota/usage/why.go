@@ -51,7 +51,7 @@ func Explain(ctx context.Context, guard *quota.Guard, refused *quota.RefusedErro
 	}
 	for i := range balances {
 		if b := &balances[i]; b.Budget.Account == refused.Account && b.Budget.Name == refused.Budget {
-			err = e.read(ctx, guard.Ledger(), b, refused, at)
+			err = e.read(ctx, guard.Log(), b, refused, at)
 		}
 	}
 	if err != nil {
@@ -63,7 +63,7 @@ func Explain(ctx context.Context, guard *quota.Guard, refused *quota.RefusedErro
 
 // read sets what e says about the window of a budget at the time of the
 // refusal.
-func (e *Explanation) read(ctx context.Context, ledger quota.Ledger, b *quota.Balance, refused *quota.RefusedError, at time.Time) error {
+func (e *Explanation) read(ctx context.Context, ledger quota.Log, b *quota.Balance, refused *quota.RefusedError, at time.Time) error {
 	e.Window, e.Since = b.Budget.Window, at.Add(time.Microsecond-b.Budget.Window.Horizon())
 	if e.Window.Kind() == quota.KindDaily {
 		e.Since = e.Window.Day(at).Since
@@ -105,7 +105,7 @@ func (e *Explanation) solve(refused *quota.RefusedError) {
 		return
 	}
 	e.Short = refused.Needed - refused.Remaining
-	if refused.Remaining == 0 && !e.Window.Estimate() { // more than the limit may have been used
+	if refused.Remaining == 0 { // more than the limit may have been used
 		e.Short = max(e.Short, e.Held+refused.Kept+refused.Needed-refused.Limit)
 	}
 	e.LimitNeeded = refused.Limit + e.Short

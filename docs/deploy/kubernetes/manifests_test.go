@@ -20,8 +20,8 @@ import (
 func TestManifests(t *testing.T) {
 	var job batch.CronJob
 	var daemon apps.Deployment
-	var claims [2]core.PersistentVolumeClaim
-	files := map[string][]any{"cronjob.yaml": {&job}, "deployment.yaml": {&daemon}, "state.yaml": {&claims[0], &claims[1]}}
+	var claim core.PersistentVolumeClaim
+	files := map[string][]any{"cronjob.yaml": {&job}, "deployment.yaml": {&daemon}, "state.yaml": {&claim}}
 	found, err := filepath.Glob("*.yaml")
 	if err != nil || len(found) != len(files) {
 		t.Fatalf("the manifests are %v, %v", found, err)
@@ -44,10 +44,8 @@ func TestManifests(t *testing.T) {
 	if job.APIVersion != "batch/v1" || job.Kind != "CronJob" || daemon.APIVersion != "apps/v1" || daemon.Kind != "Deployment" {
 		t.Errorf("the kinds are %v, %v", job.TypeMeta, daemon.TypeMeta)
 	}
-	for _, claim := range claims {
-		if claim.APIVersion != "v1" || claim.Kind != "PersistentVolumeClaim" {
-			t.Errorf("the kind of a claim is %v", claim.TypeMeta)
-		}
+	if claim.APIVersion != "v1" || claim.Kind != "PersistentVolumeClaim" {
+		t.Errorf("the kind of the claim is %v", claim.TypeMeta)
 	}
 	if job.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy != core.RestartPolicyNever {
 		t.Error("a Job needs a restart policy of its own")
@@ -56,11 +54,11 @@ func TestManifests(t *testing.T) {
 		t.Errorf("the selector does not match the labels %v", labels)
 	}
 	for name, pod := range map[string]core.PodSpec{"cronjob.yaml": job.Spec.JobTemplate.Spec.Template.Spec, "deployment.yaml": daemon.Spec.Template.Spec} {
-		checkPod(t, name, pod, claims[0].Name, claims[1].Name)
+		checkPod(t, name, pod, claim.Name)
 	}
 }
 
-func checkPod(t *testing.T, name string, pod core.PodSpec, state, journal string) {
+func checkPod(t *testing.T, name string, pod core.PodSpec, claim string) {
 	t.Helper()
 	if pod.Hostname == "" {
 		t.Errorf("%s names each pod otherwise, so that the limit of an earlier one holds against a raised one", name)
@@ -74,14 +72,12 @@ func checkPod(t *testing.T, name string, pod core.PodSpec, state, journal string
 			t.Errorf("%s mounts %q, which is no volume", name, mount.Name)
 		}
 		// kubelet makes these folders 0777, where ration opens no file.
-		if mount.Name != "state" && mount.Name != "journal" && (mount.SubPath == "" || path.Base(mount.MountPath) != mount.SubPath) {
+		if mount.Name != "state" && (mount.SubPath == "" || path.Base(mount.MountPath) != mount.SubPath) {
 			t.Errorf("%s mounts the folder of %q at %s; want its files one by one", name, mount.Name, mount.MountPath)
 		}
 	}
-	for volume, claim := range map[string]string{"state": state, "journal": journal} {
-		if of := volumes[volume].PersistentVolumeClaim; of == nil || of.ClaimName != claim {
-			t.Errorf("%s does not keep its %s in %s", name, volume, claim)
-		}
+	if of := volumes["state"].PersistentVolumeClaim; of == nil || of.ClaimName != claim {
+		t.Errorf("%s does not keep its state in %s", name, claim)
 	}
 	if mode := volumes["secrets"].Secret.DefaultMode; mode == nil || *mode != 0o400 {
 		t.Errorf("%s: others can read its secrets", name)

@@ -5,7 +5,8 @@ import "context"
 // Spend decides requests in order, each beside those before it, at one time.
 // There is one answer for each. An error means that nothing was decided: it is
 // the ledger's, or the context's. In that case nothing is charged, or it is
-// refunded in the background, unless the error is ErrInDoubt.
+// refunded in the background, unless the error is ErrInDoubt. A request with an
+// ID may stay charged after any error: it may have been asked again elsewhere.
 func (a *Account) Spend(ctx context.Context, requests ...*Request) ([]*Answer, error) {
 	t := a.engine.tasks.get(requests)
 	err := a.do(ctx, t)
@@ -15,16 +16,6 @@ func (a *Account) Spend(ctx context.Context, requests ...*Request) ([]*Answer, e
 		return nil, err
 	}
 	return answers, nil
-}
-
-// recorded completes the answer of a grant that is in the log.
-func (answer *Answer) recorded(f *fold) {
-	if answer == nil || len(answer.IDs) == 0 || answer.Repeated {
-		return
-	}
-	if n, ok := f.find(answer.IDs[0]); ok {
-		answer.At, answer.Epoch = f.at(n).at, f.known.Epoch
-	}
 }
 
 // Settle replaces what a grant counts for by what it really cost: all zero for
@@ -62,8 +53,8 @@ func (a *Account) Leave(ctx context.Context, ticket ID) error {
 
 // Cool sets a cooldown of a budget, or of the account if budget is empty, for a
 // length of time, or until a time if that is 0. If one is in force the later
-// end holds.
-func (a *Account) Cool(ctx context.Context, budget, key string, length, until int64, reason string) error {
+// end holds. repeats is how often in succession it was asked for.
+func (a *Account) Cool(ctx context.Context, budget, key string, length, until, repeats int64, reason string) error {
 	return a.do(ctx, newTask(false, func(d *decision) {
 		end := until
 		if length > 0 {
@@ -71,7 +62,7 @@ func (a *Account) Cool(ctx context.Context, budget, key string, length, until in
 		}
 		held := d.fold.control.cooldown(budget, key, d.now)
 		if end > d.now-maxLead && end > held.Until {
-			d.add(&Record{Kind: KindCooldown, Name: budget, Labels: Labels{Key: key, Host: d.host}, Until: end, Text: reason})
+			d.add(&Record{Kind: KindCooldown, Name: budget, Labels: Labels{Key: key, Host: d.host}, Until: end, Value: repeats, Text: reason})
 			d.strict = true
 		}
 	}))

@@ -22,7 +22,8 @@ type ClaimState struct {
 	ID        ID       // of the record that gave it to its owner
 	Owner     string   // the last one; empty if there is none
 	Since     int64    // since when
-	Until     int64    // when it lapses; 0 if it was released or is done
+	Until     int64    // when it lapses; 0 if it has lapsed, was released or is done
+	Lapsed    bool     // it was neither released nor done
 	Done      int64    // when it was done; 0 if it was not
 	DoneUntil int64    // until when it cannot be claimed since it is done
 	Notes     []string // of all owners, oldest first
@@ -70,8 +71,8 @@ func (c *controls) claim(name string, now int64) (s ClaimState) {
 			s.Until = 0
 		}
 	}
-	if s.Until <= now {
-		s.Until = 0
+	if s.Until != 0 && s.Until <= now {
+		s.Until, s.Lapsed = 0, true
 	}
 	return s
 }
@@ -89,7 +90,7 @@ type ClaimRequest struct {
 // its state before, when that was, and whether it was taken.
 func (a *Account) Claim(ctx context.Context, r ClaimRequest) (id ID, before ClaimState, now int64, err error) {
 	err = a.do(ctx, newTask(true, func(d *decision) {
-		before = d.fold.control.claim(r.Name, d.now)
+		before = d.claim(r.Name)
 		now = d.now
 		id = ID{}
 		isHeld := before.Until > d.now && !(before.Owner != "" && slices.Contains(r.Resumes, before.Owner))
@@ -105,6 +106,18 @@ func (a *Account) Claim(ctx context.Context, r ClaimRequest) (id ID, before Clai
 		id = record.ID
 	}))
 	return id, before, now, err
+}
+
+// claim returns the state of a claim, which another task of the round may be
+// about to take.
+func (d *decision) claim(name string) ClaimState {
+	for _, r := range d.records {
+		isTaken := r.Value == claimTaken || r.Value == claimAnew
+		if r.Kind == KindClaim && r.Name == name && isTaken {
+			return ClaimState{ID: r.ID, Owner: r.Owner, Since: d.now, Until: r.Until}
+		}
+	}
+	return d.fold.control.claim(name, d.now)
 }
 
 func (d *decision) claimRecord(name string, what int64, ref ID, until int64) *Record {

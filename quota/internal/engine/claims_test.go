@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota/internal/engine"
-	"github.com/ration-dev/ration/quota/internal/next/memledger"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 func claiming(owner string) engine.ClaimRequest {

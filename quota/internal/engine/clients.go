@@ -60,7 +60,12 @@ func (c *clientRecords) any() bool {
 	if c == nil {
 		return false
 	}
-	return len(c.others) > 0 || slices.ContainsFunc(c.entries, func(n uint32) bool { return n != 0 })
+	for _, n := range c.others {
+		if n != 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.entries, func(n uint32) bool { return n != 0 })
 }
 
 // index makes an entry known to find.

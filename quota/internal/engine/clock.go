@@ -26,6 +26,14 @@ func (c *clock) now(o *Options) int64 {
 	return min(c.ledger+passed-passed/1024, time.Now().UnixMicro()+maxHostLead)
 }
 
+// latest returns the latest time of the ledger's clock that is believed now.
+func (c *clock) latest(o *Options) int64 {
+	if o.TestClock {
+		return Never
+	}
+	return time.Now().UnixMicro() + maxHostLead
+}
+
 // wall returns the ledger's time as well as it can be told, for what is to end
 // after a length of time.
 func (c *clock) wall(o *Options) int64 {

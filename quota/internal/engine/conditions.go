@@ -33,7 +33,7 @@ func (d *decision) conditions() (conditions []Condition, notAfter int64) {
 		if room < limit/4 {
 			d.fold.takeBack()
 			m := d.fold.meter(b, g.key)
-			c.Steps = appendSteps(c.Steps, m.steps(d.now, MaxSteps-1), sum+room+m.meter.load(d.now))
+			c.Steps = d.appendSteps(c.Steps, m.steps(d.now, MaxSteps-1), sum+room+m.meter.load(d.now))
 		}
 		conditions = addCondition(conditions, c)
 	}
@@ -41,9 +41,13 @@ func (d *decision) conditions() (conditions []Condition, notAfter int64) {
 	return conditions, notAfter
 }
 
-// appendSteps adds a step for each time at which the load falls.
-func appendSteps(steps []Step, falls []loadStep, most int64) []Step {
+// appendSteps adds a step for each time at which the load falls, up to the
+// latest one that the ledger's clock can say and be believed.
+func (d *decision) appendSteps(steps []Step, falls []loadStep, most int64) []Step {
 	for _, fall := range falls {
+		if fall.at > d.latest {
+			break
+		}
 		last := &steps[len(steps)-1]
 		if bound := most - fall.load; bound > last.Most {
 			steps = append(steps, Step{fall.at, bound})

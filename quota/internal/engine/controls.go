@@ -56,10 +56,16 @@ func (c *control) replaces(before *control) bool {
 	return before.ID.before(c.ID)
 }
 
-// put records c under a name, if it is the latest.
+// put records c under a name, if it is the latest. One that was added before it
+// was in the log gets its position.
 func put[N comparable](all map[N]control, name N, c control) {
-	if before, ok := all[name]; !ok || c.replaces(&before) {
+	before, ok := all[name]
+	switch {
+	case !ok || c.replaces(&before):
 		all[name] = c
+	case before.ID == c.ID && before.position == 0:
+		before.position = c.position
+		all[name] = before
 	}
 }
 

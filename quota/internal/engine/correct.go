@@ -3,8 +3,7 @@ package engine
 import "slices"
 
 // clockRecord says that timestamps were of a clock that was wrong: records
-// before it in the log, and stamped later than above, count at countAt. Records
-// that carry their own time were corrected before they were kept.
+// before it in the log, and stamped later than above, count at countAt.
 type clockRecord struct {
 	id             ID
 	position       uint64
@@ -14,7 +13,7 @@ type clockRecord struct {
 // applies reports whether a record is corrected.
 func (c *clockRecord) applies(r *Record, position uint64) bool {
 	isBefore := position != 0 && position < c.position
-	return !r.Kept && isBefore && r.At > c.above
+	return isBefore && r.At > c.above
 }
 
 // apply corrects a record. What it says until when moves with it.
@@ -41,7 +40,7 @@ func (f *fold) correct(r *Record, position uint64) {
 	for i := range f.entries {
 		e := &f.entries[i]
 		n := f.base + uint32(i)
-		before := Record{At: e.at, Until: f.leases[n], Kept: e.position == 0}
+		before := Record{At: e.at, Until: f.leases[n]}
 		if c.applies(&before, uint64(e.position)) {
 			c.apply(&before, uint64(e.position))
 			if e.at = before.At; f.leases[n] != 0 {

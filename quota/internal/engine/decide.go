@@ -31,9 +31,9 @@ type Answer struct {
 	IDs      []ID
 	At       int64 // when the first call was recorded, or the time of the decision
 	Epoch    uint64
-	Reused   bool   // the id's client has made another call; nothing was decided
-	Repeated bool   // calls with these ids were granted before; nothing was charged now
-	Held     []Held // of each budget, after a grant
+	Reused   bool    // the id's client has made another call; nothing was decided
+	Repeated []Entry // of calls that were granted before with these ids, as they are now; nothing was charged
+	Held     []Held  // of each budget, after a grant
 	Refusal  *Refusal
 	Ticket   ID // of a caller that waits
 }
@@ -64,22 +64,24 @@ type Refusal struct {
 // it grants is tried in the fold, until the records are folded. Its memory is
 // used again by the next one, so nothing may keep a part of it.
 type decision struct {
-	fold    *fold
-	now     int64 // by which calls are decided
-	wall    int64 // by which lengths of time begin; a little later
-	host    string
-	client  uint64
-	nextID  func() ID
-	records []*Record
-	adds    []Total  // what the totals rise by
-	charged []*gauge // which hold less for later calls
-	bump    bool
-	strict  bool // the generation must be what the fold has
-	refused bool // something was refused, with what is known so far
-	reset   bool // the newest timestamp is of a wrong clock
-	trim    uint64
-	asked   []*gauge // of all requests, each once
-	history int64    // the longest of them
+	fold      *fold
+	now       int64 // by which calls are decided
+	wall      int64 // by which lengths of time begin; a little later
+	latest    int64 // the latest time of the ledger's clock that is believed
+	host      string
+	client    uint64
+	nextID    func() ID
+	records   []*Record
+	adds      []Total  // what the totals rise by
+	charged   []*gauge // which hold less for later calls
+	bump      bool
+	strict    bool // the generation must be what the fold has
+	refused   bool // something was refused, with what is known so far
+	isPending bool // an answer repeats one whose records are not in the log yet
+	reset     bool // the newest timestamp is of a wrong clock
+	trim      uint64
+	asked     []*gauge // of all requests, each once
+	history   int64    // the longest of them
 
 	grants    []*Record // memory for those of records that are grants
 	granted   int       // how many of them are in use
@@ -246,26 +248,6 @@ func (d *decision) ticket(r *Request, count int64) ID {
 	d.bump = d.bump || r.Priority > 0 // callers of lower lanes must see it before they are granted
 	d.countOf(measureTickets, r.Labels.Method, amounts.Units+amounts.Calls)
 	return cmp.Or(r.Ticket, record.ID)
-}
-
-// repeated answers a request with an id of its own that was granted before.
-func (d *decision) repeated(r *Request, count int) *Answer {
-	if r.ID == (ID{}) {
-		return nil
-	}
-	n, ok := d.fold.find(r.ID)
-	if !ok && r.Once && d.fold.lookUp(r.ID.Client).any() {
-		return &Answer{At: d.now, Reused: true}
-	}
-	if !ok {
-		return nil
-	}
-	answer := &Answer{At: d.fold.at(n).at, Epoch: d.fold.known.Epoch, Repeated: true}
-	for i := range count {
-		answer.IDs = append(answer.IDs, ID{r.ID.Client, r.ID.Seq + uint64(i)})
-	}
-	answer.Held = d.held()
-	return answer
 }
 
 // grant records one call, and tries it in the fold.

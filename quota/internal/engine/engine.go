@@ -11,6 +11,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"sync"
 	"sync/atomic"
 )
@@ -31,6 +32,10 @@ type Options struct {
 	// Restored is called when records that the ledger lacked were appended to
 	// it; nil is a no-op.
 	Restored func(Restoration)
+
+	// MayCreate returns an error if what a host knows of an account must not
+	// create a log of it; nil allows all.
+	MayCreate func(ctx context.Context, account string) error
 
 	// Tries is how many appends of a round may lose against other processes
 	// before its callers get ErrLedgerBusy; 0 is 200.
@@ -90,7 +95,8 @@ type Account struct {
 	decision  decision // of the round; its memory is used again
 	doubtful  []ID     // records that were perhaps appended and must not count
 	horizon   int64    // how far back the budgets and histories of this process look
-	horizonAt int64    // when that was announced last
+	horizonAt int64    // when the log said so last
 	isLoaded  bool     // the replica was read
 	wasDown   bool     // the ledger failed since it was read last
+	isFork    bool     // another process of the host has received what the log has lost
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota/internal/engine"
-	"github.com/ration-dev/ration/quota/internal/next/memledger"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // distant is a ledger that is a time away.

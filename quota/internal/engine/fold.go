@@ -48,9 +48,10 @@ type fold struct {
 	settles map[ID]*Record // of grants that have not arrived
 	control controls
 	clocks  []clockRecord
+	isMixed bool           // positions are of several logs
 	lack    map[ID]*Record // records that the log is not known to have: of an outage, or of its former life
-	lookFor Tag            // of a batch whose append is in doubt
-	found   bool           // it was received
+	lookFor Tag            // of the batch that was appended last
+	foundAt uint64         // where it is in the log; 0 if it was not received
 	unpack  unpacker
 	record1 Record // memory for the one that is folded
 }
@@ -70,9 +71,10 @@ type entry struct {
 	settled   shortID // of that settle
 	labels    uint32
 	calls     int32
-	position  uint32 // of its batch; 0 if it carries its own time
+	position  uint32 // of its batch; 0 if it was not received
 	kind      Kind
 	isVoid    bool
+	isKept    bool  // it carries its own time
 	name      uint8 // of a note, in fold.names
 }
 
@@ -178,7 +180,9 @@ func (f *fold) batch(b *Batch) error {
 func (f *fold) mark(b *Batch) {
 	f.known.After, f.known.Tag = b.Position, b.Tag()
 	f.marks = append(f.marks, batchMark{b.Position, b.At})
-	f.found = f.found || f.known.Tag == f.lookFor
+	if f.known.Tag == f.lookFor {
+		f.foundAt = b.Position
+	}
 }
 
 // numberOf returns the number of labels.
@@ -210,8 +214,10 @@ func (f *fold) labelsOf(packed []byte) uint32 {
 
 // record folds one record. labels are the number of its Labels.
 func (f *fold) record(r *Record, labels uint32, position uint64) {
-	for _, c := range f.clocks { // of which most logs have none
-		c.apply(r, position)
+	if !f.isMixed {
+		for _, c := range f.clocks { // of which most logs have none
+			c.apply(r, position)
+		}
 	}
 	f.maxStamp = max(f.maxStamp, r.At)
 	switch r.Kind {
@@ -232,15 +238,15 @@ func (f *fold) record(r *Record, labels uint32, position uint64) {
 // entry folds a grant or a note.
 func (f *fold) entry(r *Record, labels uint32, position uint64) {
 	if n, ok := f.find(r.ID); ok {
+		if e := f.at(n); e.position == 0 {
+			e.position = uint32(position)
+		}
 		f.moveLater(n, r.At)
 		return
 	}
 	_, isVoid := f.voids[r.ID]
 	e := entry{at: r.At, units: r.Amounts.Units, id: f.short(r.ID), labels: labels,
-		calls: int32(r.Amounts.Calls), position: uint32(position), kind: r.Kind, isVoid: isVoid, name: f.nameOf(r.Name)}
-	if r.Kept {
-		e.position = 0
-	}
+		calls: int32(r.Amounts.Calls), position: uint32(position), kind: r.Kind, isVoid: isVoid, isKept: r.Kept, name: f.nameOf(r.Name)}
 	n := f.base + uint32(len(f.entries))
 	f.entries = append(f.entries, e)
 	f.setMore(n, r.Amounts.More)
@@ -366,7 +372,7 @@ func (f *fold) void(r *Record) {
 // moveLater lets an entry count from the later of two times: one that was
 // restored by hosts that disagree.
 func (f *fold) moveLater(n uint32, at int64) {
-	if e := f.at(n); at > e.at && e.position == 0 {
+	if e := f.at(n); at > e.at && e.isKept {
 		e.at = at
 		f.rebuild()
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"slices"
+	"strconv"
 )
 
 // addOwn adds what a process appends beside what it is asked: voids of what was
@@ -14,6 +15,9 @@ func (a *Account) addOwn(d *decision) {
 		}
 	}
 	a.announceHorizon(d)
+	if !d.strict { // it may be appended though others need more of the log by now
+		return
+	}
 	if d.trim = a.trimmable(d); d.trim > 0 {
 		for _, r := range a.fold.control.live(d.trim, d.now) {
 			d.add(r)
@@ -58,10 +62,13 @@ func (a *Account) announceHorizon(d *decision) {
 	if a.horizon = max(a.horizon, longest); !isDue || a.horizon == 0 {
 		return
 	}
-	a.horizonAt = d.now
-	if held := a.fold.control.limits[limitID{}]; held.Until <= d.now || held.Value <= a.horizon {
-		a.announceRecord(d, &Record{Value: a.horizon})
+	if a.fold.control.retention(d.now+limitHolds) >= a.horizon {
+		a.horizonAt = d.now // the log says so
+		return
 	}
+	// Each horizon has an owner of its own, so that a shorter one that is
+	// announced later does not take the place of a longer one.
+	a.announceRecord(d, &Record{Owner: strconv.FormatInt(a.horizon, 36), Value: a.horizon})
 }
 
 // announceRecord adds a limit, unless it holds for long enough.
@@ -99,10 +106,12 @@ func (a *Account) trimmable(d *decision) uint64 {
 	return position
 }
 
-// isWrongClock reports whether the newest timestamps are of a clock that was
-// wrong, by the ledger's clock and this host's.
+// isWrongClock reports whether timestamps are of a clock that was wrong, by the
+// ledger's clock and this host's: those that the ledger has given last, or
+// those of records that were restored since.
 func (a *Account) isWrongClock() bool {
-	return a.fold.newest > a.clock.ledger+maxLead && a.clock.agrees(&a.engine.o)
+	latest := max(a.fold.newest, a.fold.maxStamp)
+	return latest > a.clock.ledger+maxLead && a.clock.agrees(&a.engine.o)
 }
 
 // correctClock lets what is stamped ahead of the ledger's clock count at its

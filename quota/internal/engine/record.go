@@ -44,8 +44,9 @@ type Record struct {
 	Text    string
 
 	// Value is the threshold of a clock record, the priority of a ticket, when
-	// the configuration of a limit was changed and, of a limit without a name,
-	// how far back the log is needed. All but the priority are in microseconds.
+	// the configuration of a limit was changed, how often in succession a
+	// cooldown was asked for and, of a limit without a name, how far back the log
+	// is needed. Times and lengths are in microseconds.
 	Value int64
 }
 

@@ -19,15 +19,18 @@ type Replica interface {
 	// Save adds batches that follow, in the log of known.Epoch, what known says;
 	// known.After is 0 if they are the oldest that the log has. It may keep some
 	// twice. A call does not fail because it cannot be kept, so there is no error.
-	Save(account string, known Known, batches []Batch)
+	// It reports whether the host knew the log otherwise: another process has
+	// received batches that the log has lost since, and this one had not.
+	Save(account string, known Known, batches []Batch) (isFork bool)
 }
 
 // Restoration says what a log lacked and got back.
 type Restoration struct {
 	Account string
 	Epoch   uint64 // of the log, which is another one than before if that was lost
-	Records int    // how many were appended
-	Units   int64  // what their grants count
+	Lost    bool   // the log had lost records; otherwise they had never reached it
+	Records int    // how many grants and notes were appended; there may be others beside them
+	Units   int64  // what these count
 	Oldest  int64
 	Newest  int64
 }
@@ -35,16 +38,11 @@ type Restoration struct {
 // load folds the replica. Of what is not of the log as it is known, it keeps
 // what that lacks. If the log was read before, it only adds the latter.
 func (a *Account) load() error {
-	if a.engine.o.Replica == nil {
-		a.isLoaded = true
-		return nil
-	}
 	isFirst, others := a.fold.isFresh, newFold()
-	err := a.engine.o.Replica.Load(a.name, func(epoch uint64, b *Batch) error {
+	err := a.eachKept(func(epoch uint64, b *Batch) error {
 		switch {
 		case epoch == 0:
-			others.known = Known{}
-			return others.batch(b)
+			return others.batchAnywhere(b)
 		case isFirst:
 			a.fold.known.Epoch = epoch
 			return a.fold.batch(b)
@@ -54,18 +52,67 @@ func (a *Account) load() error {
 	if err != nil {
 		return err
 	}
-	a.fold.addLacking(others.missingIn(a.fold))
+	a.addLacking(others.missingIn(a.fold))
 	a.isLoaded = true
 	return nil
 }
 
-// addLacking folds records that the log is not known to have.
-func (f *fold) addLacking(missing []*Record) {
-	for _, r := range missing {
-		f.lack[r.ID] = r
-		folded := *r
-		f.record(&folded, f.labelsOf(r.Labels.append(nil)), 0)
+// loadAll adds what the log lacks of all that the replica has: other processes
+// of the host may have received more than this one.
+func (a *Account) loadAll() error {
+	all := newFold()
+	if err := a.eachKept(func(_ uint64, b *Batch) error { return all.batchAnywhere(b) }); err != nil {
+		return err
 	}
+	a.addLacking(all.missingIn(a.fold))
+	a.isFork = false
+	return nil
+}
+
+// eachKept yields the batches of the replica, if there is one.
+func (a *Account) eachKept(yield func(epoch uint64, b *Batch) error) error {
+	if a.engine.o.Replica == nil {
+		return nil
+	}
+	return a.engine.o.Replica.Load(a.name, yield)
+}
+
+// batchAnywhere folds a batch of any log, in the order in which the host has
+// received them. A clock record corrects what was received before it, and is
+// before it in its log.
+func (f *fold) batchAnywhere(b *Batch) error {
+	f.known, f.isMixed = Known{}, true
+	return f.batch(b)
+}
+
+// addLacking folds records that the log is not known to have, but for those
+// that it has trimmed.
+func (a *Account) addLacking(missing []*Record) {
+	trimmed := a.trimmedBefore(missing)
+	for _, r := range missing {
+		if r.At < trimmed && !r.Kind.changesDecisions() {
+			continue
+		}
+		a.fold.lack[r.ID] = r
+		folded := *r
+		a.fold.record(&folded, a.fold.labelsOf(r.Labels.append(nil)), 0)
+	}
+}
+
+// trimmedBefore returns a time before which no window sees the records that a
+// log has trimmed, as far as it and what it lacks say; 0 of a whole log.
+func (a *Account) trimmedBefore(missing []*Record) int64 {
+	f, now := a.fold, a.clock.now(&a.engine.o)
+	if f.first <= 1 || len(f.marks) == 0 {
+		return 0
+	}
+	longest := max(a.horizon, f.control.retention(now))
+	for _, r := range missing {
+		if isHorizon := r.Kind == KindLimit && r.Name == ""; isHorizon && r.Until > now {
+			longest = max(longest, r.Value)
+		}
+	}
+	return min(now-longest, f.marks[0].at)
 }
 
 // save keeps what was received.
@@ -73,13 +120,22 @@ func (a *Account) save(epoch uint64, batches []Batch) {
 	if a.engine.o.Replica != nil && len(batches) > 0 {
 		known := a.fold.known
 		known.Epoch = epoch
-		a.engine.o.Replica.Save(a.name, known, batches)
+		isFork := a.engine.o.Replica.Save(a.name, known, batches)
+		a.isFork = a.isFork || isFork
 	}
 }
 
+// isBehind reports whether the log has trimmed the newest batch that this
+// process knows, other than by its own append. The ledger cannot tell then
+// whether what this process knows is of the log.
+func (a *Account) isBehind(t *Tail, own uint64) bool {
+	after := a.fold.known.After
+	return after != 0 && t.First > after && t.First-1 > own
+}
+
 // restore is called when the log is not the one that this process knows: it was
-// lost, or is an older copy, or a fork. It folds the log as it is now, and
-// appends what that lacks.
+// lost, or is an older copy, or a fork, or this process is behind. It folds the
+// log as it is now, and appends what that lacks.
 func (a *Account) restore(ctx context.Context) error {
 	old := a.fold
 	a.fold = newFold()
@@ -88,12 +144,46 @@ func (a *Account) restore(ctx context.Context) error {
 		a.fold = old
 		return err
 	}
-	a.fold.addLacking(old.missingIn(a.fold))
-	return a.appendLacking(ctx)
+	a.addLacking(old.missingIn(a.fold))
+	if err := a.loadAll(); err != nil {
+		return err
+	}
+	return a.appendLacking(ctx, true)
 }
 
-// missingIn returns the records by which f knows more than the fold of a log.
-func (f *fold) missingIn(log *fold) (missing []*Record) {
+// LossAccepted is the Name of a note which says that the log is complete as it
+// is: nothing older is restored.
+const LossAccepted = "loss accepted"
+
+// AcceptLoss appends a note that the log is complete as it is. What this
+// process and its host know besides is forgotten.
+func (a *Account) AcceptLoss(ctx context.Context, labels Labels) error {
+	t := newTask(true, func(d *decision) {
+		labels.Host = d.host
+		d.add(&Record{Kind: KindNote, Name: LossAccepted, Labels: labels})
+	})
+	t.forgets = true
+	return a.do(ctx, t)
+}
+
+// acceptedAt returns when the log was declared complete last.
+func (f *fold) acceptedAt() (at int64) {
+	for i := range f.entries {
+		if e := &f.entries[i]; f.names[e.name] == LossAccepted && !e.isVoid {
+			at = max(at, e.at)
+		}
+	}
+	return at
+}
+
+// missingIn returns the records by which f knows more than the fold of a log,
+// but for those of before that was declared complete.
+func (f *fold) missingIn(log *fold) []*Record {
+	accepted := log.acceptedAt()
+	return slices.DeleteFunc(f.lackingIn(log), func(r *Record) bool { return r.At < accepted })
+}
+
+func (f *fold) lackingIn(log *fold) (missing []*Record) {
 	add := func(r Record) { r.Kept = true; missing = append(missing, &r) }
 	for i := range f.entries {
 		n := f.base + uint32(i)
@@ -168,12 +258,16 @@ func newerIn[N comparable](all, log map[N]control) (newer []*Record) {
 const maxLacking = 2000
 
 // appendLacking appends what the log lacks, oldest first, and says so.
-func (a *Account) appendLacking(ctx context.Context) (err error) {
+func (a *Account) appendLacking(ctx context.Context, isLost bool) (err error) {
 	if len(a.fold.lack) == 0 {
 		return nil
 	}
-	lookFor, found := a.fold.lookFor, a.fold.found
-	restored := Restoration{Account: a.name}
+	mayCreate := a.engine.o.MayCreate
+	if isNew := a.fold.known.Epoch == 0; isNew && mayCreate != nil && mayCreate(ctx, a.name) != nil {
+		return nil // the records stay owed; a call gets the error itself
+	}
+	lookFor, foundAt := a.fold.lookFor, a.fold.foundAt
+	restored := Restoration{Account: a.name, Lost: isLost}
 	for rest := sortedRecords(a.fold.lack); len(rest) > 0 && err == nil; {
 		rest = slices.DeleteFunc(rest, func(r *Record) bool { return a.fold.lack[r.ID] == nil })
 		part := rest[:min(len(rest), maxLacking)]
@@ -191,8 +285,9 @@ func (a *Account) appendLacking(ctx context.Context) (err error) {
 			restored.Epoch = a.fold.known.Epoch
 		}
 	}
-	a.fold.lookFor, a.fold.found = lookFor, found
-	if restored.Records > 0 && a.engine.o.Restored != nil {
+	a.fold.lookFor, a.fold.foundAt = lookFor, foundAt
+	isNews := restored.Records > 0 || isLost && restored.Newest != 0
+	if isNews && a.engine.o.Restored != nil {
 		a.engine.o.Restored(restored)
 	}
 	return err
@@ -216,11 +311,11 @@ func (d *decision) countLacking(r *Record) {
 // add counts records that were appended, oldest first.
 func (restored *Restoration) add(records []*Record) {
 	for _, r := range records {
-		if restored.Newest = max(restored.Newest, r.At); restored.Records == 0 {
+		if restored.Newest = max(restored.Newest, r.At); restored.Oldest == 0 {
 			restored.Oldest = r.At
 		}
-		restored.Records++
 		if r.Kind.isEntry() {
+			restored.Records++
 			restored.Units += r.Amounts.Units
 		}
 	}

@@ -11,10 +11,14 @@ import (
 // round decides tasks until all of them have ended.
 func (a *Account) round(ctx context.Context, tasks []*task) {
 	isRead, err := a.prepare(ctx, tasks)
+	if err == nil && !slices.ContainsFunc(tasks, func(t *task) bool { return !t.isStale }) {
+		a.look(tasks) // which decides nothing, and may not know the ledger's clock
+		return
+	}
 	if err == nil && a.isContended(tasks) {
 		isRead, err = true, a.takeTickets(ctx, tasks) // which reads what is new, too
 	}
-	losses := 0 // appends that others have overtaken
+	losses, isCorrected := 0, false // losses are appends that others have overtaken
 	for tries := 0; err == nil; tries++ {
 		if tries > a.engine.o.Tries {
 			err = fmt.Errorf("%w: other processes changed %s during %d tries", ErrLedgerBusy, a.name, tries)
@@ -26,9 +30,9 @@ func (a *Account) round(ctx context.Context, tasks []*task) {
 			isRead, err = true, a.read(ctx)
 			continue
 		}
-		if a.isWrongClock() {
+		if !isCorrected && a.isWrongClock() {
 			a.fold.takeBack()
-			err = a.correctClock(ctx)
+			isCorrected, err = true, a.correctClock(ctx)
 			continue
 		}
 		if a.announce(d); len(d.records) == 0 {
@@ -76,8 +80,8 @@ func (a *Account) grant(tasks []*task) {
 		if !t.hasAdded {
 			continue
 		}
-		for _, answer := range t.answers {
-			answer.recorded(a.fold)
+		for i, answer := range t.answers {
+			answer.complete(a.fold, t.requests[i])
 		}
 	}
 }
@@ -85,6 +89,10 @@ func (a *Account) grant(tasks []*task) {
 // prepare makes the fold one of the whole log, and the log one that has all
 // that this host knows of it. It reports whether it has just been read.
 func (a *Account) prepare(ctx context.Context, tasks []*task) (isRead bool, err error) {
+	if slices.ContainsFunc(tasks, func(t *task) bool { return t.forgets }) {
+		a.fold, a.isLoaded = newFold(), true
+		a.wasDown = false
+	}
 	if !a.isLoaded {
 		if err := a.load(); err != nil {
 			return false, err
@@ -93,7 +101,8 @@ func (a *Account) prepare(ctx context.Context, tasks []*task) (isRead bool, err 
 	if !slices.ContainsFunc(tasks, func(t *task) bool { return !t.isStale }) {
 		return true, nil
 	}
-	isKnown := !a.fold.isFresh && !a.wasDown && len(a.fold.lack) == 0
+	isDoubtful := a.wasDown || a.isFork || len(a.fold.lack) > 0
+	isKnown := !a.fold.isFresh && !isDoubtful
 	if isKnown && !a.engine.o.TestClock && !hasLook(tasks) {
 		return false, nil
 	}
@@ -106,7 +115,12 @@ func (a *Account) prepare(ctx context.Context, tasks []*task) (isRead bool, err 
 		}
 		a.wasDown = false
 	}
-	return true, a.appendLacking(ctx)
+	if a.isFork {
+		if err := a.loadAll(); err != nil {
+			return true, err
+		}
+	}
+	return true, a.appendLacking(ctx, false)
 }
 
 // hasLook reports whether a task must see what is new.
@@ -135,7 +149,7 @@ func (a *Account) read(ctx context.Context) error {
 			a.wasDown = true
 			return err
 		}
-		if t.Diverged {
+		if t.Diverged || a.isBehind(t, 0) {
 			if err := a.restore(ctx); err != nil {
 				return err
 			}
@@ -164,15 +178,17 @@ func (a *Account) decide(tasks []*task) *decision {
 	d.client = a.engine.client
 	d.nextID = a.engine.next
 	d.clear(a.fold, a.clock.now(&a.engine.o), a.clock.wall(&a.engine.o))
+	d.latest = a.clock.latest(&a.engine.o)
 	for _, t := range tasks {
 		before := len(d.records)
+		d.isPending = false
 		for i, r := range t.requests {
 			t.answers[i] = d.request(r)
 		}
 		if t.decide != nil {
 			t.decide(d)
 		}
-		t.hasAdded = len(d.records) > before
+		t.hasAdded = len(d.records) > before || d.isPending
 	}
 	return d
 }
@@ -197,9 +213,9 @@ func (a *Account) append(ctx context.Context, d *decision) (bool, error) {
 		request.NotBefore = d.now
 	}
 	request.Data, request.Count = Pack(a.firstID(d.records), d.records), stampsOf(d.records)
-	a.fold.lookFor, a.fold.found = (&Batch{Data: request.Data}).Tag(), false
+	a.fold.lookFor, a.fold.foundAt = (&Batch{Data: request.Data}).Tag(), 0
 	t, err := a.engine.ledger.Append(ctx, a.name, request)
-	if err == nil && a.fold.canConfirm(d.records, t) {
+	if err == nil && !a.isBehind(t, d.trim) && a.fold.canConfirm(d.records, t) {
 		return true, a.confirm(d, t, request.Data)
 	}
 	a.fold.takeBack()
@@ -212,7 +228,7 @@ func (a *Account) append(ctx context.Context, d *decision) (bool, error) {
 	case t.Appended:
 		a.doubtful = nil
 	}
-	return t.Appended, a.receiveOwn(ctx, t, request.Data)
+	return t.Appended, a.receiveOwn(ctx, t, request.Data, request.Trim)
 }
 
 // newEpoch returns the epoch for a log that an append creates. Few do.
@@ -245,11 +261,11 @@ func (a *Account) firstID(records []*Record) ID {
 	return a.engine.nextID()
 }
 
-// receiveOwn folds the answer to an append: what came before it, and then what
-// was appended.
-func (a *Account) receiveOwn(ctx context.Context, t *Tail, data []byte) error {
+// receiveOwn folds the answer to an append, which was to trim up to a position:
+// what came before it, and then what was appended.
+func (a *Account) receiveOwn(ctx context.Context, t *Tail, data []byte, trim uint64) error {
 	switch {
-	case t.Diverged:
+	case t.Diverged || a.isBehind(t, trim):
 		return a.restore(ctx)
 	case t.More:
 		if err := a.receive(t); err != nil {
@@ -268,7 +284,8 @@ const resolveTimeout = 5 * time.Second
 
 // resolve finds out whether a batch was appended whose answer was lost. If not,
 // the next append voids its records, in case it arrives late, and all is
-// decided again.
+// decided again. Records with ids of callers are not voided: another process
+// may have been asked for the same call, and got the answer that it is granted.
 func (a *Account) resolve(ctx context.Context, d *decision, lost error) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
@@ -277,12 +294,13 @@ func (a *Account) resolve(ctx context.Context, d *decision, lost error) (bool, e
 		return false, lost
 	}
 	// If the log was lost too, restoring it has appended another batch.
-	if isFound := a.fold.found && a.fold.lookFor == tag; isFound {
+	if isFound := a.fold.foundAt != 0 && a.fold.lookFor == tag; isFound {
 		a.doubtful = nil
 		return true, nil
 	}
 	for _, r := range d.records {
-		if canVoid := r.Kind.isEntry() || r.Kind == KindTicket; canVoid && !r.Kept {
+		canVoid := (r.Kind.isEntry() || r.Kind == KindTicket) && r.ID.Client == a.engine.client
+		if canVoid && !r.Kept {
 			a.doubtful = append(a.doubtful, r.ID)
 		}
 	}

@@ -13,6 +13,7 @@ type task struct {
 	look     func(*View)     // of a task that only looks: called once, at the end of a round
 	isFresh  bool            // it must be decided after a read
 	isStale  bool            // it looks at what is known, whether the ledger answers or not
+	forgets  bool            // it takes the log as it is, and restores nothing
 	requests []*Request      // of a spend
 	answers  []*Answer       // to these
 	hasAdded bool            // it has added records to the decision that was made last
@@ -31,6 +32,9 @@ func newTask(isFresh bool, decide func(*decision)) *task {
 // do lets a round decide a task. It returns the context's error if that ends
 // before the task does; the task may then still be carried out, and undone.
 func (a *Account) do(ctx context.Context, t *task) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	a.mu.Lock()
 	a.queue = append(a.queue, t)
 	if isLeader := !a.busy; isLeader {
@@ -117,11 +121,12 @@ func (a *Account) handOver() {
 	}
 }
 
-// undo refunds what a task was granted whose caller has left.
+// undo refunds what a task was granted whose caller has left, except for calls
+// with ids of the caller's, which may have been asked again.
 func (a *Account) undo(t *task) {
 	for _, answer := range t.answers {
 		for _, id := range answer.IDs {
-			if !answer.Repeated {
+			if id.Client == a.engine.client {
 				_ = a.Settle(context.Background(), id, Amounts{}) // best effort: it stays charged
 			}
 		}
@@ -149,6 +154,7 @@ func (p *taskPool) get(requests []*Request) *task {
 			t.requests = append(t.requests, new(Request))
 		}
 		*t.requests[i] = *r
+		t.isFresh = t.isFresh || r.ID != ID{} // another process may have asked for it
 	}
 	t.requests = t.requests[:len(requests)]
 	t.answers = make([]*Answer, len(requests))

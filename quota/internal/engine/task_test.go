@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota/internal/engine"
-	"github.com/ration-dev/ration/quota/internal/next/memledger"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // gatedLedger counts appends, and holds each back until the gate lets it pass;

@@ -27,10 +27,19 @@ func (a *Account) Known(ctx context.Context, look func(*View)) error {
 	return a.do(ctx, t)
 }
 
-// Has reports whether the log has a record of a grant, as far as is known.
-func (v *View) Has(id ID) bool {
+// Entry returns the entry of a grant or a note, as far as is known.
+func (v *View) Entry(id ID) (Entry, bool) {
+	if _, ok := v.fold.find(id); !ok {
+		return Entry{}, false
+	}
+	return v.fold.recorded(id)
+}
+
+// Lacks reports whether the log is not known to have a grant of this host, as
+// one that was granted while the ledger was down.
+func (v *View) Lacks(id ID) bool {
 	_, ok := v.fold.find(id)
-	return ok
+	return !ok || v.fold.lack[id] != nil
 }
 
 // Now returns the time of the state, by the ledger's clock.
@@ -38,6 +47,14 @@ func (v *View) Now() int64 { return v.now }
 
 // Epoch returns the epoch of the log; 0 if there is none.
 func (v *View) Epoch() uint64 { return v.fold.known.Epoch }
+
+// Trimmed reports whether the log, or what is known of it here, lacks its
+// oldest records, which no window can see.
+func (v *View) Trimmed() bool {
+	f := v.fold
+	isPartial := len(f.marks) > 0 && f.marks[0].position > 1
+	return f.first > 1 || f.base > 1 || isPartial
+}
 
 // Ahead returns how far the newest timestamp is ahead of the clock, if that is
 // more than a clock that steps back explains.
@@ -51,6 +68,13 @@ func (v *View) Held(b *Budget, key string) Held { return v.fold.held(b, key, v.n
 func (v *View) Cooldown(budget, key string) (held Record, ok bool) {
 	c := v.fold.control.cooldown(budget, key, v.now)
 	return c.Record, c.Until > 0
+}
+
+// LastCooldown returns the newest cooldown of a budget, or of the account if
+// budget is empty, which may have ended. ok is false if the log has none.
+func (v *View) LastCooldown(budget, key string) (last Record, ok bool) {
+	c, ok := v.fold.control.cooldowns[cooldownID{budget, key}]
+	return c.Record, ok
 }
 
 // Cooldowns returns all cooldowns in force, by their ends.
@@ -95,16 +119,20 @@ func (v *View) Entries(since, until int64, isNewestFirst bool, yield func(Entry)
 		if isNewestFirst {
 			n = order[len(order)-1-i]
 		}
-		e := v.fold.at(n)
-		if e.isVoid {
+		if v.fold.at(n).isVoid {
 			continue
 		}
-		entry := Entry{ID: v.fold.long(e.id), At: e.at, Note: e.kind == KindNote, Name: v.fold.names[e.name], Settled: e.settledAt != 0,
-			Labels: &v.fold.labels[e.labels].Labels, Amounts: v.fold.amounts(n), LeaseEnd: v.fold.leases[n]}
-		if !yield(entry) {
+		if !yield(v.fold.entryOf(n)) {
 			return
 		}
 	}
+}
+
+// entryOf returns an entry by its number.
+func (f *fold) entryOf(n uint32) Entry {
+	e := f.at(n)
+	return Entry{ID: f.long(e.id), At: e.at, Note: e.kind == KindNote, Name: f.names[e.name],
+		Settled: e.settledAt != 0, Labels: &f.labels[e.labels].Labels, Amounts: f.amounts(n), LeaseEnd: f.leases[n]}
 }
 
 // order returns the numbers of all entries by their times and ids.

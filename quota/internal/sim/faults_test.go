@@ -1,168 +1,148 @@
-//go:build !race
-
 package sim
 
 import (
-	"context"
-	"math/rand/v2"
+	"fmt"
+	"slices"
 	"time"
-
-	"github.com/ration-dev/ration/quota"
 )
 
-// breakThings injects faults into the ledger until an end.
-func (w *world) breakThings(end time.Time) {
-	rng := rand.New(rand.NewPCG(w.seed, 2))
-	often := []time.Duration{time.Hour, 6 * time.Hour, 24 * time.Hour}[rng.IntN(3)]
-	calm := rng.IntN(4) == 0 // the ledger forgets nothing
-	longest := 5 * time.Hour
-	if isHasty(w.seed) {
-		often, longest = time.Minute, 2*time.Minute
+// fate is what becomes of an append.
+type fate int
+
+const (
+	answered fate = iota
+	answerLost
+	appendLost
+	appendLate
+	killedAfter
+	killedBefore
+	fates
+)
+
+func (w *world) drawFate() fate {
+	if isFlaky := time.Now().Before(w.flakyTill) && w.rng.IntN(2) == 0; isFlaky || w.rng.Float64() < w.noise {
+		return fate(1 + w.rng.IntN(int(fates)-1))
 	}
-	for {
-		time.Sleep(time.Duration(1 + rng.Int64N(int64(2*often))))
-		if time.Now().After(end) || w.failure != "" {
-			break
-		}
-		length := time.Duration(1 + rng.Int64N(int64([]time.Duration{3 * time.Second, 10 * time.Minute, 5 * time.Hour}[rng.IntN(3)])))
-		length = min(length, longest)
-		fault := rng.IntN(8)
-		if w.losesAnswers() && (fault == 1 || fault == 3) {
-			fault = 2
-		}
-		switch {
-		case fault == 0:
-			w.server.down = time.Now().Add(length)
-			w.outages++
-			w.event("the ledger is down for %v", length)
-		case fault == 1:
-			w.server.slow = time.Now().Add(min(length, 10*time.Minute))
-			w.event("the ledger is slow for %v", length)
-		case fault == 2:
-			w.server.lossy = time.Now().Add(min(length, time.Hour))
-			w.event("the network is lossy for %v", length)
-		case fault == 3 && w.wobble > 0:
-			w.setClock(time.Duration(rng.Int64N(int64(2*w.wobble))) - w.wobble)
-		case fault == 4 && w.clocksStep():
-			w.correct(w.current[rng.IntN(len(w.current))], clockError(rng), rng.IntN(4) == 0)
-		case fault <= 5:
-			w.server.takeSnapshot()
-			w.event("a copy is made")
-		case calm:
-		case fault == 6:
-			w.forget(0)
-		default:
-			w.forget(1 + rng.IntN(4))
-		}
-	}
-	w.server.down, w.server.slow, w.server.lossy = time.Time{}, time.Time{}, time.Time{}
+	return answered
 }
 
-// correct sets a host's clock, and may start the host anew. Its calls of an
-// outage that the ledger does not have yet are restored with the times that it
-// showed when they were made, if the host cannot tell how long ago that is.
-func (w *world) correct(h *host, ahead time.Duration, isReboot bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	h.ahead = ahead
-	if isReboot {
-		w.startHost(h)
-	}
-	for _, s := range w.grants {
-		isDatedByClock := s.boot == 0 || s.boot != h.boot
-		if s.allowance && s.host == h.number && isDatedByClock {
-			s.early = max(s.early, ahead-s.ahead)
+// fault is something that happens at a time.
+type fault struct {
+	at    time.Time
+	name  string
+	isEnd bool // it ends what another one began
+	occur func()
+}
+
+// planFaults draws faults, of which any longest window has two at most, with
+// what follows from them.
+func (w *world) planFaults() {
+	quiet := 26 * time.Hour
+	ends := []time.Time{w.began, w.began}
+	for at := w.began; ; {
+		gap := []time.Duration{2 * time.Minute, time.Hour, 12 * time.Hour, 40 * time.Hour}[w.rng.IntN(4)]
+		at = at.Add(time.Duration(w.rng.Int64N(int64(gap))))
+		if earliest := ends[0].Add(quiet); at.Before(earliest) && len(w.faults) > 1 {
+			at = earliest
 		}
+		if !at.Before(w.end) {
+			break
+		}
+		ends = []time.Time{ends[1], w.planFault(at)}
 	}
-	w.event("the clock of host %d is %v ahead, start %d", h.number, ahead, h.boot)
+	slices.SortStableFunc(w.faults, func(a, b fault) int { return a.at.Compare(b.at) })
+}
+
+// planFault plans one fault, and returns when it ends.
+func (w *world) planFault(at time.Time) (end time.Time) {
+	add := func(at time.Time, isEnd bool, occur func(), format string, args ...any) {
+		w.faults = append(w.faults, fault{at, fmt.Sprintf(format, args...), isEnd, occur})
+	}
+	lasts := []time.Duration{30 * time.Second, 10 * time.Minute, 2 * time.Hour, 9 * time.Hour}[w.rng.IntN(4)]
+	end = at.Add(time.Second + time.Duration(w.rng.Int64N(int64(lasts))))
+	host := func() *host { return w.hosts[w.rng.IntN(len(w.hosts))] }
+	switch w.rng.IntN(10) {
+	case 0, 1:
+		add(at, false, func() { w.store.isDown = true }, "the ledger is down")
+		add(end, true, func() { w.store.isDown = false }, "the ledger is back")
+		return end
+	case 2:
+		add(at, false, func() { w.replace(&log{}) }, "the ledger is emptied")
+	case 3:
+		add(at, false, func() { w.replace(w.drawCopy(20)) }, "the ledger is replaced by an older copy")
+	case 4:
+		add(at, false, func() { w.replace(w.drawCopy(2)) }, "a failover loses the tail of the log")
+	case 5:
+		copied := w.copy()
+		add(at, false, func() { copied = w.copy() }, "a replica of the ledger is cut off")
+		add(end, false, func() { w.replace(copied) }, "a failover to the replica that was cut off")
+		return end
+	case 6:
+		add(at, false, func() { w.flakyTill = end }, "the network is flaky until %s", stamp(end))
+		return end
+	case 7:
+		ahead := []time.Duration{5 * time.Second, 90 * time.Second, 4 * time.Minute, time.Hour, 25 * time.Hour}[w.rng.IntN(5)]
+		if w.rng.IntN(2) == 0 {
+			ahead = -ahead
+		}
+		add(at, false, func() { w.setClock(ahead) }, "the ledger's clock steps by %v", ahead)
+		add(end, true, func() { w.setClock(0) }, "the ledger's clock is corrected")
+		return end
+	case 8:
+		add(at, false, func() { h := host(); w.event("of host %d", h.number); h.loseReplica() }, "a replica is deleted")
+	case 9:
+		add(at, false, func() { h := host(); w.event("of host %d", h.number); h.cutPower() }, "a power cut")
+	}
+	return at
+}
+
+// copy returns a copy of the log.
+func (w *world) copy() *log {
+	c := w.store.log
+	c.known = slices.Clone(c.known)
+	return &c
+}
+
+// drawCopy returns one of the latest copies, or an empty log.
+func (w *world) drawCopy(latest int) *log {
+	if len(w.copies) == 0 {
+		return &log{}
+	}
+	from := max(0, len(w.copies)-latest)
+	c := *w.copies[from+w.rng.IntN(len(w.copies)-from)]
+	c.known = slices.Clone(c.known)
+	return &c
+}
+
+func (w *world) replace(l *log) {
+	w.losses++
+	w.lastLoss = time.Now()
+	w.store.log = *l
+	w.store.life++
+}
+
+// clockError is by how much the ledger's clock was wrong from a time on.
+type clockError struct {
+	from  time.Time
+	ahead time.Duration
 }
 
 func (w *world) setClock(ahead time.Duration) {
-	w.server.mu.Lock()
-	defer w.server.mu.Unlock()
-	w.server.clock = ahead
-	w.event("the ledger's clock is %v ahead", ahead)
+	w.lastWrong = time.Now().Add(max(0, w.store.ahead)) // until then, what it has stamped looks right
+	w.store.ahead = ahead
+	w.clocks = append(w.clocks, clockError{time.Now(), ahead})
 }
 
-// settleDown ends the world: each host starts once more, and the ledger must
-// then have every call that reached the upstream.
-func (w *world) settleDown() {
-	for range 2 {
-		for _, h := range w.current {
-			time.Sleep(2 * time.Minute)
-			p := w.start(h, 0, w.file(h), 100)
-			_, err := p.guard.Spend(context.Background(), quota.Call{Account: account, Method: "list", Units: 1})
-			w.event("host %d returns: %v", h.number, err == nil)
-			_ = p.ledger.Close()
-		}
-	}
-	for _, h := range w.current {
-		w.checkHeld(h)
-	}
-	w.checkCharges()
-	w.checkNotes()
-}
+// maxAhead is how far the ledger's clock may be ahead to be believed.
+const maxAhead = 5 * time.Minute
 
-// checkHeld checks I3 for a host that has restored what it knows: the ledger
-// has each of its calls that reached the upstream.
-func (w *world) checkHeld(h *host) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if time.Since(w.forgot) < timeout { // perhaps after the restoration
-		return
-	}
-	counted := w.server.counted()
-	for _, s := range w.upstream.all {
-		units, ok := counted[s.receipt.ID]
-		atLeast := min(s.charged, s.real)
-		if w.isOlder { // it may have the call, and not what it turned out to cost
-			atLeast = min(s.price, s.real)
-		}
-		if s.host == h.number && !s.inFlight && time.Since(s.decided) < 23*time.Hour && (!ok || units < atLeast) {
-			w.fail("I3: %v, granted %s (allowance %v, lost %s), is not in the ledger, or with %d units", s, w.clock(s.decided), s.allowance, w.clock(s.counts[0].lost), units)
+// shift returns by how much the ledger can have taken a time for a later one
+// than it is now, compared with what it had taken one for since another time.
+func (w *world) shift(since time.Time) (ahead, behind time.Duration) {
+	for i, c := range w.clocks {
+		if isLast := i == len(w.clocks)-1; isLast || w.clocks[i+1].from.After(since) {
+			behind = max(behind, -c.ahead)
 		}
 	}
-}
-
-// checkNotes checks I6: a window after the last loss, all that was noted is
-// free. An older copy is lost until a host misses something in it. A call of an
-// outage may keep the time of a host's clock that was set ahead, if the log
-// does.
-func (w *world) checkNotes() {
-	if w.isOlder {
-		return
-	}
-	latest := w.forgot.Add(2*w.wobble + timeout)
-	if w.clocksStep() {
-		latest = latest.Add(quota.MaxStepBack)
-	}
-	for _, e := range w.server.entries() {
-		if e.Kind == quota.EntryNote && e.At.After(latest) {
-			w.fail("I6: a note of %d units and %d calls is of %s, and the ledger last forgot at %s", e.Units, e.Calls, w.clock(e.At), w.clock(w.forgot))
-		}
-	}
-}
-
-// checkCharges checks I4: no entry has more units than its call may have cost.
-// Entries whose grant reached no process are those of calls whose answer was
-// lost, and together they have at most the units of these. The world keeps its
-// grants for 50 hours, which leaves entries of the last 40 to compare.
-func (w *world) checkCharges() {
-	told := map[quota.ID]quota.Units{}
-	for _, s := range w.grants {
-		told[s.receipt.ID] += max(s.price, s.real)
-	}
-	unknown := w.unknown
-	for _, e := range w.server.entries() {
-		most, ok := told[e.ID]
-		switch {
-		case e.Kind == quota.EntryNote || time.Since(e.At) > 40*time.Hour:
-		case ok && e.Units > most:
-			w.fail("I4: the ledger has %d units of a call of %d", e.Units, most)
-		case !ok:
-			if unknown -= e.Units; unknown < 0 {
-				w.fail("I4: the ledger has %d units more than those of all calls with an unknown outcome", -unknown)
-			}
-		}
-	}
+	return min(max(w.store.ahead, 0), maxAhead), behind
 }

@@ -1,38 +1,37 @@
-//go:build !race
-
-// Package sim simulates hosts, processes, a ledger and an upstream, with the
-// faults of all of them, over weeks of simulated time. The guard, the
-// transport, the journal, the combiner and the ledger's decisions are the real
-// code. The upstream counts for itself. At every arrival and restoration, and
-// at the end, it holds:
+// Package sim simulates hosts and processes that share a ledger, and an
+// upstream that counts for itself, over days of simulated time. The guard, the
+// engine and the replica are the real code; the ledger is one in memory that
+// fails and forgets. A world is determined by its seed, and runs in a bubble of
+// testing/synctest, one step after another.
 //
-//	I1  no window holds more than its limit, or the lower one of another file that was
-//	    asked in the last day, less what the ledger cannot know
-//	I2  a call that was refused never reaches the upstream
-//	I3  every call that reached it is in the ledger, once its host has restored it
-//	I4  nothing else is: no call costs more there than its price, and entries whose
-//	    grant reached no process cost at most as much as the calls whose answer was lost
-//	I5  no refusal asks for a longer wait than its window
-//	I6  no note of others' calls is later than the last loss of all of the log
+// The checker knows what the upstream was sent, by the right time. It also
+// knows, of each call, which processes, disks and logs can know it: a process
+// that uses the ledger learns all that it has and, if it has forgotten, gives
+// back all that the process or its host's disk knows. It holds that:
 //
-// What the ledger cannot know is exact: what a host sent within its allowance,
-// until the next grant to that host; and what the ledger has forgotten, until
-// the next grant to the host that was granted it, or, for a budget, to one that
-// was told afterwards what that budget holds. By how much calls cost more than
-// their price is not exact: I1 allows all of it, and I3 has it restored.
+//   - at each grant, what the log can know to be sent in any budget's window is
+//     within the limit; what it cannot know was sent by hosts that were absent
+//     since, or within an outage's allowance, or is on a disk that was lost;
+//   - no host sends more in an outage than its allowance;
+//   - no grant is made twice;
+//   - a refusal says a time within a window, and the call is granted then if
+//     nothing else was sent;
+//   - a call is refused only if all that was sent, or perhaps charged, in the
+//     window leaves no room. After a clock was wrong, this holds a window later;
+//   - in the end, the log has each call that any host knows, with what it has
+//     really cost, and no others than those in doubt.
 //
-// A world is determined by its seed. It runs in a bubble of testing/synctest,
-// in which goroutines wake at times that differ, so that they run in one order.
+// While the ledger's clock is wrong, windows are shorter by the error, but by
+// five minutes at most if it is ahead.
 package sim
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,283 +39,241 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-const (
-	account   = "project"
-	allowance = 60
-)
-
-var pacific = func() *time.Location {
-	zone, err := time.LoadLocation("America/Los_Angeles")
-	if err != nil {
-		panic(err)
-	}
-	return zone
-}()
-
-var budgets = [...]quota.Budget{
-	{Account: account, Name: "day", Limit: 500, Window: quota.Sliding(24 * time.Hour)},
-	{Account: account, Name: "calendar", Limit: 450, Window: quota.Daily(pacific)},
-	{Account: account, Name: "burst", Limit: 4, Window: quota.Sliding(10 * time.Minute), Measure: quota.Calls, Methods: []string{"search"}},
-	{Account: account, Name: "burst", Limit: 6, Window: quota.Sliding(40 * time.Minute), Measure: quota.Calls, Methods: []string{"search"}},
-	{Account: account, Name: "hour", Limit: 150, Window: quota.Sliding(time.Hour)},
-	{Account: account, Name: "search", Limit: 300, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search"}},
-	{Account: account, Name: "cron", Limit: 200, Window: quota.Sliding(6 * time.Hour), Lanes: []string{"cron"}},
-	{Account: account, Name: "eu", Limit: 150, Window: quota.Daily(pacific), Regions: []string{"EU"}},
-}
-
-// limits are those of a file, by budget: 0 of one that it does not have.
-type limits [len(budgets)]quota.Units
-
-// A file is the budgets of a costs.yaml: most worlds have the first alone.
-var (
-	usual     = []int{0, 1, 2}
-	nested    = []int{0, 1, 2, 5} // as costs.yaml has them
-	callers   = []int{0, 6, 7}
-	many      = []int{0, 1, 2, 5, 6, 7} // budgets that cover parts of each other
-	short     = []int{3, 4}             // no window of a day
-	different = []int{0, 3}             // one in common, one that has the name of another
-)
+const account = "project"
 
 // world is one simulation.
 type world struct {
-	t        *testing.T
-	seed     uint64
-	rng      *rand.Rand
-	began    time.Time
-	days     int
-	verbose  bool
-	server   *server
-	upstream *upstream
-	dir      string
-	hosts    []*host // all so far
-	current  []*host // one in the place of each that is gone
+	seed  uint64
+	rng   *rand.Rand
+	dir   string
+	began time.Time
+	end   time.Time
 
-	wobble  time.Duration // how far the ledger's clock may be wrong
-	ahead   time.Duration // of the upstream's clock
-	goAway  float64       // how often a connection goes away after a request
-	coolAt  float64       // how often the upstream asks for a pause
-	maxWait time.Duration
+	budgets   []quota.Budget
+	allowance quota.Units // of each host, while the ledger is down
+	noise     float64     // how often an append has no answer, or its process is killed
+	flakyTill time.Time   // until when that is half of the time
+	absences  float64     // how often a host goes away
+	polls     float64     // how often a host notices at once that something has happened
 
-	mu        sync.Mutex
-	grants    []*sending
-	unknown   quota.Units // of all calls that may have been charged
-	forgot    time.Time   // when the ledger last did
-	isOlder   bool        // it has been an older copy of itself since then
+	store     *store
+	hosts     []*host
 	processes int
-	losses    int
-	outages   int
-	repairs   int
-	calls     int
-	forked    bool // too much was admitted, as two histories of the log looked like one
-	events    strings.Builder
-	sum       uint64
-	failure   string
+	clocks    []clockError
+	lastWrong time.Time // when wrong timestamps look right, or were corrected, whichever is later
+	faults    []fault   // that are still to come
+	copies    []*log
+	lastLoss  time.Time
+
+	calls    []*call
+	events   int
+	unsent   []unsent
+	asked    *quota.Call // that is being decided
+	repeats  []repeat
+	repeated time.Time // when the call was asked first that is repeated now
+	receipts map[string]bool
+
+	losses  int
+	trace   []string
+	failure string
 }
 
-// result is what a world comes to.
+// result is what worlds come to.
 type result struct {
-	days, calls, losses, outages, repairs int
-	forked                                bool
-	sum                                   uint64 // of all events
-	failure                               string
-	events                                string
+	worlds, calls, losses, violations int
+	days                              float64
 }
 
-func simulate(t *testing.T, seed uint64, days int, verbose bool) (r result) {
-	dir, err := os.MkdirTemp(memory(t), "sim")
+// simulate runs one world.
+func simulate(t *testing.T, seed uint64) (w *world) {
+	dir, err := os.MkdirTemp(os.Getenv("TMPDIR"), "sim")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, dir, seed, days, verbose)
-		w.run()
-		r = result{w.days, w.calls, w.losses, w.outages, w.repairs, w.forked, w.sum, w.failure, w.events.String()}
+	synctest.Test(t, func(*testing.T) {
+		w = newWorld(seed, dir)
+		for time.Now().Before(w.end) && w.failure == "" {
+			w.sleep(w.gap())
+			w.step()
+		}
+		if w.failure == "" {
+			w.finish()
+		}
+		for _, h := range w.hosts {
+			for _, p := range h.processes {
+				p.replica.Close()
+			}
+		}
 	})
-	return r
+	return w
 }
 
-// memory is a folder in memory, if there is one: journals are synced.
-func memory(t *testing.T) string {
-	const shared = "/dev/shm"
-	if info, err := os.Stat(shared); err == nil && info.IsDir() {
-		return shared
-	}
-	return t.TempDir()
-}
-
-func newWorld(t *testing.T, dir string, seed uint64, days int, verbose bool) *world {
-	if isHasty(seed) {
-		days = 1
-	}
+func newWorld(seed uint64, dir string) *world {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	w := &world{t: t, seed: seed, rng: rng, began: time.Now(), days: days, verbose: verbose, server: newServer(), dir: dir}
-	w.upstream = &upstream{w: w}
 	time.Sleep(time.Duration(rng.Int64N(int64(365 * 24 * time.Hour)))) // begin at any time of the year
-	w.began = time.Now()
-	w.wobble = time.Duration(rng.IntN(2)) * 10 * time.Second
-	w.ahead = time.Duration(rng.Int64N(int64(10*time.Second))) - 5*time.Second
-	w.goAway = []float64{0, 0.02, 0.2}[rng.IntN(3)]
-	w.coolAt = []float64{0, 0.01, 0.05}[rng.IntN(3)]
-	w.maxWait = []time.Duration{0, 5 * time.Second, 15 * time.Minute}[rng.IntN(3)]
-	for range 1 + rng.IntN(4) {
-		w.current = append(w.current, w.newHost(clockError(rng)))
+	w := &world{seed: seed, rng: rng, dir: dir, began: time.Now(), receipts: map[string]bool{}}
+	w.end = w.began.Add(time.Duration(3+rng.IntN(4)) * 24 * time.Hour)
+	w.store = &store{w: w}
+	w.budgets = drawBudgets(rng)
+	w.allowance = []quota.Units{0, 8, 20}[rng.IntN(3)]
+	w.noise = []float64{0, 0.01, 0.06}[rng.IntN(3)]
+	w.absences = []float64{0, 0.01, 0.05}[rng.IntN(3)]
+	w.polls = []float64{0, 0.5, 1}[rng.IntN(3)]
+	w.planFaults()
+	for i := range 1 + rng.IntN(3) {
+		h := &host{w: w, number: i}
+		w.hosts = append(w.hosts, h)
+		for place := range 1 + rng.IntN(2) {
+			h.start(place)
+		}
 	}
 	return w
 }
 
-// clockErrors is the difference between the errors of hosts' clocks at most.
-// Beyond five minutes, a clock must be corrected first.
-const clockErrors = 8 * time.Minute
-
-// clockError draws how far a host's clock is ahead.
-func clockError(rng *rand.Rand) time.Duration {
-	return time.Duration(rng.Int64N(int64(clockErrors))) - clockErrors/2
+// drawBudgets returns some budgets, which cover parts of each other.
+func drawBudgets(rng *rand.Rand) (drawn []quota.Budget) {
+	pacific, err := time.LoadLocation("America/Los_Angeles")
+	if err != nil {
+		panic(err)
+	}
+	day := 24 * time.Hour
+	floor := map[string]quota.Units{"EU": 12, "US": 6}
+	all := []quota.Budget{
+		{Name: "day", Limit: 60, Window: quota.Sliding(day)},
+		{Name: "calendar", Limit: 50, Window: quota.Daily(pacific)},
+		{Name: "floors", Limit: 55, Window: quota.Daily(pacific), Floor: floor},
+		{Name: "ending floors", Limit: 55, Window: quota.Daily(pacific), Floor: floor, FloorUntil: 3 * time.Hour},
+		{Name: "sliding floors", Limit: 58, Window: quota.Sliding(day), Floor: floor},
+		{Name: "burst", Limit: 3, Window: quota.Sliding(10 * time.Minute), Measure: quota.Calls},
+		{Name: "hour", Limit: 14, Window: quota.Sliding(time.Hour)},
+		{Name: "search", Limit: 30, Window: quota.Sliding(day), Methods: []string{"search"}},
+		{Name: "EU", Limit: 25, Window: quota.Daily(pacific), Regions: []string{"EU"}},
+	}
+	for _, i := range rng.Perm(len(all))[:2+rng.IntN(3)] {
+		all[i].Account = account
+		all[i].Config = quota.Config{Name: "costs.yaml", Changed: time.Unix(1, 0)}
+		drawn = append(drawn, all[i])
+	}
+	return drawn
 }
 
-// newHost adds a host without a journal.
-func (w *world) newHost(ahead time.Duration) *host {
-	number := len(w.hosts)
-	h := &host{number: number, dir: filepath.Join(w.dir, fmt.Sprint(number), "journal"), ahead: ahead}
-	if err := os.MkdirAll(filepath.Dir(h.dir), 0o700); err != nil {
-		w.t.Fatal(err)
+// horizon is how old a call can be that a budget still counts.
+func (w *world) horizon() (longest time.Duration) {
+	for i := range w.budgets {
+		longest = max(longest, w.budgets[i].Window.Horizon())
 	}
-	w.hosts = append(w.hosts, h)
-	w.startHost(h)
-	return h
+	return longest
 }
 
-// startHost starts a host anew. Its processes do not notice.
-func (w *world) startHost(h *host) {
-	if w.tellsUptime() {
-		h.boot, h.booted = h.boot+1, time.Now()
+// gap draws how long nothing happens.
+func (w *world) gap() time.Duration {
+	most := []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 5 * time.Hour}[min(w.rng.IntN(6), 3)]
+	if w.rng.IntN(4) > 0 {
+		most = 20 * time.Minute
+	}
+	return 1500*time.Millisecond + time.Duration(w.rng.Int64N(int64(most)))
+}
+
+// sleep lets time pass, and what is due happen meanwhile.
+func (w *world) sleep(d time.Duration) {
+	until := time.Now().Add(d)
+	for len(w.faults) > 0 && !w.faults[0].at.After(until) && w.failure == "" {
+		f := w.faults[0]
+		w.faults = w.faults[1:]
+		time.Sleep(time.Until(f.at))
+		w.event("%s", f.name)
+		f.occur()
+		w.poll()
+	}
+	time.Sleep(time.Until(until))
+	w.store.deliver()
+}
+
+// poll lets the hosts that are there look, as those do that serve.
+func (w *world) poll() {
+	for _, h := range w.hosts {
+		if w.rng.Float64() < w.polls && time.Now().After(h.awayUntil) {
+			h.processes[0].look()
+		}
 	}
 }
 
-// mostHosts is the number of bits of knowledge.memory.
-const mostHosts = 64
-
-// pick draws the host of the next process. In some worlds it is now and then a
-// new one, in the place of one that is gone with its journal.
-func (w *world) pick() *host {
-	place := w.rng.IntN(len(w.current))
-	if w.takesTurns() {
-		place = int(time.Since(w.began)/turn) % len(w.current)
+// step lets one process do something.
+func (w *world) step() {
+	h := w.hosts[w.rng.IntN(len(w.hosts))]
+	if time.Now().Before(h.awayUntil) {
+		return
 	}
-	if w.hostsGo() && w.rng.IntN(8) == 0 && len(w.hosts) < mostHosts {
-		w.current[place] = w.newHost(clockError(w.rng))
-		w.event("host %d takes the place of another", w.current[place].number)
+	h.restartDead()
+	place := w.rng.IntN(len(h.processes))
+	p := h.processes[place]
+	switch n := w.rng.IntN(100); {
+	case w.rng.Float64() < w.absences:
+		h.awayUntil = time.Now().Add(time.Duration(1+w.rng.IntN(30)) * time.Hour)
+		w.event("host %d goes away until %s", h.number, stamp(h.awayUntil))
+	case n < 8:
+		h.start(place)
+	case n < 12:
+		p.look()
+	case n < 30:
+		p.settleSome()
+	case n < 40:
+		w.copies = append(w.copies[max(0, len(w.copies)-20):], w.copy())
+	case n < 70 && len(w.repeats) > 0:
+		w.repeatSome()
+	default:
+		p.spendSome()
 	}
-	return w.current[place]
+	h.restartDead()
 }
 
-// isHasty reports whether a world has a fault a minute, and lasts a day.
-func isHasty(seed uint64) bool { return seed%10 == 9 }
+func stamp(t time.Time) string { return t.UTC().Format("01-02 15:04:05.000") }
 
-// twoFiles reports whether the limits of a world's processes come from two
-// files with names, of which the lower holds for a day. Else each process knows
-// its own alone.
-func (w *world) twoFiles() bool { return w.seed%3 == 1 }
-
-// file draws the budgets of a process. In some worlds there are two files that
-// have different ones. Each host knows the longest windows, since it uses the
-// first file each day.
-func (w *world) file(h *host) []int {
-	switch {
-	case w.hasMany():
-		return many
-	case w.hasCallers():
-		return callers
-	case w.seed%7 == 6:
-		return nested
-	case w.seed%7 != 5 || time.Since(h.usual) > 12*time.Hour || w.rng.IntN(2) == 0:
-		h.usual = time.Now()
-		return usual
-	case w.seed%2 == 0:
-		return short
-	}
-	return different
-}
-
-// hasCallers reports whether the calls of a world have lanes and regions.
-func (w *world) hasCallers() bool { return w.seed%11 == 9 || w.hasMany() }
-
-// hasMany reports whether a world has budgets of everything.
-func (w *world) hasMany() bool { return w.seed%11 == 5 }
-
-// hostsGo reports whether hosts go, and with them what they know.
-func (w *world) hostsGo() bool { return w.seed%13 == 4 }
-
-// takesTurns reports whether one host at a time runs processes: what it does
-// not notice, no other repairs.
-func (w *world) takesTurns() bool { return w.seed%17 == 3 }
-
-// turn is for how long a host of takesTurns is alone.
-const turn = 5 * time.Hour
-
-// costsRise reports whether calls turn out to cost more than their price.
-func (w *world) costsRise() bool { return w.seed%19 == 7 }
-
-// losesAnswers reports whether three faults in eight are of the network.
-func (w *world) losesAnswers() bool { return w.seed%23 == 8 }
-
-// tellsUptime reports whether hosts say how long they run.
-func (w *world) tellsUptime() bool { return w.seed%7 != 3 }
-
-// clocksStep reports whether the clocks of hosts are corrected now and then.
-func (w *world) clocksStep() bool { return w.seed%13 == 7 }
-
-func (w *world) clock(t time.Time) string {
-	if t.Equal(never) {
-		return "never"
-	}
-	return t.UTC().Format("01-02 15:04:05.000000")
-}
-
-// event records what happens. The caller may hold mu.
+// event adds a line to the trace.
 func (w *world) event(format string, args ...any) {
-	line := w.clock(time.Now()) + " " + fmt.Sprintf(format, args...) + "\n"
-	h := fnv.New64a()
-	fmt.Fprintf(h, "%x %s", w.sum, line)
-	w.sum = h.Sum64()
-	if w.verbose {
-		w.events.WriteString(line)
-	}
+	w.trace = append(w.trace, stamp(time.Now())+" "+fmt.Sprintf(format, args...))
 }
 
-// fail records the first violation.
+// fail notes the first violation.
 func (w *world) fail(format string, args ...any) {
-	if w.failure == "" {
-		w.failure = w.clock(time.Now()) + " " + fmt.Sprintf(format, args...)
-	}
-	w.event("VIOLATION "+format, args...)
-}
-
-// run runs the world to its end.
-func (w *world) run() {
-	end := w.began.Add(time.Duration(w.days) * 24 * time.Hour)
-	var running sync.WaitGroup
-	running.Go(func() { w.breakThings(end) })
-	pause := []time.Duration{10 * time.Minute, time.Hour, 3 * time.Hour}[w.rng.IntN(3)]
-	for time.Now().Before(end) && w.failure == "" {
-		w.sleep(pause)
-		h := w.pick()
-		lifetime, part := time.Duration(0), quota.Units(100)
-		if w.rng.IntN(4) == 0 {
-			lifetime = time.Duration(1 + w.rng.Int64N(int64(5*time.Minute)))
-		}
-		if w.rng.IntN(8) == 0 {
-			part = 25
-		}
-		p := w.start(h, lifetime, w.file(h), part)
-		w.event("process %d starts on host %d with %d%% of the limits: %v", p.number, h.number, part, p.limits)
-		running.Go(func() { p.run(uint64(p.number)) })
-	}
-	running.Wait()
-	if w.failure == "" {
-		w.settleDown()
+	if w.event("VIOLATION "+format, args...); w.failure == "" {
+		w.failure = w.trace[len(w.trace)-1]
 	}
 }
 
-// sleep sleeps for a random time of at most twice a mean.
-func (w *world) sleep(mean time.Duration) { time.Sleep(time.Duration(1 + w.rng.Int64N(int64(2*mean)))) }
+// story returns what has happened, or the end of it.
+func (w *world) story(lines int) string {
+	from := max(0, len(w.trace)-lines)
+	budgets := make([]string, len(w.budgets))
+	for i, b := range w.budgets {
+		budgets[i] = fmt.Sprintf("%s: %d in %v, floors %v", b.Name, b.Limit, b.Window, b.Floor)
+	}
+	return fmt.Sprintf("seed %d, began %s, an allowance of %d\n%s\n%s", w.seed, stamp(w.began), w.allowance,
+		strings.Join(budgets, "\n"), strings.Join(w.trace[from:], "\n"))
+}
+
+// finish lets all hosts meet on a ledger that works, and compares its log with
+// what was sent.
+func (w *world) finish() {
+	w.event("all hosts return")
+	w.noise, w.flakyTill = 0, time.Time{}
+	for _, f := range w.faults {
+		if f.isEnd {
+			f.occur()
+		}
+	}
+	w.faults = nil
+	for range 2 {
+		time.Sleep(time.Minute)
+		w.store.deliver()
+		for _, h := range w.hosts {
+			h.restartDead()
+			for _, p := range slices.Clone(h.processes) {
+				p.look()
+			}
+			h.start(len(h.processes)).look()
+		}
+	}
+	w.checkLog(filepath.Join(w.dir, "observer"))
+}

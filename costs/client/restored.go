@@ -1,0 +1,97 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
+)
+
+// Restoration is what this host gave back to a ledger that lacked it.
+type Restoration struct {
+	Account string      `json:"account"`
+	At      time.Time   `json:"at"`   // on this host's clock
+	Lost    bool        `json:"lost"` // the ledger had lost records; otherwise it had been down
+	Records int         `json:"entries"`
+	Units   quota.Units `json:"units"` // of these
+}
+
+// String says what was restored.
+func (r *Restoration) String() string {
+	if r.Lost {
+		return fmt.Sprintf("the ledger of account %s had lost records: this host restored %s of %s; "+
+			"other hosts restore their own when they return",
+			human.Name(r.Account), human.Count(r.Records, "record"), human.Count(r.Units, "unit"))
+	}
+	return fmt.Sprintf("account %s: what was spent while the ledger was down is recorded now: %s",
+		human.Name(r.Account), human.Count(r.Units, "unit"))
+}
+
+// RestoredError says that this host restored what the ledger lacked.
+type RestoredError struct{ Restoration }
+
+// Error says what was restored.
+func (e *RestoredError) Error() string { return e.String() }
+
+const (
+	restoredFile = "restored.json"
+	maxRestored  = 20
+	restoredSpan = 24 * time.Hour
+)
+
+// restorations are those of a Client. It is safe for concurrent use.
+type restorations struct {
+	mu    sync.Mutex
+	times map[string]int // by account
+	sums  map[string]int // of records, by account
+}
+
+func (r *restorations) count(account string) (times, records int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.times[account], r.sums[account]
+}
+
+// noteRestored reports a restoration and keeps it in the state folder. What
+// another process keeps at the same time may be lost.
+func (c *Client) noteRestored(of quota.Restoration) {
+	now := c.now().UTC()
+	done := Restoration{Account: of.Account, At: now, Lost: of.Lost, Records: of.Records, Units: quota.Units(of.Units)}
+	r := &c.restored
+	r.mu.Lock()
+	if r.times == nil {
+		r.times, r.sums = map[string]int{}, map[string]int{}
+	}
+	r.times[of.Account]++
+	r.sums[of.Account] += of.Records
+	if c.state != "" {
+		all := append(c.Restorations(), done)
+		all = all[max(0, len(all)-maxRestored):]
+		if text, err := json.Marshal(all); err == nil && privatefile.MkdirAll(c.state) == nil {
+			_ = privatefile.Replace(filepath.Join(c.state, restoredFile), append(text, '\n'), false)
+		}
+	}
+	r.mu.Unlock()
+	c.report(quota.Call{}, &RestoredError{done})
+}
+
+// Restorations returns what this host gave back to ledgers in the last
+// 24 hours, oldest first.
+func (c *Client) Restorations() []Restoration {
+	all, recent := []Restoration{}, []Restoration{}
+	text, err := privatefile.ReadFile(filepath.Join(c.state, restoredFile), maxStateFile)
+	if c.state == "" || err != nil || json.Unmarshal(text, &all) != nil {
+		return recent
+	}
+	for _, r := range all {
+		if c.now().Sub(r.At) < restoredSpan {
+			recent = append(recent, r)
+		}
+	}
+	return recent
+}

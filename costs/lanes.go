@@ -1,0 +1,74 @@
+package costs
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
+)
+
+// MaxPriority is the highest priority of a lane; 0 is the lowest, and that of
+// lanes without one.
+const MaxPriority = 100
+
+// readLanes reads {cron: {priority: 2}}: what is said of lanes.
+func (d *document) readLanes(n strictyaml.Node) {
+	d.Priorities = map[string]int{}
+	entries := 0
+	n.Entries(func(key, value strictyaml.Node) {
+		entries++
+		priority := 0
+		value.Fields(laneFields(&priority)...)
+		if lane := key.Text(quota.MaxLabel); lane != "" {
+			d.Priorities[lane] = priority
+			d.setOrigin(key, "lanes", lane)
+		}
+	})
+	if n.Kind() == strictyaml.Map && entries == 0 {
+		n.Mistake("no lane: write one, such as {cron: {priority: 1}}, or remove the key")
+	}
+}
+
+func laneFields(priority *int) []strictyaml.Field {
+	return []strictyaml.Field{
+		{Key: "priority", Missing: "priority: 1", Read: func(n strictyaml.Node) { *priority = int(n.Int(0, MaxPriority)) }},
+	}
+}
+
+// Priority returns the priority of an account's lane: of calls that wait, those
+// of a higher one come first. If several documents of the account give it one,
+// the highest counts.
+func (t *Table) Priority(account, lane string) (priority int) {
+	for i := range t.upstreams {
+		if u := &t.upstreams[i]; u.Account == account {
+			priority = max(priority, u.Priorities[lane])
+		}
+	}
+	return priority
+}
+
+// Lanes returns the lanes that command ration itself uses.
+func Lanes() []string { return []string{quota.LaneCron, quota.LaneBackfill, quota.LaneManual} }
+
+// Lanes returns the lanes that calls may have: those of Lanes, and others that
+// budgets and lanes name.
+func (t *Table) Lanes() []string {
+	names := Lanes()
+	add := func(lane string) {
+		if !slices.Contains(names, lane) {
+			names = append(names, lane)
+		}
+	}
+	for _, b := range t.Budgets() {
+		for _, lane := range b.Lanes {
+			add(lane)
+		}
+	}
+	for i := range t.upstreams {
+		for _, lane := range slices.Sorted(maps.Keys(t.upstreams[i].Priorities)) {
+			add(lane)
+		}
+	}
+	return names
+}

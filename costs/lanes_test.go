@@ -1,0 +1,54 @@
+package costs_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ration-dev/ration/costs"
+)
+
+const lanesTable = "version: 1\naccount: p\ncosts: {m: 1}\nbudgets: [{name: all, limit: 9, window: 1h}]\n"
+
+// TestPriorityOfALane: the highest of an account's documents counts, and lanes
+// without one have 0.
+func TestPriorityOfALane(t *testing.T) {
+	other := strings.NewReplacer("version: 1", "version: 1\nupstream: other", "{m: 1}", "{n: 1}", "name: all", "name: rest").Replace(lanesTable)
+	third := strings.NewReplacer("account: p", "account: q").Replace(lanesTable)
+	table := parse(t, lanesTable+"lanes: {cron: {priority: 2}, backfill: {priority: 0}}\n---\n"+
+		other+"lanes: {nightly: {priority: 100}, cron: {priority: 7}}\n---\n"+third)
+	for account, lanes := range map[string]map[string]int{
+		"p": {"cron": 7, "backfill": 0, "nightly": 100, "manual": 0, "": 0},
+		"q": {"cron": 0},
+	} {
+		for lane, want := range lanes {
+			if got := table.Priority(account, lane); got != want {
+				t.Errorf("%s of %s has %d; want %d", lane, account, got, want)
+			}
+		}
+	}
+	if got, want := table.Lanes(), []string{"cron", "backfill", "manual", "nightly"}; !slices.Equal(got, want) {
+		t.Errorf("lanes %q; want %q", got, want)
+	}
+	isListed := func(s costs.Setting) bool {
+		return s.Line == "lanes" && s.Value == "cron: priority 2" && s.From.Line == 5
+	}
+	if settings := table.List().Settings; !slices.ContainsFunc(settings, isListed) {
+		t.Errorf("the list has %+v; want the priority of cron, and its line", settings)
+	}
+}
+
+func TestMistakesInLanesAreReported(t *testing.T) {
+	for lanes, want := range map[string]string{
+		"lanes: {cron: {priority: 101}}": "5:26: priority is 101: write an integer from 0 to 100",
+		"lanes: {cron: {prio: 1}}":       `5:16: unknown key "prio": write one of priority`,
+		"lanes: {cron: {}}":              `5:15: missing key "priority": write priority: 1`,
+		"lanes: {cron: 2}":               "5:15: cron is 2: write a map",
+		"lanes: {}":                      "5:8: no lane: write one, such as {cron: {priority: 1}}, or remove the key",
+		"lanes: [cron]":                  "5:8: lanes is a list: write a map",
+	} {
+		if _, err := costs.Parse("costs.yaml", []byte(lanesTable+lanes+"\n")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %s", lanes, err, want)
+		}
+	}
+}

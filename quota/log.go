@@ -1,0 +1,374 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/quota/internal/engine"
+)
+
+// engineLog is the Log of a process: an engine over a ledger.
+type engineLog struct {
+	Ledger
+	engine  *engine.Engine
+	budgets engineBudgets
+	outage  *outage
+	options Options
+	real    bool
+	checked sync.Map // accounts whose names look like no other
+}
+
+var _ Log = (*engineLog)(nil)
+
+// Replica keeps a host's copy of the logs that its processes receive; package
+// replica implements it.
+type Replica = engine.Replica
+
+// Restoration says what a log lacked and got back from a host.
+type Restoration = engine.Restoration
+
+// NewLog returns the log of a ledger. A nil *Options is the default.
+func NewLog(ledger Ledger, o *Options) Log {
+	if o == nil {
+		o = &Options{}
+	}
+	real, outage := RealTime(ledger), newOutage(o)
+	l := &engineLog{Ledger: ledger, real: real, outage: outage, options: *o}
+	l.engine = engine.New(outage.watch(ledger), &engine.Options{
+		Host: o.Host, TestClock: !real, Replica: o.Replica, Restored: o.Restored, MayCreate: l.checkLookAlike,
+	})
+	return l
+}
+
+// logOn returns a ledger itself if it is a Log, and one on it otherwise.
+func logOn(ledger Ledger, o *Options) Log {
+	if log, ok := ledger.(Log); ok {
+		return log
+	}
+	return NewLog(ledger, o)
+}
+
+func (l *engineLog) account(name string) *engine.Account { return l.engine.Account(name) }
+
+// RealTime reports whether the ledger is on real time.
+func (l *engineLog) RealTime() bool { return l.real }
+
+func (l *engineLog) Spend(ctx context.Context, batch *Batch) ([]Answer, error) {
+	if err := batch.Check(); err != nil {
+		return nil, err
+	}
+	answers := make([]Answer, len(batch.Requests))
+	var requests []*engine.Request
+	var places []int
+	for i := range batch.Requests {
+		r := &batch.Requests[i]
+		if err := r.Check(batch.Account); err != nil {
+			answers[i].Err = err
+			continue
+		}
+		requests = append(requests, l.request(batch, r, i))
+		places = append(places, i)
+	}
+	if len(requests) == 0 {
+		return answers, nil
+	}
+	if down := l.outage.isDown(); down != nil {
+		return l.fallBack(ctx, batch, down)
+	}
+	if err := l.checkName(ctx, batch.Account); err != nil && !(l.outage != nil && errors.Is(err, ErrLedgerDown)) {
+		return nil, err
+	}
+	decided, err := l.engine.Account(batch.Account).Spend(ctx, requests...)
+	if l.outage != nil && errors.Is(err, ErrLedgerDown) {
+		l.outage.failed(err)
+		return l.fallBack(ctx, batch, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, place := range places {
+		r := &batch.Requests[place]
+		if err := checkReuse(batch, r, decided[i]); err != nil {
+			return nil, err
+		}
+		answers[place] = l.answer(batch, r, decided[i])
+	}
+	return answers, nil
+}
+
+// checkName refuses an account without a log whose name looks like that of one
+// that has one.
+func (l *engineLog) checkName(ctx context.Context, account string) error {
+	if _, isChecked := l.checked.Load(account); isChecked {
+		return nil
+	}
+	isNew := false
+	err := l.engine.Account(account).Known(ctx, func(v *engine.View) { isNew = v.Epoch() == 0 })
+	if err != nil {
+		return err
+	}
+	if isNew { // as far as is known; what this host owes a log would create it
+		tail, err := l.Ledger.Read(ctx, account, &engine.Read{Bytes: 1})
+		if err != nil {
+			return err
+		}
+		isNew = tail.Epoch == 0
+	}
+	if isNew {
+		if err := l.checkLookAlike(ctx, account); err != nil {
+			return err
+		}
+	}
+	l.checked.Store(account, true)
+	return nil
+}
+
+// checkLookAlike refuses an account whose name looks like that of one which has
+// a log.
+func (l *engineLog) checkLookAlike(ctx context.Context, account string) error {
+	for known, err := range l.Ledger.Accounts(ctx) {
+		if err == nil {
+			err = CheckLookAlike(account, known)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// request returns a request as the engine sees it.
+func (l *engineLog) request(batch *Batch, r *Request, i int) *engine.Request {
+	e := &engine.Request{
+		Labels: engine.Labels{Method: r.Method, Key: batch.Key,
+			Lane: r.Caller.Lane, Job: r.Caller.Job, Region: r.Caller.Region},
+		Amounts: engine.Amounts{Units: int64(r.Units), Calls: int64(r.Count())},
+		Budgets: l.budgets.of(r.Charges), Force: r.Force, Once: batch.Once && i == 0, Count: r.Together,
+		History: batch.History.Microseconds(),
+	}
+	if r.Kind.isAdjustment() {
+		e.Kind = engine.KindNote
+		if r.Kind == EntryCorrection {
+			e.Name = correctionName
+		}
+	}
+	if r.ticket != nil {
+		e.Wait, e.Ticket = true, *r.ticket
+	}
+	if l.options.Priority != nil {
+		e.Priority = int64(l.options.Priority(batch.Account, r.Caller.Lane))
+	}
+	if batch.Client != 0 {
+		e.ID = engine.ID{Client: batch.Client, Seq: batch.Seq + uint64(i)}
+		e.History = max(e.History, idHistory.Microseconds())
+	}
+	return e
+}
+
+// idHistory is how long the log keeps an entry at least whose request can be
+// repeated.
+const idHistory = 10 * time.Minute
+
+// correctionName names the notes that are corrections.
+const correctionName = "correction"
+
+// checkReuse returns an ErrReused if the request's id is that of another call.
+func checkReuse(batch *Batch, r *Request, a *engine.Answer) error {
+	if a.Reused {
+		return ErrReused
+	}
+	for _, e := range a.Repeated {
+		l := e.Labels
+		isSame := l.Method == r.Method && l.Key == batch.Key && callerOf(l) == r.Caller
+		if !isSame && *l != (engine.Labels{}) {
+			return fmt.Errorf("%w (it was %s)", ErrReused, l.Method)
+		}
+	}
+	return nil
+}
+
+// callerOf returns the caller that labels name.
+func callerOf(l *engine.Labels) Caller { return Caller{Lane: l.Lane, Job: l.Job, Region: l.Region} }
+
+// answer returns an answer of the engine as callers see it.
+func (l *engineLog) answer(batch *Batch, r *Request, a *engine.Answer) Answer {
+	receipt := Receipt{Account: batch.Account, Key: batch.Key, Epoch: a.Epoch, At: ledgerTime(a.At)}
+	if r.ticket != nil {
+		*r.ticket = a.Ticket
+	}
+	if a.Refusal != nil {
+		return Answer{Receipt: Receipt{Account: batch.Account, Key: batch.Key, Epoch: a.Epoch}, Err: l.refusal(batch, r, a)}
+	}
+	answer := Answer{Receipt: receipt}
+	if len(a.IDs) > 0 {
+		answer.Receipt.ID = ID(a.IDs[0])
+		for _, id := range a.IDs[1:] {
+			answer.Others = append(answer.Others, ID(id))
+		}
+	}
+	for _, e := range a.Repeated {
+		answer.Repeated = append(answer.Repeated, entryOf(e))
+	}
+	for _, held := range a.Held {
+		h := Held{Used: Units(held.Used), Kept: Units(held.Reserved)}
+		if held.Until != 0 {
+			h.Limit = Units(held.Limit)
+		}
+		if held.NextAt != 0 {
+			h.FreesIn = micros(held.NextAt - a.At)
+		}
+		answer.Held = append(answer.Held, h)
+	}
+	return answer
+}
+
+// refusal returns the error of a refused request.
+func (l *engineLog) refusal(batch *Batch, r *Request, a *engine.Answer) error {
+	no := a.Refusal
+	if no.Moved != nil {
+		call := Call{Account: batch.Account, Key: batch.Key, Method: r.Method, Units: r.Units, Caller: r.Caller}
+		moved := moveOf(batch.Account, no.Moved)
+		return moved.orError(moved.refusal(&call, ledgerTime(a.At)))
+	}
+	refused := &RefusedError{
+		Account: batch.Account, Key: batch.Key, Method: r.Method, Units: r.Units, Caller: r.Caller, Reason: ReasonSpent,
+		Needed: Units(no.Needed), Ahead: micros(no.Ahead),
+		RetryAt: ledgerTime(no.RetryAt), RetryAfter: ledgerTime(no.RetryAt).Sub(ledgerTime(a.At)),
+	}
+	if no.Budget != nil {
+		i := slices.IndexFunc(r.Charges, func(c *Charge) bool { return c.Budget == no.Budget.Name })
+		charge := r.Charges[i]
+		refused.Budget, refused.Measure = charge.Budget, charge.Coverage.Measure
+		refused.Limit = Units(no.Held.Limit)
+		refused.Used = Units(no.Held.Used)
+		refused.Kept = Units(no.Held.Reserved)
+		refused.Remaining = max(0, refused.Limit-refused.Used-refused.Kept)
+		if no.Held.Until != 0 {
+			refused.OwnLimit, refused.LimitUntil = charge.Limit, ledgerTime(no.Held.Until)
+		}
+	}
+	if no.Never {
+		return &NeverFitsError{Account: batch.Account, Budget: refused.Budget, Method: r.Method, Measure: refused.Measure,
+			Limit: refused.Limit, Kept: refused.Kept, Needed: refused.Needed, Calls: r.Together,
+			OwnLimit: refused.OwnLimit, LimitUntil: refused.LimitUntil}
+	}
+	if no.Cooldown != nil {
+		refused.Reason = ReasonCooldown
+		refused.Detail = no.Cooldown.Text
+		refused.Budget = no.Cooldown.Name
+	}
+	return refused
+}
+
+func (l *engineLog) Settle(ctx context.Context, receipt Receipt, units Units) error {
+	if units < 0 || units > MaxUnits {
+		return fmt.Errorf("%w: a cost of %d units; give 0 to %d", ErrBadCall, units, MaxUnits)
+	}
+	return l.settle(ctx, receipt, engine.Amounts{Units: int64(units), Calls: 1})
+}
+
+func (l *engineLog) settle(ctx context.Context, receipt Receipt, amounts engine.Amounts) error {
+	err := l.engine.Account(receipt.Account).Settle(ctx, engine.ID(receipt.ID), amounts)
+	if l.outage != nil && errors.Is(err, ErrLedgerDown) {
+		return l.settleDown(receipt, amounts, err)
+	}
+	return err
+}
+
+func (l *engineLog) Refund(ctx context.Context, receipt Receipt) error {
+	return l.settle(ctx, receipt, engine.Amounts{})
+}
+
+func (l *engineLog) Standings(ctx context.Context, account, key string, charges []*Charge) ([]Standing, error) {
+	budgets := l.budgets.of(charges)
+	standings := make([]Standing, len(charges))
+	err := l.engine.Account(account).View(ctx, func(v *engine.View) {
+		record := v.Moved()
+		moved := moveOf(account, &record)
+		for i, b := range budgets {
+			standings[i] = standingOf(v, b, key, charges[i])
+			standings[i].Moved = moved
+			if cooldown := cooldownIn(v, account, charges[i].Budget, key); cooldown != nil {
+				standings[i].Cooldown = cooldown
+			}
+		}
+	})
+	return standings, err
+}
+
+func standingOf(v *engine.View, b *engine.Budget, key string, charge *Charge) Standing {
+	held := v.Held(b, key)
+	now := ledgerTime(v.Now())
+	s := Standing{At: now, Since: charge.Window.Since(now), Used: Units(held.Used), Ahead: micros(v.Ahead()),
+		Trimmed: v.Trimmed()}
+	if held.NextAt != 0 {
+		s.NextFree = ledgerTime(held.NextAt)
+	}
+	if held.Until != 0 {
+		s.Limit, s.LimitUntil = Units(held.Limit), ledgerTime(held.Until)
+	}
+	return s
+}
+
+// cooldownIn returns the cooldown in force for a budget: its own, or that of
+// the account if that ends later.
+func cooldownIn(v *engine.View, account, budget, key string) *Cooldown {
+	own, isOwn := v.Cooldown(budget, key)
+	all, isAll := v.Cooldown("", key)
+	switch {
+	case isAll && (!isOwn || all.Until > own.Until):
+		return cooldownOf(account, all)
+	case isOwn:
+		return cooldownOf(account, own)
+	}
+	return nil
+}
+
+func cooldownOf(account string, r engine.Record) *Cooldown {
+	return &Cooldown{Account: account, Budget: r.Name, Until: ledgerTime(r.Until), Reason: r.Text}
+}
+
+func (l *engineLog) SetCooldown(ctx context.Context, c Cooldown) error {
+	if err := l.checkName(ctx, c.Account); err != nil {
+		return err
+	}
+	reason := c.Reason
+	if len(reason) > MaxReason {
+		reason = cutText(reason, MaxReason)
+	}
+	length := min(c.For, math.MaxInt64-time.Microsecond) + time.Microsecond - time.Nanosecond
+	until := int64(MaxUnix * 1_000_000)
+	if c.Until.Unix() < MaxUnix {
+		until = microsOf(c.Until)
+	}
+	return l.engine.Account(c.Account).Cool(ctx, c.Budget, "", length.Microseconds(), until, c.repeats, reason)
+}
+
+func (l *engineLog) ClearCooldown(ctx context.Context, account, budget string) error {
+	return l.engine.Account(account).EndCooldown(ctx, budget, "")
+}
+
+func (l *engineLog) Cooldowns(ctx context.Context, account string) (all []Cooldown, err error) {
+	err = l.engine.Account(account).View(ctx, func(v *engine.View) {
+		for _, r := range v.Cooldowns() {
+			all = append(all, *cooldownOf(account, r))
+		}
+	})
+	return all, err
+}
+
+func (l *engineLog) ClearLimits(ctx context.Context, account string) error {
+	return l.engine.Account(account).EndLimits(ctx)
+}
+
+func cutText(text string, most int) string {
+	for most > 0 && text[most]&0xc0 == 0x80 {
+		most--
+	}
+	return text[:most]
+}

@@ -1,0 +1,97 @@
+package quota
+
+import (
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/quota/internal/engine"
+)
+
+// engineBudgets translates charges to budgets of the engine, each once: the
+// engine knows a budget by its address.
+type engineBudgets struct {
+	mu    sync.RWMutex
+	known map[*Charge]*engine.Budget
+}
+
+// maxEngineBudgets bounds what is kept of charges, which tests and calls
+// together make anew.
+const maxEngineBudgets = 4096
+
+func (e *engineBudgets) of(charges []*Charge) []*engine.Budget {
+	budgets := make([]*engine.Budget, len(charges))
+	e.mu.RLock()
+	missing := false
+	for i, charge := range charges {
+		budgets[i] = e.known[charge]
+		missing = missing || budgets[i] == nil
+	}
+	e.mu.RUnlock()
+	if !missing {
+		return budgets
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.known == nil || len(e.known) > maxEngineBudgets {
+		e.known = map[*Charge]*engine.Budget{}
+	}
+	for i, charge := range charges {
+		if budgets[i] = e.known[charge]; budgets[i] == nil {
+			budgets[i] = charge.engineBudget()
+			e.known[charge] = budgets[i]
+		}
+	}
+	return budgets
+}
+
+// engineBudget returns the charge as the engine sees it.
+func (c *Charge) engineBudget() *engine.Budget {
+	b := &engine.Budget{
+		Name: c.Budget, Coverage: c.Coverage.engineCoverage(), Limit: int64(c.Limit), Window: c.Window.engineWindow(),
+		FloorUntil: c.FloorUntil.Microseconds(), Config: c.Config.Name, Changed: microsOf(c.Config.Changed),
+	}
+	if c.Config.Name != "" {
+		b.Identity = c.Identity()
+	}
+	for _, floor := range c.Floors {
+		b.Floors = append(b.Floors, engine.Floor{Coverage: floor.Coverage.engineCoverage(), Units: int64(floor.Units)})
+	}
+	return b
+}
+
+// engineCoverage returns the coverage as the engine sees it.
+func (c *Coverage) engineCoverage() engine.Coverage {
+	e := engine.Coverage{Methods: c.Methods, Except: c.Except, Lanes: c.Lanes, Regions: c.Regions, ByKey: c.PerKey}
+	if c.Measure == Calls {
+		e.Measure = engine.MeasureCalls
+	}
+	return e
+}
+
+// engineWindow returns the window as the engine sees it.
+func (w Window) engineWindow() engine.Window {
+	if w.kind == KindDaily {
+		return engine.Window{Kind: engine.Calendar, Zone: w.zone, Margin: w.margin.Microseconds(),
+			Start: w.at.Microseconds(), Month: w.month}
+	}
+	return engine.Window{Kind: engine.Sliding, Length: w.length.Microseconds(), Margin: w.margin.Microseconds()}
+}
+
+// ledgerTime returns a time of the engine, or the zero time for 0.
+func ledgerTime(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
+}
+
+// microsOf is the inverse of ledgerTime.
+func microsOf(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// micros returns a length of time of the engine.
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

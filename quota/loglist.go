@@ -1,0 +1,128 @@
+package quota
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/ration-dev/ration/quota/internal/engine"
+)
+
+func (l *engineLog) Keys(ctx context.Context, account string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		var keys []string
+		err := l.engine.Account(account).View(ctx, func(v *engine.View) { keys = v.Keys() })
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for _, key := range keys {
+			if !yield(key, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (l *engineLog) Entries(ctx context.Context, query Query) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		var entries []Entry
+		err := l.each(ctx, query, func(e Entry) { entries = append(entries, e) })
+		if err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		for _, e := range entries {
+			if err := ctx.Err(); err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// each calls add with the entries that a query selects, while the fold stands
+// still.
+func (l *engineLog) each(ctx context.Context, query Query, add func(Entry)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	since, until := int64(0), int64(engine.Never)
+	if !query.Since.IsZero() {
+		since = ceilMicros(query.Since)
+	}
+	if !query.Until.IsZero() {
+		until = ceilMicros(query.Until)
+	}
+	return l.engine.Account(query.Account).View(ctx, func(v *engine.View) {
+		added := 0
+		v.Entries(since, until, query.Newest, func(e engine.Entry) bool {
+			if query.Key == "" || e.Labels.Key == query.Key {
+				add(entryOf(e))
+				added++
+			}
+			return query.Limit == 0 || added < query.Limit
+		})
+	})
+}
+
+// ceilMicros returns the first microsecond at or after a time.
+func ceilMicros(t time.Time) int64 {
+	return t.Add(time.Microsecond - time.Nanosecond).UnixMicro()
+}
+
+// entryOf returns an entry of the engine as callers see it.
+func entryOf(e engine.Entry) Entry {
+	entry := Entry{At: ledgerTime(e.At), ID: ID(e.ID), Key: e.Labels.Key, Method: e.Labels.Method,
+		Units: Units(e.Amounts.Units), Calls: Units(e.Amounts.Calls),
+		Caller: callerOf(e.Labels)}
+	switch {
+	case e.Note && e.Name == correctionName:
+		entry.Kind = EntryCorrection
+	case e.Note:
+		entry.Kind = EntryNote
+	case e.Settled && e.Amounts.Units == 0 && e.Amounts.Calls == 0:
+		entry.Kind = EntryRefunded
+	}
+	return entry
+}
+
+func (l *engineLog) Sums(ctx context.Context, query Query) iter.Seq2[Sum, error] {
+	return func(yield func(Sum, error) bool) {
+		type sumID struct {
+			kind   EntryKind
+			method string
+			caller Caller
+		}
+		sums := map[sumID]*Sum{}
+		err := l.each(ctx, query, func(e Entry) {
+			id := sumID{e.Kind, e.Method, e.Caller}
+			sum := sums[id]
+			if sum == nil {
+				sum = &Sum{Kind: e.Kind, Method: e.Method, Caller: e.Caller, First: e.At, Last: e.At}
+				sums[id] = sum
+			}
+			if e.At.Before(sum.First) {
+				sum.First = e.At
+			}
+			if e.At.After(sum.Last) {
+				sum.Last = e.At
+			}
+			sum.Entries++
+			sum.Units += e.Units
+			sum.Calls += e.Calls
+		})
+		if err != nil {
+			yield(Sum{}, err)
+			return
+		}
+		for _, sum := range sums {
+			if !yield(*sum, nil) {
+				return
+			}
+		}
+	}
+}

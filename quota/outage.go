@@ -1,0 +1,347 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/quota/internal/engine"
+)
+
+// Allowance says what may be sent while the ledger is down: what all processes
+// of this host have spent without it in the trailing 24 hours is bounded.
+type Allowance struct {
+	// Limit returns how many units the account may have spent without the
+	// ledger once this call is granted; 0 refuses the call. All calls of an
+	// account share one count: after 40 units, a call whose limit is 50 may
+	// spend 10 more, and one whose limit is 20 none. It must be deterministic
+	// and safe for concurrent use.
+	Limit func(Call) Units
+
+	// In says in errors where the limits are configured, such as
+	// "when_ledger_down of costs.yaml"; "" leaves it out.
+	In string
+
+	// Granted is called with the units of each call that is granted without the
+	// ledger. It must be safe for concurrent use. nil is a no-op.
+	Granted func(Units)
+
+	// Now is the host's clock, for tests; nil is time.Now.
+	Now func() time.Time
+}
+
+// OutageReplica is a Replica that counts what this host is granted while the
+// ledger is down; package replica implements it.
+type OutageReplica interface {
+	Replica
+	// Outage lets decide grant a call by the records of the trailing 24 hours
+	// that this host was granted without the ledger, and keeps it. No other
+	// process of the host decides meanwhile.
+	Outage(account string, now time.Time, decide func(recent []engine.Record) (*engine.Record, error)) error
+}
+
+// outage grants calls within an allowance. It is nil without one.
+type outage struct {
+	Allowance
+	replica OutageReplica
+	client  uint64
+
+	mu   sync.Mutex
+	seq  uint64
+	down error     // why the ledger is taken to be down,
+	till time.Time // until when, so that not each call waits for it
+}
+
+// outageHolds is how long a ledger that was down is not asked again.
+const outageHolds = 2 * time.Second
+
+func newOutage(o *Options) *outage {
+	replica, ok := o.Replica.(OutageReplica)
+	if !ok || o.Allowance == nil {
+		return nil
+	}
+	granting := &outage{Allowance: *o.Allowance, replica: replica, client: NewClient()}
+	if granting.Now == nil {
+		granting.Now = time.Now
+	}
+	return granting
+}
+
+// isDown returns why the ledger is not to be asked at present, or nil.
+func (o *outage) isDown() error {
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if time.Now().Before(o.till) {
+		return o.down
+	}
+	return nil
+}
+
+// failed notes that the ledger was down.
+func (o *outage) failed(down error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.down, o.till = down, time.Now().Add(outageHolds)
+}
+
+// watch returns the ledger, watched for the end of an outage: an append. A
+// read-only server, or one whose memory is full, can be read.
+func (o *outage) watch(ledger Ledger) Ledger {
+	if o == nil {
+		return ledger
+	}
+	return WatchLedger(ledger, func(op, _ string, _ time.Duration, err error) error {
+		if op == "append" && err == nil {
+			o.mu.Lock()
+			o.down, o.till = nil, time.Time{}
+			o.mu.Unlock()
+		}
+		return err
+	})
+}
+
+func (o *outage) name() string {
+	if o.In == "" {
+		return "allowance"
+	}
+	return "allowance in " + o.In
+}
+
+// fallBack decides a batch without the ledger, which is down.
+func (l *engineLog) fallBack(ctx context.Context, batch *Batch, down error) ([]Answer, error) {
+	answers := make([]Answer, len(batch.Requests))
+	for i := range batch.Requests {
+		r := &batch.Requests[i]
+		call := Call{Account: batch.Account, Key: batch.Key, Method: r.Method, Units: r.Units, Caller: r.Caller}
+		allowed := l.outage.Limit(call)
+		switch err := r.Check(batch.Account); {
+		case err != nil:
+			answers[i].Err = err
+		case r.Kind != EntryCall:
+			answers[i].Err = fmt.Errorf("%s is not a call, and needs the ledger: %w", r.Method, down)
+		case !r.Force && allowed == 0:
+			answers[i].Err = fmt.Errorf("%s has no %s: %w", r.Method, l.outage.name(), down)
+		default:
+			answers[i] = l.grantDown(ctx, batch, i, allowed, down)
+		}
+	}
+	return answers, nil
+}
+
+// grantDown grants one request within the allowance. Calls together have a
+// record each, so that each can be settled. If another process takes the rest
+// of the allowance meanwhile, those that were granted stay counted.
+func (l *engineLog) grantDown(ctx context.Context, batch *Batch, i int, allowed Units, down error) Answer {
+	r := &batch.Requests[i]
+	answer := Answer{Receipt: Receipt{Account: batch.Account, Key: batch.Key}}
+	now := l.outage.Now()
+	known, err := l.knownDown(ctx, batch, r, now)
+	if err != nil {
+		return Answer{Err: uncounted(r, err, down)}
+	}
+	count := max(r.Together, 1)
+	for n := range count {
+		rest := *r
+		rest.Together = count - n
+		id := l.outage.nextID(batch, i+n)
+		err := l.outage.replica.Outage(batch.Account, now, func(recent []engine.Record) (*engine.Record, error) {
+			for isRefunded(recent, id) {
+				id = id.derived("")
+			}
+			return l.decideDown(batch, &rest, id, recent, &known, allowed, down)
+		})
+		switch {
+		case err == nil && n == 0:
+			answer.Receipt.ID, answer.Receipt.At = id, now.Truncate(time.Microsecond)
+		case err == nil:
+			answer.Others = append(answer.Others, id)
+		case errors.Is(err, down) || errors.Is(err, ErrRefused):
+			return Answer{Err: err}
+		default:
+			return Answer{Err: uncounted(r, err, down)}
+		}
+	}
+	if l.outage.Granted != nil {
+		l.outage.Granted(Units(count) * r.Units)
+	}
+	return answer
+}
+
+// uncounted returns the error of a request that the replica cannot count.
+func uncounted(r *Request, err, down error) error {
+	return fmt.Errorf("%s cannot be counted without the ledger (%w): %w", r.Method, err, down)
+}
+
+// decideDown returns the record of one call if it fits the allowance together
+// with the others of the request, and nil if an earlier attempt has one.
+func (l *engineLog) decideDown(batch *Batch, r *Request, id ID, recent []engine.Record,
+	known *knownState, allowed Units, down error) (*engine.Record, error) {
+	used := Units(0)
+	for i := range recent {
+		if recent[i].ID == engine.ID(id) {
+			return nil, nil
+		}
+		if recent[i].Kind == engine.KindGrant {
+			used += Units(recent[i].Amounts.Units)
+		}
+	}
+	if !r.Force {
+		count := Units(r.Together)
+		if count*r.Units > allowed-used {
+			return nil, fmt.Errorf("%s, %d of %d are left of the %s for all outages in 24 hours: %w",
+				needText(r, count), max(0, allowed-used), allowed, l.outage.name(), down)
+		}
+		if err := known.refusal(batch, r, recent, down); err != nil {
+			return nil, err
+		}
+	}
+	return &engine.Record{Kind: engine.KindGrant, ID: engine.ID(id), Labels: l.request(batch, r, 0).Labels,
+		Amounts: engine.Amounts{Units: int64(r.Units), Calls: 1}}, nil
+}
+
+// isRefunded reports whether a call of the outage was refunded, so that its id
+// does not count any more.
+func isRefunded(recent []engine.Record, id ID) bool {
+	return slices.ContainsFunc(recent, func(r engine.Record) bool {
+		isOurs := r.Kind == engine.KindSettle && r.Ref == engine.ID(id)
+		return isOurs && r.Amounts.Units == 0 && r.Amounts.Calls == 0
+	})
+}
+
+func (o *outage) nextID(batch *Batch, i int) ID {
+	if batch.Client != 0 {
+		return ID{Client: batch.Client, Seq: batch.Seq + uint64(i)}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.seq++
+	return ID{Client: o.client, Seq: o.seq}
+}
+
+// knownState is what this host knows of the budgets of a request.
+type knownState struct {
+	cooldown *Cooldown
+	left     []Units            // of each charge
+	counted  map[engine.ID]bool // grants of the outage that left takes into account
+}
+
+// knownDown returns what this host knows of a request's budgets.
+func (l *engineLog) knownDown(ctx context.Context, batch *Batch, r *Request, now time.Time) (known knownState, err error) {
+	known.counted = map[engine.ID]bool{}
+	err = l.outage.replica.Outage(batch.Account, now, func(recent []engine.Record) (*engine.Record, error) {
+		for i := range recent {
+			known.counted[recent[i].ID] = false
+		}
+		return nil, nil
+	})
+	if err != nil {
+		return known, err
+	}
+	budgets := l.budgets.of(r.Charges)
+	return known, l.engine.Account(batch.Account).Known(ctx, func(v *engine.View) {
+		known.cooldown = cooldownIn(v, batch.Account, "", batch.Key)
+		for i, b := range budgets {
+			held := v.Held(b, batch.Key)
+			known.left = append(known.left, Units(held.Limit-held.Used-held.Reserved))
+			if known.cooldown == nil {
+				known.cooldown = cooldownIn(v, batch.Account, r.Charges[i].Budget, batch.Key)
+			}
+		}
+		for id := range known.counted {
+			_, known.counted[id] = v.Entry(id)
+		}
+	})
+}
+
+// refusal returns why a call is not granted without the ledger, or nil.
+func (k *knownState) refusal(batch *Batch, r *Request, recent []engine.Record, down error) error {
+	if c := k.cooldown; c != nil {
+		return &RefusedError{Account: batch.Account, Key: batch.Key, Budget: c.Budget, Method: r.Method, Units: r.Units,
+			Caller: r.Caller, Reason: ReasonCooldown, Detail: c.Reason, Needed: r.Units,
+			RetryAt: c.Until, RetryAfter: time.Until(c.Until)}
+	}
+	for i, charge := range r.Charges {
+		left := k.left[i]
+		for j := range recent {
+			l, amounts := &recent[j].Labels, &recent[j].Amounts
+			isCovered := (l.Key == batch.Key || !charge.Coverage.PerKey) && charge.Coverage.Covers(l.Method, Caller{Lane: l.Lane, Job: l.Job, Region: l.Region})
+			if isCovered && !k.counted[recent[j].ID] {
+				left -= charge.Coverage.Measure.Of(Units(amounts.Units), Units(amounts.Calls))
+			}
+		}
+		need := Units(max(r.Together, 1)) * charge.Coverage.Amount(r.Units)
+		if need > left {
+			return fmt.Errorf("%s needs %d of budget %q, which has %d left as far as this host knows: %w",
+				r.Method, need, charge.Budget, max(0, left), down)
+		}
+	}
+	return nil
+}
+
+// needText says what a request needs.
+func needText(r *Request, count Units) string {
+	switch {
+	case count > 1:
+		return fmt.Sprintf("%d calls of %s need %d units", count, r.Method, count*r.Units)
+	case r.Units == 1:
+		return r.Method + " needs 1 unit"
+	}
+	return fmt.Sprintf("%s needs %d units", r.Method, r.Units)
+}
+
+// settleDown settles a grant of this host's that the ledger does not have yet.
+func (l *engineLog) settleDown(receipt Receipt, amounts engine.Amounts, down error) error {
+	id := l.outage.nextID(&Batch{}, 0)
+	isOurs := false
+	err := l.outage.replica.Outage(receipt.Account, l.outage.Now(), func(recent []engine.Record) (*engine.Record, error) {
+		for i := range recent {
+			isOurs = isOurs || recent[i].ID == engine.ID(receipt.ID)
+		}
+		if !isOurs {
+			return nil, nil
+		}
+		return &engine.Record{Kind: engine.KindSettle, ID: engine.ID(id), Ref: engine.ID(receipt.ID), Amounts: amounts}, nil
+	})
+	if err != nil || !isOurs {
+		return errors.Join(down, err)
+	}
+	return nil
+}
+
+// GrantedDown returns what a host was granted of an account without the ledger
+// in the 24 hours before now, and how much of it no log is known to have. It
+// asks the replica alone.
+func GrantedDown(r OutageReplica, account string, now time.Time) (all, unrecorded Units, err error) {
+	granted := map[engine.ID]Units{}
+	err = r.Outage(account, now, func(recent []engine.Record) (*engine.Record, error) {
+		for i := range recent {
+			if recent[i].Kind == engine.KindGrant {
+				granted[recent[i].ID] = Units(recent[i].Amounts.Units)
+				all += Units(recent[i].Amounts.Units)
+			}
+		}
+		return nil, nil
+	})
+	if err != nil || len(granted) == 0 {
+		return all, 0, err
+	}
+	unrecorded = all
+	err = r.Load(account, func(epoch uint64, b *engine.Batch) error {
+		if epoch == 0 {
+			return nil
+		}
+		records, err := engine.Unpack(b)
+		for i := range records {
+			unrecorded -= granted[records[i].ID]
+			delete(granted, records[i].ID)
+		}
+		return err
+	})
+	return all, unrecorded, err
+}

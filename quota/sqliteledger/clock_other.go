@@ -1,5 +1,0 @@
-//go:build !linux
-
-package sqliteledger
-
-func isSynced() bool { return true }

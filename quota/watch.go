@@ -1,0 +1,37 @@
+package quota
+
+import (
+	"context"
+	"time"
+
+	"github.com/ration-dev/ration/quota/internal/engine"
+)
+
+// WatchLedger returns a Ledger that passes each answer of another one to watch:
+// the operation, "append" or "read", how long it took and its error. What watch
+// returns takes the place of the error. It must be safe for concurrent use.
+func WatchLedger(l Ledger, watch func(op, account string, took time.Duration, err error) error) Ledger {
+	return &watchedLedger{Ledger: l, watch: watch}
+}
+
+type watchedLedger struct {
+	Ledger
+	watch func(op, account string, took time.Duration, err error) error
+}
+
+// RealTime says what RealTime says of the inner ledger.
+func (l *watchedLedger) RealTime() bool { return RealTime(l.Ledger) }
+
+// Append implements Ledger.
+func (l *watchedLedger) Append(ctx context.Context, account string, a *engine.Append) (*engine.Tail, error) {
+	began := time.Now()
+	tail, err := l.Ledger.Append(ctx, account, a)
+	return tail, l.watch("append", account, time.Since(began), err)
+}
+
+// Read implements Ledger.
+func (l *watchedLedger) Read(ctx context.Context, account string, r *engine.Read) (*engine.Tail, error) {
+	began := time.Now()
+	tail, err := l.Ledger.Read(ctx, account, r)
+	return tail, l.watch("read", account, time.Since(began), err)
+}
