@@ -232,7 +232,9 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 	}
 	g.buffers.Put(buffer)
 	if err := refusalFor(call, answers[0].Err); err != nil {
-		g.refusals.store(call, set, err, start)
+		if mode.ticket == nil {
+			g.refusals.store(call, set, err, start)
+		}
 		return nil, err
 	}
 	answer := &answers[0]

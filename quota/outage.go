@@ -131,6 +131,7 @@ func (l *engineLog) fallBack(ctx context.Context, batch *Batch, down error) ([]A
 			answers[i] = l.grantDown(ctx, batch, i, allowed, down)
 		}
 	}
+	_ = l.engine.Account(batch.Account).Owe(context.WithoutCancel(ctx)) // it asks no ledger
 	return answers, nil
 }
 
@@ -161,7 +162,7 @@ func (l *engineLog) grantDown(ctx context.Context, batch *Batch, i int, allowed 
 			answer.Receipt.ID, answer.Receipt.At = id, now.Truncate(time.Microsecond)
 		case err == nil:
 			answer.Others = append(answer.Others, id)
-		case errors.Is(err, down) || errors.Is(err, ErrRefused):
+		case errors.Is(err, down) || errors.Is(err, ErrRefused) || errors.Is(err, ErrLedgerConfig):
 			return Answer{Err: err}
 		default:
 			return Answer{Err: uncounted(r, err, down)}
@@ -226,6 +227,7 @@ func (o *outage) nextID(batch *Batch, i int) ID {
 
 // knownState is what this host knows of the budgets of a request.
 type knownState struct {
+	moved    *Move
 	cooldown *Cooldown
 	left     []Units            // of each charge
 	counted  map[engine.ID]bool // grants of the outage that left takes into account
@@ -244,7 +246,9 @@ func (l *engineLog) knownDown(ctx context.Context, batch *Batch, r *Request, now
 		return known, err
 	}
 	budgets := l.budgets.of(r.Charges)
-	return known, l.engine.Account(batch.Account).Known(ctx, func(v *engine.View) {
+	err = l.engine.Account(batch.Account).Known(ctx, func(v *engine.View) {
+		moved := v.Moved()
+		known.moved = moveOf(batch.Account, &moved)
 		known.cooldown = cooldownIn(v, batch.Account, "", batch.Key)
 		for i, b := range budgets {
 			held := v.Held(b, batch.Key)
@@ -257,10 +261,14 @@ func (l *engineLog) knownDown(ctx context.Context, batch *Batch, r *Request, now
 			_, known.counted[id] = v.Entry(id)
 		}
 	})
+	return known, err
 }
 
 // refusal returns why a call is not granted without the ledger, or nil.
 func (k *knownState) refusal(batch *Batch, r *Request, recent []engine.Record, down error) error {
+	if k.moved != nil && !k.moved.Arriving {
+		return &MovedError{Account: batch.Account, Ledger: k.moved.Ledger}
+	}
 	if c := k.cooldown; c != nil {
 		return &RefusedError{Account: batch.Account, Key: batch.Key, Budget: c.Budget, Method: r.Method, Units: r.Units,
 			Caller: r.Caller, Reason: ReasonCooldown, Detail: c.Reason, Needed: r.Units,
@@ -271,7 +279,8 @@ func (k *knownState) refusal(batch *Batch, r *Request, recent []engine.Record, d
 		for j := range recent {
 			l, amounts := &recent[j].Labels, &recent[j].Amounts
 			isCovered := (l.Key == batch.Key || !charge.Coverage.PerKey) && charge.Coverage.Covers(l.Method, Caller{Lane: l.Lane, Job: l.Job, Region: l.Region})
-			if isCovered && !k.counted[recent[j].ID] {
+			isGrant := recent[j].Kind == engine.KindGrant
+			if isGrant && isCovered && !k.counted[recent[j].ID] {
 				left -= charge.Coverage.Measure.Of(Units(amounts.Units), Units(amounts.Calls))
 			}
 		}
@@ -311,6 +320,7 @@ func (l *engineLog) settleDown(receipt Receipt, amounts engine.Amounts, down err
 	if err != nil || !isOurs {
 		return errors.Join(down, err)
 	}
+	_ = l.engine.Account(receipt.Account).Owe(context.Background())
 	return nil
 }
 

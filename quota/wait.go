@@ -57,10 +57,16 @@ func (g *Guard) wait(ctx context.Context, call Call, maxWait time.Duration, as t
 		return err
 	})
 	if err != nil && ticket != (engine.ID{}) { // else others would leave it room until it lapses
-		_ = g.log.account(call.Account).Leave(context.WithoutCancel(ctx), ticket)
+		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+		defer cancel()
+		_ = g.log.account(call.Account).Leave(leaving, ticket)
+		g.refusals.invalidate()
 	}
 	return grant, err
 }
+
+// leaveTimeout is how long a call that has waited stays to end its ticket.
+const leaveTimeout = time.Second
 
 // hasFloors reports whether a budget of an account has floors.
 func (g *Guard) hasFloors(account string) bool {

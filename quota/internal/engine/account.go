@@ -60,8 +60,13 @@ func (a *Account) Cool(ctx context.Context, budget, key string, length, until, r
 		if length > 0 {
 			end = d.wall + length
 		}
-		held := d.fold.control.cooldown(budget, key, d.now)
-		if end > d.now-maxLead && end > held.Until {
+		latest := d.fold.control.cooldown(budget, key, d.now).Until
+		for _, r := range d.records { // of the other tasks of the round
+			if r.Kind == KindCooldown && r.Name == budget && r.Labels.Key == key {
+				latest = r.Until
+			}
+		}
+		if end > d.now-maxLead && end > latest {
 			d.add(&Record{Kind: KindCooldown, Name: budget, Labels: Labels{Key: key, Host: d.host}, Until: end, Value: repeats, Text: reason})
 			d.strict = true
 		}

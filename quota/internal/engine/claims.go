@@ -130,7 +130,11 @@ func (d *decision) claimRecord(name string, what int64, ref ID, until int64) *Re
 func (a *Account) RenewClaim(ctx context.Context, name string, id ID, hold int64) (ok bool, err error) {
 	err = a.do(ctx, newTask(false, func(d *decision) {
 		s := d.fold.control.claim(name, d.now)
-		if ok = s.ID == id && s.Until > d.now; ok {
+		isEnded := slices.ContainsFunc(d.records, func(r *Record) bool {
+			isNote := r.Value == claimNoted || r.Value == claimRenewed
+			return r.Kind == KindClaim && r.Name == name && !isNote
+		})
+		if ok = s.ID == id && s.Until > d.now && !isEnded; ok {
 			d.add(d.claimRecord(name, claimRenewed, id, d.wall+hold))
 		}
 	}))

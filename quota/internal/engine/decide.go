@@ -205,7 +205,6 @@ func (d *decision) request(r *Request) *Answer {
 
 // charge notes what a gauge holds after a grant.
 func (d *decision) charge(g *gauge, load int64, isQueued bool) {
-	g.waitedAt = d.now
 	g.isQueued = isQueued && (g.isQueued || !g.isCharged)
 	if g.load = load; !g.isCharged {
 		g.isCharged = true
@@ -238,16 +237,19 @@ const (
 
 // ticket writes or renews the ticket of a caller that waits.
 func (d *decision) ticket(r *Request, count int64) ID {
-	if t := d.fold.control.tickets[r.Ticket]; t != nil && !t.served && t.until-d.now > ticketRenewed {
-		return r.Ticket
+	own := r.Ticket
+	if t := d.fold.control.tickets[own]; t != nil && t.served {
+		own = ID{} // a clock record, or a void, has ended it
+	} else if t != nil && t.until-d.now > ticketRenewed {
+		return own
 	}
 	amounts := r.Amounts.times(count)
 	record := &Record{Kind: KindTicket, Labels: r.Labels, Amounts: amounts, Until: d.wall + ticketHolds,
-		Value: r.Priority, Ref: r.Ticket}
+		Value: r.Priority, Ref: own}
 	d.add(record)
 	d.bump = d.bump || r.Priority > 0 // callers of lower lanes must see it before they are granted
 	d.countOf(measureTickets, r.Labels.Method, amounts.Units+amounts.Calls)
-	return cmp.Or(r.Ticket, record.ID)
+	return cmp.Or(own, record.ID)
 }
 
 // grant records one call, and tries it in the fold.

@@ -46,6 +46,9 @@ func (a *Account) round(ctx context.Context, tasks []*task) {
 			endAdders(tasks, failed)
 			return
 		case appended:
+			for _, g := range d.charged {
+				g.waitedAt = d.now
+			}
 			a.grant(tasks)
 			a.look(tasks)
 			return
@@ -98,6 +101,7 @@ func (a *Account) prepare(ctx context.Context, tasks []*task) (isRead bool, err 
 			return false, err
 		}
 	}
+	a.wasDown = a.wasDown || slices.ContainsFunc(tasks, func(t *task) bool { return t.owes })
 	if !slices.ContainsFunc(tasks, func(t *task) bool { return !t.isStale }) {
 		return true, nil
 	}
@@ -114,6 +118,9 @@ func (a *Account) prepare(ctx context.Context, tasks []*task) (isRead bool, err 
 			return true, err
 		}
 		a.wasDown = false
+	}
+	if slices.ContainsFunc(tasks, func(t *task) bool { return t.forgets }) {
+		a.isFork = false
 	}
 	if a.isFork {
 		if err := a.loadAll(); err != nil {

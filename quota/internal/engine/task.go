@@ -13,6 +13,7 @@ type task struct {
 	look     func(*View)     // of a task that only looks: called once, at the end of a round
 	isFresh  bool            // it must be decided after a read
 	isStale  bool            // it looks at what is known, whether the ledger answers or not
+	owes     bool            // the replica has what the log may lack
 	forgets  bool            // it takes the log as it is, and restores nothing
 	requests []*Request      // of a spend
 	answers  []*Answer       // to these
@@ -125,6 +126,9 @@ func (a *Account) handOver() {
 // with ids of the caller's, which may have been asked again.
 func (a *Account) undo(t *task) {
 	for _, answer := range t.answers {
+		if answer != nil && answer.Refusal != nil && answer.Ticket != (ID{}) {
+			_ = a.Leave(context.Background(), answer.Ticket)
+		}
 		for _, id := range answer.IDs {
 			if id.Client == a.engine.client {
 				_ = a.Settle(context.Background(), id, Amounts{}) // best effort: it stays charged

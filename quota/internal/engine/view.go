@@ -27,6 +27,15 @@ func (a *Account) Known(ctx context.Context, look func(*View)) error {
 	return a.do(ctx, t)
 }
 
+// Owe notes that the replica has records that the log may lack: what the host
+// was granted while the ledger was down.
+func (a *Account) Owe(ctx context.Context) error {
+	t := newTask(false, nil)
+	t.look = func(*View) {}
+	t.isStale, t.owes = true, true
+	return a.do(ctx, t)
+}
+
 // Entry returns the entry of a grant or a note, as far as is known.
 func (v *View) Entry(id ID) (Entry, bool) {
 	if _, ok := v.fold.find(id); !ok {
