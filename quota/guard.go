@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/internal/textfmt"
-	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // Guard charges calls to the budgets that cover them. It is safe for concurrent
@@ -194,8 +193,6 @@ type entryMode struct {
 	force bool
 	kind  EntryKind
 	calls Units // of a note or a correction
-
-	ticket *engine.ID // of a call that waits if it is refused; zero until it has one
 }
 
 // spendBuffer is a batch of one request. It is reused, so that a spend
@@ -206,7 +203,7 @@ type spendBuffer struct {
 }
 
 func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entryMode) (*Grant, error) {
-	if !mode.force && mode.ticket == nil {
+	if !mode.force {
 		if err := g.refusals.lookup(call, set); err != nil {
 			return nil, err
 		}
@@ -219,7 +216,7 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 	}
 	buffer.requests[0] = Request{
 		Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: set.charges,
-		Force: mode.force, Kind: mode.kind, Calls: mode.calls, ticket: mode.ticket,
+		Force: mode.force, Kind: mode.kind, Calls: mode.calls,
 	}
 	buffer.batch.Account = call.Account
 	buffer.batch.Key = call.Key
@@ -232,9 +229,7 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 	}
 	g.buffers.Put(buffer)
 	if err := refusalFor(call, answers[0].Err); err != nil {
-		if mode.ticket == nil {
-			g.refusals.store(call, set, err, start)
-		}
+		g.refusals.store(call, set, err, start)
 		return nil, err
 	}
 	answer := &answers[0]

@@ -155,8 +155,6 @@ type Request struct {
 	// Calls is how many calls a note or a correction counts as, 0 to MaxUnits.
 	// It is ignored for an EntryCall, which counts as one.
 	Calls Units
-
-	ticket *engine.ID // as in entryMode
 }
 
 // Count returns how many calls the request counts as.

@@ -74,14 +74,14 @@ func (t *trial) wake() {
 }
 
 // spendTrial spends like spend. A trial first claims its breaker, and waits for
-// another process's trial for at most maxWait. ticket is as in entryMode.
+// another process's trial for at most maxWait.
 func (g *Guard) spendTrial(
-	ctx context.Context, call *Call, set *chargeSet, as trialRole, maxWait time.Duration, ticket *engine.ID,
+	ctx context.Context, call *Call, set *chargeSet, as trialRole, maxWait time.Duration,
 ) (*Grant, error) {
 	if err := g.claimTrial(ctx, call, set, as, time.Now().Add(maxWait)); err != nil {
 		return nil, err
 	}
-	grant, err := g.spend(ctx, call, set, entryMode{ticket: ticket})
+	grant, err := g.spend(ctx, call, set, entryMode{})
 	if err != nil {
 		as.trial.release(ctx, g)
 	}

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // Wait charges call like Spend. If the call is refused, Wait waits until it can
@@ -19,11 +17,9 @@ import (
 // Calls of one process that wait for the same budget are served by the priority
 // of their lanes (Options.Priority), and then in order of arrival, so that
 // small calls cannot starve a large one. Calls of a region with a floor have a
-// queue of their own. The first call of a process's queue has a ticket in the
-// log: calls of other processes and of Spend, too, must leave it the units that
-// it waits for, unless it came later or their lane has a higher priority. In an
-// account with floors there are no tickets, so that no region waits for what
-// another one is reserved.
+// queue of their own. Calls of Spend and of other processes do not queue: they
+// may take the units that a call is waiting for, which then waits again, within
+// the same maxWait.
 func (g *Guard) Wait(ctx context.Context, call Call, maxWait time.Duration) (*Grant, error) {
 	began := g.waitBegins(maxWait)
 	grant, err := g.wait(ctx, call, maxWait, trialRole{})
@@ -38,7 +34,7 @@ func (g *Guard) wait(ctx context.Context, call Call, maxWait time.Duration, as t
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	set := g.chargesFor(&call)
 	if maxWait <= 0 {
-		return g.spendTrial(ctx, &call, set, as, 0, nil)
+		return g.spendTrial(ctx, &call, set, as, 0)
 	}
 	if as.trial == nil && g.queue.empty() {
 		grant, err := g.spend(ctx, &call, set, entryMode{})
@@ -47,30 +43,11 @@ func (g *Guard) wait(ctx context.Context, call Call, maxWait time.Duration, as t
 		}
 	}
 	var grant *Grant
-	var ticket engine.ID
-	var asTicket *engine.ID
-	if !g.hasFloors(call.Account) {
-		asTicket = &ticket
-	}
 	err := g.waitInQueue(ctx, &call, set, time.Now().Add(maxWait), as, func(left time.Duration) (err error) {
-		grant, err = g.spendTrial(ctx, &call, set, as, left, asTicket)
+		grant, err = g.spendTrial(ctx, &call, set, as, left)
 		return err
 	})
-	if err != nil && ticket != (engine.ID{}) { // else others would leave it room until it lapses
-		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
-		defer cancel()
-		_ = g.log.account(call.Account).Leave(leaving, ticket)
-		g.refusals.invalidate()
-	}
 	return grant, err
-}
-
-// leaveTimeout is how long a call that has waited stays to end its ticket.
-const leaveTimeout = time.Second
-
-// hasFloors reports whether a budget of an account has floors.
-func (g *Guard) hasFloors(account string) bool {
-	return slices.ContainsFunc(g.accounts[account], func(b chargedBudget) bool { return len(g.budgets[b.index].Floor) > 0 })
 }
 
 // waitInQueue spends when it is the call's turn, until the call is granted or

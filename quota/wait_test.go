@@ -5,13 +5,11 @@ import (
 	"errors"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
 )
 
 func TestWaitShortBreakLong(t *testing.T) {
@@ -182,43 +180,4 @@ func TestUnitsThatReturnEarly(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestNoOtherProcessOvertakesAWaitingCall: units that return are those of the
-// call that waits for them, though another process asks for fewer meanwhile,
-// all the time.
-func TestNoOtherProcessOvertakesAWaitingCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := memledger.Open(nil)
-		minute := []quota.Budget{budget("minute", 10, time.Minute)}
-		process := func() *quota.Guard {
-			guard, err := quota.NewGuard(store, minute, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return guard
-		}
-		waits, asks := process(), process()
-		for range 10 {
-			if _, err := asks.Spend(t.Context(), call("small", 1)); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Second)
-		}
-		began := time.Now()
-		var took atomic.Int64
-		go func() {
-			if _, err := waits.Wait(t.Context(), call("large", 8), 2*time.Minute); err != nil {
-				t.Error(err)
-			}
-			took.Store(int64(time.Since(began)))
-		}()
-		for took.Load() == 0 && time.Since(began) < 2*time.Minute {
-			_, _ = asks.Spend(t.Context(), call("small", 1))
-			time.Sleep(500 * time.Millisecond)
-		}
-		if after := time.Duration(took.Load()); after == 0 || after > 65*time.Second {
-			t.Errorf("8 of 10 units were granted after %s; want within the minute that they take to return", after)
-		}
-	})
 }
