@@ -80,11 +80,6 @@ func (e *ClaimedError) Is(target error) bool { return target == ErrClaimed }
 // was done within Again. All times are by the ledger's clock. A cooldown does
 // not matter.
 func (g *Guard) Claim(ctx context.Context, r ClaimRequest) (*Claim, error) {
-	if l, ok := g.log.(*engineLog); ok && !IsReserved(r.Account) {
-		if err := l.checkName(ctx, r.Account); err != nil {
-			return nil, opError("claim "+r.Name, err)
-		}
-	}
 	c := &Claim{account: g.log.account(r.Account), request: r, asked: time.Now()}
 	id, before, now, err := c.account.Claim(ctx, engine.ClaimRequest{
 		Name: r.Name, Owner: r.Owner, Hold: r.Hold.Microseconds(), Anew: r.Anew, Resumes: r.Resumes})

@@ -3,7 +3,6 @@ package quota
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/quota/internal/engine"
@@ -30,15 +29,10 @@ func (g *Guard) Correct(ctx context.Context, account string, correction func() e
 	return correction()
 }
 
-// reservedPrefix begins the accounts, and the keys of logs, that a Guard keeps
-// for itself.
+// reservedPrefix begins the names of the claims that a Guard makes for itself.
 const reservedPrefix = "ration: "
 
 const (
 	correctionClaim = reservedPrefix + "corrections"
 	lockExpiry      = 10 * time.Second // in case the process that holds it dies
 )
-
-// IsReserved reports whether a Guard keeps an account, such as that of claims,
-// or the log of a key for itself.
-func IsReserved(name string) bool { return strings.HasPrefix(name, reservedPrefix) }

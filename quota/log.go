@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/ration-dev/ration/quota/internal/engine"
@@ -20,7 +19,6 @@ type engineLog struct {
 	outage  *outage
 	options Options
 	real    bool
-	checked sync.Map // accounts whose names look like no other
 }
 
 var _ Log = (*engineLog)(nil)
@@ -80,9 +78,6 @@ func (l *engineLog) Spend(ctx context.Context, batch *Batch) ([]Answer, error) {
 	if down := l.outage.isDown(); down != nil {
 		return l.fallBack(ctx, batch, down)
 	}
-	if err := l.checkName(ctx, batch.Account); err != nil && !(l.outage != nil && errors.Is(err, ErrLedgerDown)) {
-		return nil, err
-	}
 	decided, err := l.engine.Account(batch.Account).Spend(ctx, requests...)
 	if l.outage != nil && errors.Is(err, ErrLedgerDown) {
 		l.outage.failed(err)
@@ -99,33 +94,6 @@ func (l *engineLog) Spend(ctx context.Context, batch *Batch) ([]Answer, error) {
 		answers[place] = l.answer(batch, r, decided[i])
 	}
 	return answers, nil
-}
-
-// checkName refuses an account without a log whose name looks like that of one
-// that has one.
-func (l *engineLog) checkName(ctx context.Context, account string) error {
-	if _, isChecked := l.checked.Load(account); isChecked {
-		return nil
-	}
-	isNew := false
-	err := l.engine.Account(account).Known(ctx, func(v *engine.View) { isNew = v.Epoch() == 0 })
-	if err != nil {
-		return err
-	}
-	if isNew { // as far as is known; what this host owes a log would create it
-		tail, err := l.Ledger.Read(ctx, account, &engine.Read{Bytes: 1})
-		if err != nil {
-			return err
-		}
-		isNew = tail.Epoch == 0
-	}
-	if isNew {
-		if err := l.checkLookAlike(ctx, account); err != nil {
-			return err
-		}
-	}
-	l.checked.Store(account, true)
-	return nil
 }
 
 // checkLookAlike refuses an account whose name looks like that of one which has
@@ -328,9 +296,6 @@ func cooldownOf(account string, r engine.Record) *Cooldown {
 }
 
 func (l *engineLog) SetCooldown(ctx context.Context, c Cooldown) error {
-	if err := l.checkName(ctx, c.Account); err != nil {
-		return err
-	}
 	reason := c.Reason
 	if len(reason) > MaxReason {
 		reason = cutText(reason, MaxReason)

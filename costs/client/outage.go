@@ -235,7 +235,7 @@ func outageReason(err error) string {
 // an error about a missing password.
 func (c *Client) watch(op, account string, _ time.Duration, err error) error {
 	switch {
-	case err == nil && !quota.IsReserved(account):
+	case err == nil:
 		if op == "append" {
 			c.outages.answered()
 		} else {

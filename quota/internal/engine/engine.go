@@ -33,8 +33,8 @@ type Options struct {
 	// it; nil is a no-op.
 	Restored func(Restoration)
 
-	// MayCreate returns an error if what a host knows of an account must not
-	// create a log of it; nil allows all.
+	// MayCreate returns an error if the account must not have a log; it is asked
+	// before an append creates one. nil allows all.
 	MayCreate func(ctx context.Context, account string) error
 
 	// Tries is how many appends of a round may lose against other processes

@@ -262,9 +262,8 @@ func (a *Account) appendLacking(ctx context.Context, isLost bool) (err error) {
 	if len(a.fold.lack) == 0 {
 		return nil
 	}
-	mayCreate := a.engine.o.MayCreate
-	if isNew := a.fold.known.Epoch == 0; isNew && mayCreate != nil && mayCreate(ctx, a.name) != nil {
-		return nil // the records stay owed; a call gets the error itself
+	if a.mayCreate(ctx) != nil {
+		return nil // the records stay owed; what appends gets the error itself
 	}
 	lookFor, foundAt := a.fold.lookFor, a.fold.foundAt
 	restored := Restoration{Account: a.name, Lost: isLost}

@@ -44,13 +44,6 @@ func (v *View) Entry(id ID) (Entry, bool) {
 	return v.fold.recorded(id)
 }
 
-// Lacks reports whether the log is not known to have a grant of this host, as
-// one that was granted while the ledger was down.
-func (v *View) Lacks(id ID) bool {
-	_, ok := v.fold.find(id)
-	return !ok || v.fold.lack[id] != nil
-}
-
 // Now returns the time of the state, by the ledger's clock.
 func (v *View) Now() int64 { return v.now }
 
