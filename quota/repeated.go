@@ -33,13 +33,10 @@ func (g *Grant) Refresh(ctx context.Context) {
 	if g.settled || g.refunded {
 		return
 	}
-	var now []Entry
-	err := g.guard.log.account(g.receipt.Account).View(ctx, func(v *engine.View) {
+	_ = g.guard.log.account(g.receipt.Account).View(ctx, func(v *engine.View) {
 		if e, ok := v.Entry(engine.ID(g.receipt.ID)); ok {
-			now = append(now, entryOf(e))
+			entry := entryOf(e)
+			g.units, g.refunded = entry.Units, entry.Kind == EntryRefunded
 		}
 	})
-	if err == nil && len(now) == 1 { // else the look may still come
-		g.units, g.refunded = now[0].Units, now[0].Kind == EntryRefunded
-	}
 }

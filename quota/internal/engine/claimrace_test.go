@@ -1,9 +1,11 @@
 package engine_test
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/ration-dev/ration/quota/internal/engine"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -40,4 +42,26 @@ func TestOfCallersThatClaimAtOnceOneGetsIt(t *testing.T) {
 			t.Fatalf("%d callers have the claim", n)
 		}
 	}
+}
+
+// TestAClaimOfACallerThatHasLeftIsFree: it got an error, and will not end it.
+func TestAClaimOfACallerThatHasLeftIsFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &gatedLedger{Ledger: memledger.Open(nil), gate: make(chan struct{})}
+		a := engine.New(ledger, nil).Account(account)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			if id, _, _, err := a.Claim(ctx, claiming("one")); err == nil {
+				t.Errorf("it got the claim %v", id)
+			}
+		}()
+		synctest.Wait() // its append is held back
+		cancel()
+		synctest.Wait()
+		close(ledger.gate)
+		synctest.Wait()
+		if _, _, ok := claim(t, a, claiming("two")); !ok {
+			t.Error("it is held by the caller that has left")
+		}
+	})
 }

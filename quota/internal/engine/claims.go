@@ -89,7 +89,7 @@ type ClaimRequest struct {
 // Claim takes a claim, unless another owner holds it or it is done. It returns
 // its state before, when that was, and whether it was taken.
 func (a *Account) Claim(ctx context.Context, r ClaimRequest) (id ID, before ClaimState, now int64, err error) {
-	err = a.do(ctx, newTask(true, func(d *decision) {
+	t := newTask(true, func(d *decision) {
 		before = d.claim(r.Name)
 		now = d.now
 		id = ID{}
@@ -104,7 +104,9 @@ func (a *Account) Claim(ctx context.Context, r ClaimRequest) (id ID, before Clai
 		}
 		d.add(record)
 		id = record.ID
-	}))
+	})
+	t.undone = func() { _ = a.EndClaim(context.Background(), r.Name, id, 0) } // else it would be held by nobody
+	err = a.do(ctx, t)
 	return id, before, now, err
 }
 

@@ -143,7 +143,7 @@ func (a *Account) look(tasks []*task) {
 			if t.isStale && !a.engine.o.TestClock {
 				now = time.Now().UnixMicro()
 			}
-			t.look(&View{fold: a.fold, now: now})
+			t.run(func() { t.look(&View{fold: a.fold, now: now}) })
 		}
 	}
 }
@@ -193,7 +193,7 @@ func (a *Account) decide(tasks []*task) *decision {
 			t.answers[i] = d.request(r)
 		}
 		if t.decide != nil {
-			t.decide(d)
+			t.run(func() { t.decide(d) })
 		}
 		t.hasAdded = len(d.records) > before || d.isPending
 	}

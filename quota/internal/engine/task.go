@@ -15,10 +15,14 @@ type task struct {
 	isStale  bool            // it looks at what is known, whether the ledger answers or not
 	owes     bool            // the replica has what the log may lack
 	forgets  bool            // it takes the log as it is, and restores nothing
+	undone   func()          // undoes what was carried out for a caller that has left; may be nil
 	requests []*Request      // of a spend
 	answers  []*Answer       // to these
 	hasAdded bool            // it has added records to the decision that was made last
 	err      error
+
+	mu     sync.Mutex // held while decide or look runs
+	isGone bool       // its caller has left: they run no more, since they write what is the caller's
 
 	wake   chan bool // true: it is to lead the next round; false: it has ended
 	isTold bool      // it was told to lead, and has not begun; so are the fields below guarded by Account.mu
@@ -65,6 +69,9 @@ func (a *Account) do(ctx context.Context, t *task) error {
 // leave takes a task out of the queue or, if it is being decided, lets it be
 // undone. It reports whether it has ended.
 func (a *Account) leave(t *task) (isDone bool) {
+	t.mu.Lock()
+	t.isGone = true
+	t.mu.Unlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if t.isDone {
@@ -125,6 +132,9 @@ func (a *Account) handOver() {
 // undo refunds what a task was granted whose caller has left, except for calls
 // with ids of the caller's, which may have been asked again.
 func (a *Account) undo(t *task) {
+	if t.undone != nil {
+		t.undone()
+	}
 	for _, answer := range t.answers {
 		if answer != nil && answer.Refusal != nil && answer.Ticket != (ID{}) {
 			_ = a.Leave(context.Background(), answer.Ticket)
@@ -134,6 +144,15 @@ func (a *Account) undo(t *task) {
 				_ = a.Settle(context.Background(), id, Amounts{}) // best effort: it stays charged
 			}
 		}
+	}
+}
+
+// run calls decide or look, unless the caller has left.
+func (t *task) run(call func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.isGone {
+		call()
 	}
 }
 
