@@ -142,7 +142,7 @@ func (l *engineLog) grantDown(ctx context.Context, batch *Batch, i int, allowed 
 	r := &batch.Requests[i]
 	answer := Answer{Receipt: Receipt{Account: batch.Account, Key: batch.Key}}
 	now := l.outage.Now()
-	known, err := l.knownDown(ctx, batch, r, now)
+	known, err := l.knownDown(ctx, batch, i, now)
 	if err != nil {
 		return Answer{Err: uncounted(r, err, down)}
 	}
@@ -150,7 +150,12 @@ func (l *engineLog) grantDown(ctx context.Context, batch *Batch, i int, allowed 
 	for n := range count {
 		rest := *r
 		rest.Together = count - n
-		id := l.outage.nextID(batch, i+n)
+		id := known.ids[n]
+		if e := known.repeats[n]; e.ID == id { // it counts already
+			answer.addID(id, n, now)
+			answer.Repeated = append(answer.Repeated, e)
+			continue
+		}
 		err := l.outage.replica.Outage(batch.Account, now, func(recent []engine.Record) (*engine.Record, error) {
 			for isRefunded(recent, id) {
 				id = id.derived("")
@@ -158,20 +163,32 @@ func (l *engineLog) grantDown(ctx context.Context, batch *Batch, i int, allowed 
 			return l.decideDown(batch, &rest, id, recent, &known, allowed, down)
 		})
 		switch {
-		case err == nil && n == 0:
-			answer.Receipt.ID, answer.Receipt.At = id, now.Truncate(time.Microsecond)
 		case err == nil:
-			answer.Others = append(answer.Others, id)
+			answer.addID(id, n, now)
 		case errors.Is(err, down) || errors.Is(err, ErrRefused) || errors.Is(err, ErrLedgerConfig):
 			return Answer{Err: err}
 		default:
 			return Answer{Err: uncounted(r, err, down)}
 		}
 	}
-	if l.outage.Granted != nil {
-		l.outage.Granted(Units(count) * r.Units)
+	fresh := count - len(answer.Repeated)
+	if fresh > 0 {
+		answer.Repeated = nil // they are in the order of all calls, or none
+	}
+	if fresh > 0 && l.outage.Granted != nil {
+		l.outage.Granted(Units(fresh) * r.Units)
 	}
 	return answer
+}
+
+// addID adds the id of one of the calls of a request.
+func (a *Answer) addID(id ID, n int, now time.Time) {
+	if n > 0 {
+		a.Others = append(a.Others, id)
+		return
+	}
+	a.Receipt.ID = id
+	a.Receipt.At = now.Truncate(time.Microsecond)
 }
 
 // uncounted returns the error of a request that the replica cannot count.
@@ -225,16 +242,19 @@ func (o *outage) nextID(batch *Batch, i int) ID {
 	return ID{Client: o.client, Seq: o.seq}
 }
 
-// knownState is what this host knows of the budgets of a request.
+// knownState is what this host knows of a request and its budgets.
 type knownState struct {
+	ids      []ID    // of its calls: those of the request, unless they were refunded before
+	repeats  []Entry // of each call that was granted before, and counts
 	moved    *Move
 	cooldown *Cooldown
 	left     []Units            // of each charge
 	counted  map[engine.ID]bool // grants of the outage that left takes into account
 }
 
-// knownDown returns what this host knows of a request's budgets.
-func (l *engineLog) knownDown(ctx context.Context, batch *Batch, r *Request, now time.Time) (known knownState, err error) {
+// knownDown returns what this host knows of a request of a batch.
+func (l *engineLog) knownDown(ctx context.Context, batch *Batch, i int, now time.Time) (known knownState, err error) {
+	r := &batch.Requests[i]
 	known.counted = map[engine.ID]bool{}
 	err = l.outage.replica.Outage(batch.Account, now, func(recent []engine.Record) (*engine.Record, error) {
 		for i := range recent {
@@ -259,6 +279,19 @@ func (l *engineLog) knownDown(ctx context.Context, batch *Batch, r *Request, now
 		}
 		for id := range known.counted {
 			_, known.counted[id] = v.Entry(id)
+		}
+		for n := range max(r.Together, 1) {
+			id := l.outage.nextID(batch, i+n)
+			e, isKnown := v.Entry(engine.ID(id))
+			for isKnown && entryOf(e).Kind == EntryRefunded {
+				id = id.derived("")
+				e, isKnown = v.Entry(engine.ID(id))
+			}
+			known.ids = append(known.ids, id)
+			known.repeats = append(known.repeats, Entry{})
+			if isKnown {
+				known.repeats[n] = entryOf(e)
+			}
 		}
 	})
 	return known, err

@@ -95,6 +95,38 @@ func TestCallThatIsRepeatedInAnOutageIsChargedOnce(t *testing.T) {
 	}
 }
 
+// TestCallOfBeforeAnOutageIsRepeatedInItAsItCounts: one that counts is not
+// charged again, and one that was refunded is charged anew.
+func TestCallOfBeforeAnOutageIsRepeatedInItAsItCounts(t *testing.T) {
+	guard, ledger := newDownGuard(t)
+	ledger.isDown = false
+	counts, err := guard.Spend(t.Context(), named("counts", 300))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refunded, err := guard.Spend(t.Context(), named("refunded", 200))
+	if err == nil {
+		err = refunded.Refund(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger.isDown = true
+	again, err := guard.Spend(t.Context(), named("counts", 300))
+	if err != nil || again.ID() != counts.ID() {
+		t.Errorf("%v, grant %s; want %s", err, again.ID(), counts.ID())
+	}
+	for _, c := range []quota.Call{named("refunded", 200), call("search", 300)} { // all of the allowance
+		if _, err := guard.Spend(t.Context(), c); err != nil {
+			t.Errorf("%s: %v", c.Method, err)
+		}
+	}
+	ledger.isDown = false
+	if n := used(t, guard); n != 801 {
+		t.Errorf("%d units are used; want 801: 1 and 300 of before, 200 and 300 of the outage", n)
+	}
+}
+
 // TestCallsOfAnOutageAreInTheLedgerAfterIt: with what they were settled to.
 func TestCallsOfAnOutageAreInTheLedgerAfterIt(t *testing.T) {
 	guard, ledger := newDownGuard(t)
