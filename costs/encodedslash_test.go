@@ -69,10 +69,9 @@ func TestEncodedSlash(t *testing.T) {
 	}
 }
 
-// TestEncodedSlashAndOtherMethods: a reading may match another route of the
-// same method, or of one that costs no more, such as that of all other paths.
-// It must not match a dearer one, also if that has only the cost of unlisted,
-// or another case leads to it.
+// TestEncodedSlashAndOtherMethods: another reading of the path may lead to the
+// same method or to one that is as cheap, and never to a dearer one: not by the
+// cost of unlisted methods, and not by other case.
 func TestEncodedSlashAndOtherMethods(t *testing.T) {
 	for routes, want := range map[string]string{
 		`"/p/{id}": a, "/p/{id...}": a`:                       "a",

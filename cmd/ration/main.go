@@ -141,7 +141,7 @@ ends the run cleanly, and the next run resumes.`,
 	root.Flags().BoolVar(&version, "version", false, "print the version, as the version command does")
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.configDir, "config", "", "`folder` of costs.yaml and regions.yaml (else RATION_CONFIG, ., $XDG_CONFIG_HOME/ration)")
-	flags.StringVar(&a.ledgerURL, "ledger", "", "`url` of the ledger: sqlite:FILE or redis://HOST:PORT/DB (else RATION_LEDGER, ledger: in costs.yaml, ration.db in the state folder)")
+	flags.StringVar(&a.ledgerURL, "ledger", "", "`url` of the ledger: sqlite:FILE, redis://HOST:PORT/DB or postgres://USER@HOST/DATABASE (else RATION_LEDGER, ledger: in costs.yaml, ration.db in the state folder)")
 	flags.StringVar(&a.stateDir, "state", "", "`folder` of ration's own files (else RATION_STATE, $STATE_DIRECTORY, $XDG_STATE_HOME/ration, ~/.local/state/ration)")
 	flags.StringVar(&a.endpoint, "endpoint", "", "`url` of a test server that receives the calls instead of the upstream (else RATION_ENDPOINT)")
 	flags.BoolVar(&a.json, "json", false, "print JSON")

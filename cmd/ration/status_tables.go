@@ -87,7 +87,7 @@ func (a *app) spenderTable(r *status.Report) {
 	t.Print()
 }
 
-// keyedTable shows the fullest keyed logs.
+// keyedTable shows the fullest keys.
 func (a *app) keyedTable(r *status.Report) {
 	if len(r.Keyed) == 0 {
 		return

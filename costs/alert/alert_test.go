@@ -72,7 +72,7 @@ func newClient(t *testing.T, alertLines, ledger, state string) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(table, &client.Options{Ledger: ledger, State: state, Replica: filepath.Join(state, "journal"), Getenv: func(string) string { return "" },
+	c, err := client.New(table, &client.Options{Ledger: ledger, State: state, Replica: filepath.Join(state, "replica"), Getenv: func(string) string { return "" },
 		Report: func(quota.Call, error) {}})
 	if err != nil {
 		t.Fatal(err)

@@ -164,7 +164,7 @@ func checkAddress(address string) error {
 		return checkPostgres(address)
 	case scheme == "memory":
 		return badAddress("ledger memory: would be forgotten when this process ends; " +
-			"name sqlite:FILE or redis://HOST:PORT/DB")
+			"name sqlite:FILE, redis://HOST:PORT/DB or postgres://HOST/DATABASE")
 	}
 	return badAddress("ledger: its address, which is not shown since it may hold a password, is of an unknown kind; %s",
 		schemeAdvice(address))

@@ -25,7 +25,7 @@ func TestCertificatesAreBesideCostsYAML(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := Open(filepath.Join(dir, "costs.yaml"), &Options{State: dir, Replica: filepath.Join(dir, "journal"), Getenv: func(string) string { return "" }})
+	c, err := Open(filepath.Join(dir, "costs.yaml"), &Options{State: dir, Replica: filepath.Join(dir, "replica"), Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}

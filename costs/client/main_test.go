@@ -46,7 +46,7 @@ func inFolder(run func() int) int {
 			log.Fatal(err)
 		}
 	}
-	for _, set := range [][2]string{{"RATION_STATE", filepath.Join(dir, "state")}, {"RATION_LEDGER", ""}, {"RATION_JOURNAL", filepath.Join(dir, "journal")}, {"YOUTUBE_API_KEY", "key"}} {
+	for _, set := range [][2]string{{"RATION_STATE", filepath.Join(dir, "state")}, {"RATION_LEDGER", ""}, {"RATION_JOURNAL", filepath.Join(dir, "replica")}, {"YOUTUBE_API_KEY", "key"}} {
 		if err := os.Setenv(set[0], set[1]); err != nil {
 			log.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 
 // Restoration is what this host gave back to a ledger that lacked it.
 type Restoration struct {
+	Ledger  string      `json:"ledger"` // as LedgerName returns it
 	Account string      `json:"account"`
 	At      time.Time   `json:"at"`   // on this host's clock
 	Lost    bool        `json:"lost"` // the ledger had lost records; otherwise it had been down
@@ -61,7 +62,9 @@ func (r *restorations) count(account string) (times, records int) {
 // another process keeps at the same time may be lost.
 func (c *Client) noteRestored(of quota.Restoration) {
 	now := c.now().UTC()
-	done := Restoration{Account: of.Account, At: now, Lost: of.Lost, Records: of.Records, Units: quota.Units(of.Units)}
+	done := Restoration{
+		Ledger: c.name, Account: of.Account, At: now, Lost: of.Lost, Records: of.Records, Units: quota.Units(of.Units),
+	}
 	r := &c.restored
 	r.mu.Lock()
 	if r.times == nil {
@@ -70,7 +73,7 @@ func (c *Client) noteRestored(of quota.Restoration) {
 	r.times[of.Account]++
 	r.sums[of.Account] += of.Records
 	if c.state != "" {
-		all := append(c.Restorations(), done)
+		all := append(c.keptRestorations(), done)
 		all = all[max(0, len(all)-maxRestored):]
 		if text, err := json.Marshal(all); err == nil && privatefile.MkdirAll(c.state) == nil {
 			_ = privatefile.Replace(filepath.Join(c.state, restoredFile), append(text, '\n'), false)
@@ -80,16 +83,21 @@ func (c *Client) noteRestored(of quota.Restoration) {
 	c.report(quota.Call{}, &RestoredError{done})
 }
 
-// Restorations returns what this host gave back to ledgers in the last
+// keptRestorations returns those of all ledgers that the state folder has.
+func (c *Client) keptRestorations() (all []Restoration) {
+	text, err := privatefile.ReadFile(filepath.Join(c.state, restoredFile), maxStateFile)
+	if c.state != "" && err == nil {
+		_ = json.Unmarshal(text, &all) // a malformed file is ignored
+	}
+	return all
+}
+
+// Restorations returns what this host gave back to the ledger in the last
 // 24 hours, oldest first.
 func (c *Client) Restorations() []Restoration {
-	all, recent := []Restoration{}, []Restoration{}
-	text, err := privatefile.ReadFile(filepath.Join(c.state, restoredFile), maxStateFile)
-	if c.state == "" || err != nil || json.Unmarshal(text, &all) != nil {
-		return recent
-	}
-	for _, r := range all {
-		if c.now().Sub(r.At) < restoredSpan {
+	recent := []Restoration{}
+	for _, r := range c.keptRestorations() {
+		if r.Ledger == c.name && c.now().Sub(r.At) < restoredSpan {
 			recent = append(recent, r)
 		}
 	}

@@ -76,7 +76,7 @@ func BenchmarkProxy(b *testing.B) {
 // newAppend returns the least that a journal does for a grant: an append to a
 // file that other processes append to.
 func newAppend(b *testing.B) func() {
-	file, err := os.OpenFile(b.TempDir()+"/journal", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(b.TempDir()+"/replica", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func newNormalClient(b *testing.B, endpoint string) *client.Client {
 		b.Fatal(err)
 	}
 	folder := b.TempDir()
-	c, err := client.New(parsed, &client.Options{Ledger: "sqlite:" + folder + "/ledger.db?sync=normal", State: folder, Replica: folder + "/journal"})
+	c, err := client.New(parsed, &client.Options{Ledger: "sqlite:" + folder + "/ledger.db?sync=normal", State: folder, Replica: folder + "/replica"})
 	if err != nil {
 		b.Fatal(err)
 	}

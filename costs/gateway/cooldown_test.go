@@ -95,7 +95,7 @@ func TestLiftedCooldownIsNull(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	c, err := client.New(parsed, &client.Options{Opened: newLifting(t, "day"), State: folder, Replica: folder + "/journal"})
+	c, err := client.New(parsed, &client.Options{Opened: newLifting(t, "day"), State: folder, Replica: folder + "/replica"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func newClient(t *testing.T, text, folder string, at *upstream) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(parsed, &client.Options{Ledger: "sqlite:" + folder + "/ledger.db", State: folder, Replica: folder + "/journal"})
+	c, err := client.New(parsed, &client.Options{Ledger: "sqlite:" + folder + "/ledger.db", State: folder, Replica: folder + "/replica"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -372,7 +372,7 @@ func TestLedgerThatHangsIsNotTheUpstream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(parsed, &client.Options{Ledger: redis.URL(), State: folder, Replica: folder + "/journal"})
+	c, err := client.New(parsed, &client.Options{Ledger: redis.URL(), State: folder, Replica: folder + "/replica"})
 	if err != nil {
 		t.Fatal(err)
 	}

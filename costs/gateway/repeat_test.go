@@ -45,7 +45,7 @@ func runGateway(folder, ledger string) error {
 	if err != nil {
 		return err
 	}
-	c, err := client.New(parsed, &client.Options{Ledger: ledger, State: folder, Replica: folder + "/journal"})
+	c, err := client.New(parsed, &client.Options{Ledger: ledger, State: folder, Replica: folder + "/replica"})
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func checkUsed(t *testing.T, folder, address string, want int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(parsed, &client.Options{Ledger: address, State: folder, Replica: folder + "/journal"})
+	c, err := client.New(parsed, &client.Options{Ledger: address, State: folder, Replica: folder + "/replica"})
 	if err != nil {
 		t.Fatal(err)
 	}

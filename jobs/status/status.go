@@ -27,7 +27,7 @@ type Report struct {
 	UnrecordedUnits quota.Units           `json:"unrecorded_units"`
 	Budgets         []*usage.BudgetReport `json:"budgets"`
 
-	Keyed    []usage.KeyReport    `json:"keyed"`     // the fullest keyed logs of each account
+	Keyed    []usage.KeyReport    `json:"keyed"`     // the fullest keys of each account
 	MoreKeys []string             `json:"more_keys"` // accounts that have more keys than were looked at
 	Waiting  []WaitingStep        `json:"waiting"`   // steps that keep failing
 	Passes   []Pass               `json:"passes"`    // current passes that a host has or has done
@@ -96,7 +96,7 @@ func ReadReport(ctx context.Context, s *setup.Setup, c *client.Client) (*Report,
 	return r, err
 }
 
-// FullestKeys is how many keyed logs of an account a Report has.
+// FullestKeys is how many keys of an account a Report has.
 const FullestKeys = 10
 
 // ReadBudgets reads the budgets and the keys. After an error the report

@@ -6,8 +6,8 @@
 // # What an update reads
 //
 // While a page is open, the Page reads every few seconds the balances of the
-// budgets and the entries that are new, with the quota.MaxSettle entries before
-// them, which may have been settled meanwhile. It adds those up by hour, and
+// budgets and the entries that are new, with the 2,000 before them, which may
+// have been settled meanwhile; an older one shows with the next whole reading. It adds those up by hour, and
 // sends the parts of the page that changed. Who spent each budget, and when
 // units return, comes from package usage: it adds up whole windows, and so is
 // read again after a minute at the earliest, and at most a fiftieth of the

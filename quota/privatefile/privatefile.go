@@ -1,5 +1,5 @@
 // Package privatefile opens the files that decide what may be spent, or that
-// hold a secret: configuration, keys, locks, ledgers, catalogues and journals.
+// hold a secret: configuration, keys, locks, ledgers, catalogues and replicas.
 //
 // It opens a file only if no other user of the host can have written it. The
 // file must be a regular file, not a symbolic link. It must belong to the user
@@ -37,7 +37,7 @@ import (
 const TrustVariable = "RATION_TRUST_OWNER"
 
 // GroupVariable is the environment variable with the number of a group that
-// shares ledgers, journals and catalogues. Files and folders of that group are
+// shares ledgers, replicas and catalogues. Files and folders of that group are
 // trusted whichever member owns them, and the group may write to them.
 // What this package creates in a folder of the group gets mode 0660, or 2770,
 // whatever the umask is. A secret that the group can read is refused as before.

@@ -142,9 +142,9 @@ func (l *Ledger) check() error {
 	return nil
 }
 
-// leaveReplaced closes the connection to files that are no longer at the path,
-// and removes those of its files that are: SQLite would apply them to the new
-// one.
+// leaveReplaced closes the connection when one of its files is gone or was
+// replaced. It removes the -wal and -shm of a file that was replaced, which
+// SQLite would apply to the new one.
 func (l *Ledger) leaveReplaced() error {
 	c := l.writer
 	present, _ := identify(l.path)

@@ -63,8 +63,8 @@ type Options struct {
 	MustExist bool
 }
 
-// ErrNoLedger means that there is no ledger at the path and that
-// Options.MustExist is set.
+// ErrNoLedger means that Options.MustExist is set and there is no ledger at
+// the path.
 var ErrNoLedger = errors.New("no ledger yet; the first append creates it")
 
 const (

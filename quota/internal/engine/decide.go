@@ -21,7 +21,7 @@ type Request struct {
 	Ticket   ID        // of the caller, which waits; zero for none
 	Priority int64     // of its lane; tickets of a higher one come first
 	History  int64     // how long the log is kept at least, in microseconds
-	Wait     bool      // the caller waits if it is refused: its ticket is written or renewed
+	Wait     bool      // the caller waits if it is refused: its ticket is written or renewed; no Guard sets it yet
 
 	isOvertaken bool // it has a ticket only since others have overtaken it
 }

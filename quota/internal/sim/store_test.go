@@ -30,8 +30,8 @@ type log struct {
 	known   set // the events that it has, by the checker
 }
 
-// lateAppend is an append whose caller was told that it is in doubt, before it
-// reached the ledger.
+// lateAppend is an append that reaches the ledger after its caller has heard
+// that it is in doubt.
 type lateAppend struct {
 	append *engine.Append
 	call   *quota.Call // that it may grant; nil if none
