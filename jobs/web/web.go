@@ -7,11 +7,11 @@
 //
 // While a page is open, the Page reads every few seconds the balances of the
 // budgets and the entries that are new, with the 2,000 before them, which may
-// have been settled meanwhile; an older one shows with the next whole reading. It adds those up by hour, and
-// sends the parts of the page that changed. Who spent each budget, and when
-// units return, comes from package usage: it adds up whole windows, and so is
-// read again after a minute at the earliest, and at most a fiftieth of the
-// time. Nothing is read while no page is open.
+// have been settled meanwhile; an older one shows with the next whole reading.
+// It adds those up by hour, and sends the parts of the page that changed. Who
+// spent each budget, and when units return, comes from package usage: it adds
+// up whole windows, and so is read again after a minute at the earliest, and at
+// most a fiftieth of the time. Nothing is read while no page is open.
 //
 // # Safety
 //

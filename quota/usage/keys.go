@@ -7,8 +7,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// KeyReport is a key of an account, shown by the budget with PerKey that has the
-// greatest part of its limit used.
+// KeyReport is a key of an account, shown by the budget with PerKey that has
+// the greatest part of its limit used.
 type KeyReport struct {
 	Account    string      `json:"account"`
 	Key        string      `json:"key"`
@@ -22,8 +22,8 @@ type KeyReport struct {
 	Ahead      int64       `json:"ahead_s"` // how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
 }
 
-// FullestKeys returns at most n keys of each account, those that have the greatest
-// part of a limit used, and the accounts that have more keys than
+// FullestKeys returns at most n keys of each account, those that have the
+// greatest part of a limit used, and the accounts that have more keys than
 // quota.MaxKeys, which is how many were read. Neither slice is nil.
 func FullestKeys(ctx context.Context, guard *quota.Guard, accounts []string, n int) (fullest []KeyReport, more []string, err error) {
 	fullest, more = []KeyReport{}, []string{}
