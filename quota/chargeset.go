@@ -34,6 +34,12 @@ func (b *chargedBudget) isCharged(g *Guard, call *Call) bool {
 	return !g.budgets[b.index].Shadow && b.charge.Coverage.Covers(call.Method, call.Caller)
 }
 
+// check returns an error if some calls that are alike can never be granted.
+func (s *chargeSet) check(call *Call, count int) error {
+	request := Request{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: s.charges, Together: count}
+	return request.Check(call.Account)
+}
+
 // maxChargeSets bounds the charge sets that are kept, which are at most twice
 // as many, since methods and regions may come from untrusted input.
 const maxChargeSets = 1024

@@ -192,7 +192,8 @@ func (g *Guard) Note(ctx context.Context, note Note) error {
 type entryMode struct {
 	force bool
 	kind  EntryKind
-	calls Units // of a note or a correction
+	calls Units  // of a note or a correction
+	place *place // of a call that may wait; nil for others
 }
 
 // spendBuffer is a batch of one request. It is reused, so that a spend
@@ -203,7 +204,7 @@ type spendBuffer struct {
 }
 
 func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entryMode) (*Grant, error) {
-	if !mode.force {
+	if isFirst := mode.place == nil || mode.place.left == 0; isFirst && !mode.force {
 		if err := g.refusals.lookup(call, set); err != nil {
 			return nil, err
 		}
@@ -216,7 +217,7 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 	}
 	buffer.requests[0] = Request{
 		Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: set.charges,
-		Force: mode.force, Kind: mode.kind, Calls: mode.calls,
+		Force: mode.force, Kind: mode.kind, Calls: mode.calls, place: mode.place,
 	}
 	buffer.batch.Account = call.Account
 	buffer.batch.Key = call.Key

@@ -155,6 +155,8 @@ type Request struct {
 	// Calls is how many calls a note or a correction counts as, 0 to MaxUnits.
 	// It is ignored for an EntryCall, which counts as one.
 	Calls Units
+
+	place *place // of a call that may wait; nil for others
 }
 
 // Count returns how many calls the request counts as.
@@ -181,6 +183,8 @@ type Charge struct {
 	// margins around a boundary, a request must fit the ending window without
 	// floors and the next window with all of its floors.
 	FloorUntil time.Duration
+
+	hasFloors bool // the budget has floors, perhaps none but the caller's own
 
 	Config Config // where Limit is configured; if unknown, it holds whatever others ask
 }

@@ -125,6 +125,9 @@ func (l *engineLog) request(batch *Batch, r *Request, i int) *engine.Request {
 			e.Name = correctionName
 		}
 	}
+	if r.place != nil {
+		e.Wait, e.Ticket = r.place.left.Microseconds(), r.place.ticket
+	}
 	if l.options.Priority != nil {
 		e.Priority = int64(l.options.Priority(batch.Account, r.Caller.Lane))
 	}
@@ -163,6 +166,9 @@ func callerOf(l *engine.Labels) Caller { return Caller{Lane: l.Lane, Job: l.Job,
 // answer returns an answer of the engine as callers see it.
 func (l *engineLog) answer(batch *Batch, r *Request, a *engine.Answer) Answer {
 	receipt := Receipt{Account: batch.Account, Key: batch.Key, Epoch: a.Epoch, At: ledgerTime(a.At)}
+	if r.place != nil {
+		r.place.ticket = a.Ticket
+	}
 	if a.Refusal != nil {
 		return Answer{Receipt: Receipt{Account: batch.Account, Key: batch.Key, Epoch: a.Epoch}, Err: l.refusal(batch, r, a)}
 	}

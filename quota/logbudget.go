@@ -48,7 +48,7 @@ func (e *engineBudgets) of(charges []*Charge) []*engine.Budget {
 func (c *Charge) engineBudget() *engine.Budget {
 	b := &engine.Budget{
 		Name: c.Budget, Coverage: c.Coverage.engineCoverage(), Limit: int64(c.Limit), Window: c.Window.engineWindow(),
-		FloorUntil: c.FloorUntil.Microseconds(), Config: c.Config.Name, Changed: microsOf(c.Config.Changed),
+		HasFloors: c.hasFloors || len(c.Floors) > 0, FloorUntil: c.FloorUntil.Microseconds(), Config: c.Config.Name, Changed: microsOf(c.Config.Changed),
 	}
 	if c.Config.Name != "" {
 		b.Identity = c.Identity()

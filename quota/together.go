@@ -44,19 +44,16 @@ func (g *Guard) waitAlike(ctx context.Context, call Call, count int, maxWait tim
 func (g *Guard) waitTogether(ctx context.Context, call Call, count int, maxWait time.Duration, as trialRole) ([]*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	set := g.chargesFor(&call)
-	for _, charge := range set.charges {
-		if need := Units(count) * charge.Coverage.Amount(call.Units); need > charge.Limit-charge.always() {
-			return nil, &NeverFitsError{Account: call.Account, Budget: charge.Budget, Method: call.Method,
-				Measure: charge.Coverage.Measure, Limit: charge.Limit, Kept: charge.always(), Needed: need, Calls: count}
-		}
+	if err := set.check(&call, count); err != nil {
+		return nil, err
 	}
 	var grants []*Grant
-	spend := func(left time.Duration) (err error) {
-		grants, err = g.spendTrialTogether(ctx, &call, set, count, as, left)
+	spend := func(at *place) (err error) {
+		grants, err = g.spendTrialTogether(ctx, &call, set, count, as, at)
 		return err
 	}
 	if isFirst := as.trial == nil && g.queue.empty(); isFirst || maxWait <= 0 {
-		if err := spend(maxWait); mustGiveUp(ctx, err, maxWait) {
+		if err := spend(&place{}); mustGiveUp(ctx, err, maxWait) {
 			return grants, err
 		}
 	}
@@ -69,11 +66,11 @@ func (g *Guard) waitTogether(ctx context.Context, call Call, count int, maxWait 
 
 // spendTrialTogether is spendTrial for several calls. If the ledger remembers
 // calls under this id that were refunded, it gives call another one.
-func (g *Guard) spendTrialTogether(ctx context.Context, call *Call, set *chargeSet, count int, as trialRole, maxWait time.Duration) (grants []*Grant, err error) {
-	for deadline, again := time.Now().Add(maxWait), true; again && err == nil; {
+func (g *Guard) spendTrialTogether(ctx context.Context, call *Call, set *chargeSet, count int, as trialRole, at *place) (grants []*Grant, err error) {
+	for deadline, again := time.Now().Add(at.left), true; again && err == nil; {
 		again = false
 		if err = g.claimTrial(ctx, call, set, as, deadline); err == nil {
-			grants, again, err = g.spendTogether(ctx, call, set, count)
+			grants, again, err = g.spendTogether(ctx, call, set, count, at)
 		}
 		if err != nil {
 			as.trial.release(ctx, g)
@@ -87,8 +84,8 @@ func (g *Guard) spendTrialTogether(ctx context.Context, call *Call, set *chargeS
 
 // spendTogether charges calls in one step. again means that an earlier request
 // with the same id was granted, and the calls were refunded since.
-func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, count int) (grants []*Grant, again bool, err error) {
-	request := Request{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: set.charges, Together: count}
+func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, count int, at *place) (grants []*Grant, again bool, err error) {
+	request := Request{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: set.charges, Together: count, place: at}
 	batch := &Batch{Account: call.Account, Key: call.Key, Client: call.ID.Client, Seq: call.ID.Seq,
 		Once: call.ID != (ID{}), History: set.history, Requests: []Request{request}}
 	answers, err := g.log.Spend(ledgerContext(ctx), batch)

@@ -74,14 +74,14 @@ func (t *trial) wake() {
 }
 
 // spendTrial spends like spend. A trial first claims its breaker, and waits for
-// another process's trial for at most maxWait.
+// another process's trial for as long as the call may wait.
 func (g *Guard) spendTrial(
-	ctx context.Context, call *Call, set *chargeSet, as trialRole, maxWait time.Duration,
+	ctx context.Context, call *Call, set *chargeSet, as trialRole, at *place,
 ) (*Grant, error) {
-	if err := g.claimTrial(ctx, call, set, as, time.Now().Add(maxWait)); err != nil {
+	if err := g.claimTrial(ctx, call, set, as, time.Now().Add(at.left)); err != nil {
 		return nil, err
 	}
-	grant, err := g.spend(ctx, call, set, entryMode{})
+	grant, err := g.spend(ctx, call, set, entryMode{place: at})
 	if err != nil {
 		as.trial.release(ctx, g)
 	}

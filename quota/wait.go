@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // Wait charges call like Spend. If the call is refused, Wait waits until it can
@@ -14,12 +16,13 @@ import (
 // the context's deadline allows, Wait returns the refusal at once. If maxWait
 // is 0 or less, Wait never waits.
 //
-// Calls of one process that wait for the same budget are served by the priority
-// of their lanes (Options.Priority), and then in order of arrival, so that
-// small calls cannot starve a large one. Calls of a region with a floor have a
-// queue of their own. Calls of Spend and of other processes do not queue: they
-// may take the units that a call is waiting for, which then waits again, within
-// the same maxWait.
+// Calls that wait for the same budget are served by the priority of their lanes
+// (Options.Priority), and then in order of arrival, so that small calls cannot
+// starve a large one. Those of one process queue in it. The first of them has a
+// ticket in the ledger while its units return within ten seconds: the calls of
+// all processes, those of Spend too, must fit beside it unless they come before
+// it. Tickets do not count in a budget with floors; there, calls of a region
+// with a floor have a queue of their own.
 func (g *Guard) Wait(ctx context.Context, call Call, maxWait time.Duration) (*Grant, error) {
 	began := g.waitBegins(maxWait)
 	grant, err := g.wait(ctx, call, maxWait, trialRole{})
@@ -34,7 +37,10 @@ func (g *Guard) wait(ctx context.Context, call Call, maxWait time.Duration, as t
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	set := g.chargesFor(&call)
 	if maxWait <= 0 {
-		return g.spendTrial(ctx, &call, set, as, 0)
+		return g.spendTrial(ctx, &call, set, as, &place{})
+	}
+	if err := set.check(&call, 0); err != nil {
+		return nil, err // before it queues behind others
 	}
 	if as.trial == nil && g.queue.empty() {
 		grant, err := g.spend(ctx, &call, set, entryMode{})
@@ -43,21 +49,53 @@ func (g *Guard) wait(ctx context.Context, call Call, maxWait time.Duration, as t
 		}
 	}
 	var grant *Grant
-	err := g.waitInQueue(ctx, &call, set, time.Now().Add(maxWait), as, func(left time.Duration) (err error) {
-		grant, err = g.spendTrial(ctx, &call, set, as, left)
+	err := g.waitInQueue(ctx, &call, set, time.Now().Add(maxWait), as, func(at *place) (err error) {
+		grant, err = g.spendTrial(ctx, &call, set, as, at)
 		return err
 	})
 	return grant, err
 }
 
+// place is that of a waiting call among those of all processes. The zero value
+// is that of a call that does not wait.
+type place struct {
+	left   time.Duration // how long the call waits at most
+	ticket engine.ID     // zero while it has none
+}
+
+// setLeft sets how long a call waits at most.
+func (p *place) setLeft(ctx context.Context, left time.Duration) {
+	if deadline, ok := ctx.Deadline(); ok {
+		left = min(left, time.Until(deadline))
+	}
+	p.left = max(left, 0)
+}
+
+// leaveTimeout is how long a call that gives up tries to end its ticket, which
+// ends by itself soon.
+const leaveTimeout = time.Second
+
+// leave ends the ticket of a call that was not granted.
+func (g *Guard) leave(ctx context.Context, call *Call, at *place) {
+	if at.ticket == (engine.ID{}) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	_ = g.log.account(call.Account).Leave(ctx, at.ticket)
+	g.refusals.invalidate()
+}
+
 // waitInQueue spends when it is the call's turn, until the call is granted or
 // would have to wait beyond the deadline.
-func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, deadline time.Time, as trialRole, spend func(left time.Duration) error) error {
+func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, deadline time.Time, as trialRole, spend func(*place) error) error {
 	me := g.queue.add(call, set)
 	defer g.queue.remove(me)
+	at := &place{}
 	for {
 		left := time.Until(deadline)
 		if first := g.queue.blocker(me); first != nil {
+			g.leave(ctx, call, at)
 			if refusal := first.refusal(call); mustGiveUp(ctx, refusal, left) {
 				return refusal
 			}
@@ -73,13 +111,18 @@ func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, dea
 			}
 			continue
 		}
-		err := spend(left)
+		at.setLeft(ctx, left)
+		err := spend(at)
 		refused, ok := errors.AsType[*RefusedError](err)
 		if !ok || mustGiveUp(ctx, err, time.Until(deadline)) {
+			if err != nil {
+				g.leave(ctx, call, at)
+			}
 			return err
 		}
 		g.queue.setRefused(me, refused)
 		if err := as.waitOut(ctx, refused); err != nil {
+			g.leave(ctx, call, at)
 			return err
 		}
 	}
@@ -91,7 +134,7 @@ const waitPoll = 5 * time.Second
 
 // waitOut waits until a refusal ends or, if that is far, for waitPoll.
 func (r trialRole) waitOut(ctx context.Context, refused *RefusedError) error {
-	if refused.RetryAfter >= 2*waitPoll {
+	if refused.RetryAfter > waitPoll {
 		return sleep(ctx, waitPoll, nil)
 	}
 	if err := sleep(ctx, max(refused.RetryAfter, time.Millisecond), nil); err != nil {

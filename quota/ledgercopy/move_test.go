@@ -132,7 +132,7 @@ func fill(t *testing.T, l engine.Ledger) {
 			Amounts: engine.Amounts{Units: 7}},
 		&engine.Request{Labels: engine.Labels{Key: "shop", Host: "h"}, Budgets: []*engine.Budget{b}, Lease: 1e9,
 			Amounts: engine.Amounts{Units: 1, Calls: 1, More: []engine.Amount{{Measure: "tokens", N: 5}}}},
-		&engine.Request{Wait: true, Budgets: []*engine.Budget{b}, Amounts: engine.Amounts{Units: 990}})
+		&engine.Request{Wait: 20e6, Budgets: []*engine.Budget{b}, Amounts: engine.Amounts{Units: 990}})
 	check(err)
 	check(a.Cool(t.Context(), "day", "", 3600e6, 0, 0, "quota exceeded"))
 	_, _, _, err = a.Claim(t.Context(), engine.ClaimRequest{Name: "pass IN", Owner: "me", Hold: 600e6})

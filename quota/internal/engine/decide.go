@@ -21,7 +21,7 @@ type Request struct {
 	Ticket   ID        // of the caller, which waits; zero for none
 	Priority int64     // of its lane; tickets of a higher one come first
 	History  int64     // how long the log is kept at least, in microseconds
-	Wait     bool      // the caller waits if it is refused: its ticket is written or renewed; no Guard sets it yet
+	Wait     int64     // how long the caller waits if it is refused, in microseconds: it then holds a ticket
 
 	isOvertaken bool // it has a ticket only since others have overtaken it
 }
@@ -177,7 +177,7 @@ func (d *decision) request(r *Request) *Answer {
 		d.refused = true
 		answer := &Answer{At: d.now, Epoch: d.fold.known.Epoch, Refusal: refusal, Ticket: r.Ticket}
 		switch {
-		case r.Wait && refusal.passes():
+		case r.Wait > 0 && refusal.passes(d.now, r.Wait):
 			answer.Ticket = d.ticket(r, int64(count))
 		case r.isOvertaken && d.fold.control.holds(r.Ticket, d.now):
 			d.add(&Record{Kind: KindVoid, Ref: r.Ticket})
@@ -224,9 +224,12 @@ func (d *decision) held() []Held {
 	return all
 }
 
-// passes reports whether a call that waits may be granted without a cooldown's
-// end.
-func (no *Refusal) passes() bool { return !no.Never && no.Cooldown == nil && no.Moved == nil }
+// passes reports whether a call that waits for a time can be granted while its
+// ticket holds, and without a cooldown's end.
+func (no *Refusal) passes(now, wait int64) bool {
+	isSpent := !no.Never && no.Cooldown == nil && no.Moved == nil
+	return isSpent && no.RetryAt-now <= min(wait, ticketHolds)
+}
 
 // ticketHolds is how long a ticket holds unless it is renewed, and
 // ticketRenewed how long before its end it is.

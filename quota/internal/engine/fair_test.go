@@ -44,7 +44,7 @@ func waits(ctx context.Context, t *testing.T, a *engine.Account, b *engine.Budge
 		for {
 			answers, err := a.Spend(context.Background(), &engine.Request{
 				Labels: engine.Labels{Method: "list"}, Amounts: engine.Amounts{Units: 1, Calls: 1},
-				Budgets: []*engine.Budget{b}, Ticket: ticket, Wait: true})
+				Budgets: []*engine.Budget{b}, Ticket: ticket, Wait: 20_000_000})
 			if err != nil {
 				t.Error(err)
 				return
@@ -123,7 +123,7 @@ func TestAHigherLaneComesFirst(t *testing.T) {
 		spend := func(a *engine.Account, priority int64, ticket engine.ID) *engine.Answer {
 			answers, err := a.Spend(context.Background(), &engine.Request{Labels: engine.Labels{Method: "list"},
 				Amounts: engine.Amounts{Units: 1, Calls: 1}, Budgets: []*engine.Budget{sliding("short", 1, time.Second)},
-				Wait: true, Priority: priority, Ticket: ticket})
+				Wait: 20_000_000, Priority: priority, Ticket: ticket})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,9 @@ type Budget struct {
 	// Floors reserve parts of Limit for the calls of other coverages, in a
 	// sliding or calendar window.
 	Floors []Floor
+	// HasFloors says that the budget has floors for some callers, though perhaps
+	// none in Floors for those of this one.
+	HasFloors bool
 	// FloorUntil ends the floors of a calendar window this long before the
 	// next one begins to count, in microseconds; 0 keeps them until the end.
 	FloorUntil int64

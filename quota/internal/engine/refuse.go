@@ -87,7 +87,7 @@ func (d *decision) cooled(g *gauge, r *Request) *Refusal {
 func (d *decision) spent(g *gauge, r *Request, needed int64, tickets []*ticket) *Refusal {
 	b := g.budget
 	limit, _ := d.fold.control.limit(g, d.now)
-	waiting, ends := waitingFor(b, r.Labels.Key, tickets)
+	waiting := waitingFor(b, r.Labels.Key, tickets)
 	if g.meter.load(d.now)+waiting+needed <= limit {
 		return d.paced(g, r, needed)
 	}
@@ -96,31 +96,31 @@ func (d *decision) spent(g *gauge, r *Request, needed int64, tickets []*ticket) 
 	if no.Never = needed > limit-b.reserved(); no.Never {
 		return no
 	}
-	if most := limit - waiting - needed; most >= 0 {
-		no.RetryAt = g.retry(d.now, most)
-	}
-	if no.RetryAt == 0 || no.RetryAt == Never {
-		no.RetryAt = max(ends, g.retry(d.now, limit-needed))
+	if no.RetryAt = g.retry(d.now, limit-needed); no.RetryAt <= d.now { // it fits but for the tickets
+		all := g.retry(d.now, max(0, limit-waiting-needed))
+		no.RetryAt = min(max(all, d.now+1), d.now+ticketPoll)
 	}
 	return no
 }
 
-// waitingFor returns what tickets wait for in a budget, and when the first of
-// them ends unless it is renewed.
-func waitingFor(b *Budget, key string, tickets []*ticket) (units, ends int64) {
+// ticketPoll is how long a call that fits but for the tickets of others waits
+// at most before it looks whether they are over: their callers may have left.
+const ticketPoll = 250_000
+
+// waitingFor returns what tickets wait for in a budget. They do not count beside
+// floors, whose units are reserved for the same callers already.
+func waitingFor(b *Budget, key string, tickets []*ticket) (units int64) {
+	if b.HasFloors {
+		return 0
+	}
 	for _, t := range tickets {
 		l := &t.first.Labels
 		if !b.Coverage.covers(l) || b.Coverage.ByKey && l.Key != key {
 			continue
 		}
-		if amount := t.first.Amounts.Of(b.Coverage.Measure); amount > 0 {
-			units += amount
-			if ends == 0 || t.until < ends {
-				ends = t.until
-			}
-		}
+		units += t.first.Amounts.Of(b.Coverage.Measure)
 	}
-	return units, ends
+	return units
 }
 
 // longestPace is the most time that a process lets pass between its own calls.
@@ -132,7 +132,7 @@ const longestPace = 50_000
 // at one time, and does so again when that returns.
 func (d *decision) paced(g *gauge, r *Request, needed int64) *Refusal {
 	b := g.budget
-	if !r.Wait || b.Window.Kind != Sliding {
+	if r.Wait == 0 || b.Window.Kind != Sliding {
 		return nil
 	}
 	others := d.fold.control.waitingBeside(d.client, d.now-b.Window.Length)

@@ -14,7 +14,7 @@ func (a *Account) isContended(tasks []*task) bool {
 	}
 	others := a.fold.control.waitingBeside(a.engine.client, a.clock.now(&a.engine.o)-ticketHolds)
 	return others > 0 && slices.ContainsFunc(tasks, func(t *task) bool {
-		return slices.ContainsFunc(t.requests, func(r *Request) bool { return r.Wait && r.Ticket == ID{} })
+		return slices.ContainsFunc(t.requests, func(r *Request) bool { return r.Wait > 0 && r.Ticket == ID{} })
 	})
 }
 
@@ -35,7 +35,7 @@ func (a *Account) takeTickets(ctx context.Context, tasks []*task) error {
 	}
 	_, err := a.append(ctx, d)
 	for r, id := range tickets {
-		r.Ticket, r.isOvertaken = id, !r.Wait
+		r.Ticket, r.isOvertaken = id, r.Wait == 0
 	}
 	return err
 }
