@@ -237,7 +237,7 @@ func (d *document) checkLimit(b *quota.Budget) {
 	coverage, caller := b.Coverage(), coveredCaller(b)
 	kept := reservedForOthers(b)
 	for method, at := range d.costsAt {
-		amount := coverage.Amount(d.site.costs[method])
+		amount := coverage.Amount(&quota.Call{Units: d.site.costs[method]})
 		switch {
 		case !coverage.Covers(method, caller):
 		case amount > b.Limit:
@@ -247,7 +247,7 @@ func (d *document) checkLimit(b *quota.Budget) {
 		}
 	}
 	unlisted := func(method string) bool { return d.site.costs[method] == 0 }
-	if coverage.Amount(d.Unlisted) > b.Limit && (len(b.Methods) == 0 || slices.ContainsFunc(b.Methods, unlisted)) {
+	if coverage.Amount(&quota.Call{Units: d.Unlisted}) > b.Limit && (len(b.Methods) == 0 || slices.ContainsFunc(b.Methods, unlisted)) {
 		d.unlistedAt.Mistake("unlisted costs %d, more than the limit %d of budget %q: lower the cost or raise the limit", d.Unlisted, b.Limit, b.Name)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"strings"
@@ -161,7 +162,7 @@ func TestAllMethodsHaveTheirRoutesAndDocumentedCosts(t *testing.T) {
 			path = strings.ReplaceAll(path, "{id}", "AbC-_1%2Fd=")
 			for _, host := range []string{"youtube.googleapis.com", "www.googleapis.com"} {
 				got, err := free.Quote(row["verb"], "https://"+host+path+"?part=snippet&uploadType=resumable")
-				if err != nil || got.Call != (quota.Call{Account: "a", Method: method, Units: 7}) || len(got.Budgets) != 1 {
+				if err != nil || !reflect.DeepEqual(got.Call, quota.Call{Account: "a", Method: method, Units: 7}) || len(got.Budgets) != 1 {
 					t.Errorf("%s %s%s: %+v, %v; want %s", row["verb"], host, path, got, err, method)
 				}
 			}
@@ -260,7 +261,7 @@ func TestMethodsByName(t *testing.T) {
 		{"none", "search.list", quota.Call{}, costs.ErrNoCost, "name one of youtube, other"},
 	} {
 		got, err := table.Call(c.upstream, c.method)
-		if got != c.want || !errors.Is(err, c.err) || err != nil && !strings.Contains(err.Error(), c.says) {
+		if !reflect.DeepEqual(got, c.want) || !errors.Is(err, c.err) || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("Call(%q, %q) = %+v, %v", c.upstream, c.method, got, err)
 		}
 	}

@@ -74,14 +74,14 @@ func (d *document) checkFloors(b *quota.Budget, at *budgetAt) {
 		at.keys["floor"].Mistake("floors of %d together, more than the limit %d: lower them or raise the limit", sum, b.Limit)
 	}
 	until, longest := at.keys["floor_until"], maxUntilDay-2*d.ResetMargin
-	if isMonthly(b.Window) {
+	if b.Window.IsMonthly() {
 		longest = maxUntilMonth
 	}
 	switch {
 	case b.FloorUntil == 0:
 	case len(b.Floor) == 0 && at.keys["floor"] == (strictyaml.Node{}):
 		until.Mistake("floor_until without a floor: write floor: {IN: 500}, or remove it")
-	case b.Window.Kind() != quota.KindDaily && b.Window.Kind() != 0:
+	case b.Window.Kind() != quota.KindCalendar && b.Window.Kind() != 0:
 		until.Mistake("floor_until on window %s, which has no end: write window: {day: America/Los_Angeles}, or remove it", b.Window)
 	case b.FloorUntil > longest:
 		until.Mistake("floor_until is %s, nearly the whole window: write at most %s", human.Duration(b.FloorUntil), human.Duration(longest))

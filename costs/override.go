@@ -120,7 +120,7 @@ func (o *override) changesMeaning(key string) bool {
 // haveSameLength reports whether two windows are of one kind and length,
 // wherever they begin.
 func haveSameLength(a, b quota.Window) bool {
-	if a.Kind() != b.Kind() || isMonthly(a) != isMonthly(b) {
+	if a.Kind() != b.Kind() || a.IsMonthly() != b.IsMonthly() {
 		return false
 	}
 	return a.WithMargin(0).Length() == b.WithMargin(0).Length()

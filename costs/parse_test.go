@@ -212,7 +212,7 @@ func FuzzParse(f *testing.F) {
 					if u.Origin("costs", c.Method).Preset != "" {
 						continue // a preset's own cost may be above a lowered limit
 					}
-					if c.Units < 1 || b.Coverage().Amount(c.Units) > b.Limit {
+					if c.Units < 1 || b.Coverage().Amount(&quota.Call{Units: c.Units}) > b.Limit {
 						t.Errorf("%s costs %d, over the limit of %+v", c.Method, c.Units, b)
 					}
 				}
@@ -242,8 +242,8 @@ func TestWindowIsReadAsAnother(t *testing.T) {
 		`{at: "23:59", month: UTC}`:  quota.Monthly(time.UTC).At(24*time.Hour - time.Minute),
 	} {
 		u := use(t, "resets: {month: UTC, at: \"00:30\"}\ncosts: {get: 1}\nbudgets: [{name: all, limit: 10, window: "+text+"}]").Upstreams()[0]
-		if got := u.Budgets[0].Window; got.String() != want.String() || got.Horizon() != want.Horizon() {
-			t.Errorf("%s is %s of %s; want %s", text, got, got.Horizon(), want)
+		if got := u.Budgets[0].Window; got.String() != want.String() || got.Horizon(0) != want.Horizon(0) {
+			t.Errorf("%s is %s of %s; want %s", text, got, got.Horizon(0), want)
 		}
 		if u.Resets != time.UTC || u.ResetWindow != quota.Monthly(time.UTC).At(30*time.Minute) || u.ResetMargin != quota.DefaultMargin {
 			t.Errorf("it resets by %s (%s)", u.ResetWindow, u.ResetMargin)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -55,7 +56,7 @@ func refused(t *testing.T, name string, req *http.Request) {
 	t.Helper()
 	call, err := load(t).Price(req)
 	refusal, ok := errors.AsType[*costs.PriceError](err)
-	if !ok || !errors.Is(err, costs.ErrNoRoute) || call != (quota.Call{}) {
+	if !ok || !errors.Is(err, costs.ErrNoRoute) || !reflect.DeepEqual(call, quota.Call{}) {
 		t.Errorf("%s: %+v, %v", name, call, err)
 	} else if strings.Contains(err.Error(), "SECRET") || refusal.Reason == "" {
 		t.Errorf("%s: %v", name, err)
@@ -126,7 +127,7 @@ func TestPlainRequestsArePriced(t *testing.T) {
 		"ignored Host": func(r *http.Request) { r.Header["Host"] = []string{"example.com"} }, // net/http does not send it
 	} {
 		call, err := table.Price(edited(t, edit))
-		if err != nil || call != (quota.Call{Account: "my-project", Method: "search.list", Units: 100}) {
+		if err != nil || !reflect.DeepEqual(call, quota.Call{Account: "my-project", Method: "search.list", Units: 100}) {
 			t.Errorf("%s: %+v, %v", name, call, err)
 		}
 	}

@@ -47,7 +47,7 @@ type Table struct {
 // LongestWindow returns how far back the longest window of all budgets sees.
 func (t *Table) LongestWindow() (longest time.Duration) {
 	for _, b := range t.Budgets() {
-		longest = max(longest, b.Window.Horizon())
+		longest = max(longest, b.Horizon())
 	}
 	return longest
 }
@@ -290,7 +290,7 @@ func whyNeverFits(b *quota.Budget, call quota.Call) string {
 	if b.Shadow {
 		return ""
 	}
-	amount, kept := b.Coverage().Amount(call.Units), quota.Units(0)
+	amount, kept := b.Coverage().Amount(&call), quota.Units(0)
 	for region, units := range b.Floor {
 		if region != call.Caller.Region && b.FloorUntil == 0 {
 			kept += units

@@ -87,11 +87,6 @@ func (w *windowSpec) newWindow() quota.Window {
 	return quota.Daily(w.zone).At(w.at)
 }
 
-// isMonthly reports whether a calendar window is one of months.
-func isMonthly(w quota.Window) bool {
-	return w.Kind() == quota.KindDaily && w.Horizon() > 2*24*time.Hour
-}
-
 func windowFields(w *windowSpec) []strictyaml.Field {
 	sliding := strictyaml.Field{Key: "sliding", Read: func(n strictyaml.Node) {
 		w.kinds++
@@ -167,7 +162,7 @@ func (d *document) setMargins() {
 	}
 	calendars := 0
 	set := func(w *quota.Window) {
-		if w.Kind() == quota.KindDaily {
+		if w.Kind() == quota.KindCalendar {
 			*w = w.WithMargin(d.ResetMargin)
 			calendars++
 		}
@@ -210,10 +205,10 @@ func readLength(n strictyaml.Node) time.Duration {
 func (t *Table) NextReset(account string, at time.Time) (next time.Time) {
 	for _, u := range t.Upstreams() {
 		window := u.ResetWindow
-		if window.Kind() != quota.KindDaily && u.Resets != nil {
+		if window.Kind() != quota.KindCalendar && u.Resets != nil {
 			window = quota.Daily(u.Resets)
 		}
-		if u.Account != account || window.Kind() != quota.KindDaily {
+		if u.Account != account || window.Kind() != quota.KindCalendar {
 			continue
 		}
 		if opens := window.Day(at).Opens; opens.After(next) {

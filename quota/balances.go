@@ -14,6 +14,7 @@ type Balance struct {
 	At        time.Time      // the present time on the ledger's clock
 	Since     time.Time      // entries with this timestamp or a later one count
 	Used      Units          // may exceed the limit if a call cost more than its price
+	Open      Units          // the part of Used that calls in flight may give back: see Call.Lease
 	Remaining Units          // never negative; a part may be reserved by Floors
 	NextFree  time.Time      // when the next units become free; zero if none are used
 	Cooldown  *Cooldown      // the cooldown in force, or nil
@@ -83,7 +84,7 @@ func (g *Guard) AccountBalances(ctx context.Context, account string) ([]Balance,
 // balance returns the balance of a budget with a given standing.
 func (g *Guard) balance(b *chargedBudget, s *Standing) Balance {
 	budget := g.budgets[b.index]
-	return Balance{Budget: budget, Coverage: b.charge.Coverage, At: s.At, Since: s.Since, Used: s.Used,
+	return Balance{Budget: budget, Coverage: b.charge.Coverage, At: s.At, Since: s.Since, Used: s.Used, Open: s.Open,
 		Remaining: max(0, cmp.Or(s.Limit, budget.Limit)-s.Used), NextFree: s.NextFree, Cooldown: s.Cooldown, Moved: s.Moved,
 		Ahead: s.Ahead, StricterLimit: s.Limit, LimitUntil: s.LimitUntil}
 }
@@ -150,7 +151,7 @@ func (g *Guard) Probe(ctx context.Context, call Call) error {
 func (g *Guard) ProbeAll(ctx context.Context, call Call) (refusals []*RefusedError, err error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	charges := g.chargesFor(&call).charges
-	request := Request{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: charges}
+	request := requestOf(&call, charges)
 	if err := request.Check(call.Account); err != nil {
 		return nil, err
 	}
@@ -171,7 +172,7 @@ func (g *Guard) ProbeAll(ctx context.Context, call Call) (refusals []*RefusedErr
 
 // setAmounts sets what a refusal says about the charge that refuses the call.
 func (e *RefusedError) setAmounts(call *Call, c *Charge, s *chargeState) {
-	e.Measure, e.Needed = c.Coverage.Measure, c.Coverage.Amount(call.Units)
+	e.Measure, e.Needed = c.Coverage.Measure, c.Coverage.Amount(call)
 	e.Limit, e.Used = c.Limit, s.Used
 	if s.Limit > 0 {
 		e.Limit = s.Limit
@@ -205,6 +206,9 @@ func (c *Charge) refuse(call *Call, s *chargeState, isAccount bool) (refusals []
 	}
 	r := newRefusal(call, c.Budget, ReasonSpent)
 	if r.setAmounts(call, c, s); r.Needed > r.Remaining {
+		if r.Open = s.Open; r.Needed <= r.Remaining+r.Open {
+			r.Reason, s.NextFree = ReasonInFlight, s.At.Add(time.Second)
+		}
 		add(r, s.NextFree)
 	}
 	return refusals

@@ -23,7 +23,7 @@ type Budget struct {
 	Name    string // unique within the account
 	Limit   Units  // the most that Window may hold, 1 to MaxLimit
 	Window  Window
-	Measure Measure // what Limit counts: units or calls
+	Measure Measure // what Limit counts: units, calls or a named measure
 
 	Methods []string // methods covered; empty means all
 	Except  []string // methods not covered
@@ -89,7 +89,7 @@ func (b *Budget) coverageAmong(budgets []Budget) *Coverage {
 		if !sameKind || noted.narrowsCallers() {
 			continue
 		}
-		counts := b.Name == noted.Name || b.coversAllOf(noted) && 2*b.Window.Horizon() > noted.Window.Horizon()
+		counts := b.Name == noted.Name || b.coversAllOf(noted) && 2*b.Horizon() > noted.Horizon()
 		switch {
 		case counts && len(b.Methods) > 0:
 			c.Methods = append(slices.Clip(c.Methods), externalMethod(noted.Name))
@@ -137,8 +137,8 @@ func (b *Budget) check() error {
 	if b.Limit < 1 || b.Limit > MaxLimit {
 		complain("a limit of %d; set it to 1 to %d", b.Limit, MaxLimit)
 	}
-	if b.Measure > Calls {
-		complain("an unknown measure; set it to quota.ByUnits or quota.Calls")
+	if len(b.Measure) > MaxLabel || b.Measure == "units" {
+		complain("a measure of more than %d bytes, or \"units\", which is quota.ByUnits", MaxLabel)
 	}
 	for _, list := range [][]string{b.Methods, b.Except, b.Lanes, b.Regions} {
 		if slices.Contains(list, "") {
@@ -170,7 +170,7 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 		}
 		sum += units
 	}
-	hasDailyFloors := len(b.Floor) > 0 && b.Window.Kind() == KindDaily
+	hasDailyFloors := len(b.Floor) > 0 && b.Window.Kind() == KindCalendar
 	switch {
 	case sum > max(b.Limit, 0):
 		complain("floors of %d together, above the limit of %d; lower them", sum, b.Limit)
@@ -199,10 +199,9 @@ func (b *Budget) charge(region string, coverage *Coverage) *Charge {
 // maxName is the most bytes in the name of an account, key or budget.
 const maxName = 256
 
-// Coverage says which calls count, and whether their units or the calls
-// themselves are counted. Make one with NewCoverage; it must not be modified
-// afterwards. A ledger keeps one set of totals for all budgets of equal
-// coverage.
+// Coverage says which calls count, and in which measure. Make one with
+// NewCoverage; it must not be modified afterwards. A ledger keeps one set of
+// totals for all budgets of equal coverage.
 type Coverage struct {
 	Measure Measure
 	Methods []string
@@ -218,9 +217,7 @@ type Coverage struct {
 func NewCoverage(c Coverage) *Coverage {
 	lists := []*[]string{&c.Methods, &c.Except, &c.Lanes, &c.Regions}
 	var key strings.Builder
-	if c.Measure == Calls {
-		key.WriteString("calls")
-	}
+	key.WriteString(string(c.Measure))
 	if c.PerKey {
 		key.WriteString("k")
 	}
@@ -253,6 +250,5 @@ func (c *Coverage) Covers(method string, caller Caller) bool {
 	return matches(c.Lanes, caller.Lane) && matches(c.Regions, caller.Region)
 }
 
-// Amount returns how much a call that costs units counts: units, or 1 if the
-// coverage counts calls.
-func (c *Coverage) Amount(units Units) Units { return c.Measure.Of(units, 1) }
+// Amount returns how much a call counts.
+func (c *Coverage) Amount(call *Call) Units { return call.Amounts().Of(c.Measure) }

@@ -3,6 +3,7 @@ package quota
 import (
 	"cmp"
 	"context"
+	"time"
 )
 
 // Units is an amount of quota, in the unit that the upstream counts. A call
@@ -16,41 +17,6 @@ const (
 	MaxUnits Units = 1<<31 - 1
 	MaxLimit Units = 1<<47 - 1
 )
-
-// Measure says what a budget counts: ByUnits, the zero value, or Calls.
-type Measure uint8
-
-const (
-	// ByUnits counts the units that calls cost.
-	ByUnits Measure = iota
-	// Calls counts each call as 1, whatever it costs.
-	Calls
-)
-
-// String returns "units" or "calls".
-func (m Measure) String() string {
-	if m == Calls {
-		return "calls"
-	}
-	return "units"
-}
-
-// Of returns what the measure counts of calls that cost units together.
-func (m Measure) Of(units, calls Units) Units {
-	if m == Calls {
-		return calls
-	}
-	return units
-}
-
-// Split returns an amount that the measure counts as units or as calls; the
-// other is 0.
-func (m Measure) Split(amount Units) (units, calls Units) {
-	if m == Calls {
-		return 0, amount
-	}
-	return amount, 0
-}
 
 // The lanes that command ration uses. Programs may use other names.
 const (
@@ -75,8 +41,18 @@ type Call struct {
 	Account string // the upstream project that owns the quota; a name, not an API key
 	Key     string // a part of the account, such as a tenant, that a Budget with PerKey limits for itself; usually empty
 	Method  string // the upstream's name for the operation, such as search.list
-	Units   Units  // the cost, 1 to MaxUnits
+	Units   Units  // the cost, 1 to MaxUnits; 0 is allowed for a call with Measures
 	Caller  Caller // empty fields are taken from the context; see WithCaller
+
+	// Measures are what the call costs in named measures, 0 to MaxLimit, which
+	// budgets with such a Measure count. It must not be modified afterwards.
+	Measures map[Measure]Units
+
+	// Lease, if it is above 0, says that the cost is an estimate, or that the
+	// call is in flight until its grant is settled, refunded or ended, and for no
+	// longer than Lease, at most a day: see ReasonInFlight. Calls that a budget
+	// in flight covers have the longest of its leases at least.
+	Lease time.Duration
 
 	// ID makes a repeated Spend or Wait of the same call, for example after its
 	// answer was lost, charge it once: see NameID. A call that was refunded is

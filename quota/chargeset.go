@@ -16,7 +16,8 @@ type chargeSet struct {
 	charges []*Charge
 	budgets []int // the index of each charge's budget in Guard.budgets
 	history time.Duration
-	refused refusalSlots // for calls without a Key
+	lease   time.Duration // the longest of those of budgets in flight
+	refused refusalSlots  // for calls without a Key
 }
 
 // chargeSets holds the charge sets in use.
@@ -36,7 +37,8 @@ func (b *chargedBudget) isCharged(g *Guard, call *Call) bool {
 
 // check returns an error if some calls that are alike can never be granted.
 func (s *chargeSet) check(call *Call, count int) error {
-	request := Request{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: s.charges, Together: count}
+	request := requestOf(call, s.charges)
+	request.Together = count
 	return request.Check(call.Account)
 }
 
@@ -60,6 +62,7 @@ func (g *Guard) chargesFor(call *Call) *chargeSet {
 			if b.isCharged(g, call) {
 				set.charges = append(set.charges, b.chargeFor(call.Caller.Region))
 				set.budgets = append(set.budgets, b.index)
+				set.lease = max(set.lease, b.charge.Window.Lease())
 			}
 		}
 		return set

@@ -59,7 +59,7 @@ func TestCachedRefusalOutlivesACorrection(t *testing.T) {
 		}
 		err = guard.Correct(t.Context(), account, func() error {
 			for entry, err := range ledger.Entries(t.Context(), quota.Query{Account: account}) {
-				if err = errors.Join(err, ledger.Settle(t.Context(), quota.Receipt{Account: account, ID: entry.ID, At: entry.At}, 4)); err != nil {
+				if err = errors.Join(err, ledger.Settle(t.Context(), quota.Receipt{Account: account, ID: entry.ID, At: entry.At}, quota.Amounts{Units: 4, Calls: 1})); err != nil {
 					return err
 				}
 			}

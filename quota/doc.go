@@ -37,8 +37,9 @@
 // copy of what the ledger has, from which a ledger that has lost records gets
 // them back ([Restoration]); with an [OutageReplica], an [Allowance] may be
 // spent while the ledger is down. Package replica implements both. Each budget
-// has a [Window]: [Sliding], [Daily] or [Monthly]. Its [Measure] says whether
-// it counts units or calls.
+// has a [Window], such as [Sliding], [Daily], [Bucket] or [InFlight]. Its
+// [Measure] says what it counts of the [Amounts] of calls: units, calls or a
+// named measure.
 //
 // A Transport charges the requests of an http.Client. [Guard.Spend] and
 // [Guard.Wait] charge a call by hand and return a [Grant], which can be settled

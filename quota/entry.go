@@ -57,6 +57,7 @@ type Standing struct {
 	At       time.Time     // the present time on the ledger's clock
 	Since    time.Time     // entries with this timestamp or a later one count
 	Used     Units         // what the window holds
+	Open     Units         // the part of Used that calls in flight may give back
 	NextFree time.Time     // when the next units become free; zero if none are used
 	Cooldown *Cooldown     // the cooldown in force, or nil
 	Moved    *Move         // why the account is closed, or nil
@@ -84,11 +85,12 @@ type Sum struct {
 	Method string
 	Caller Caller
 
-	Entries int64 // the number of entries
-	Units   Units
-	Calls   Units
-	First   time.Time // the timestamp of the oldest entry
-	Last    time.Time // the timestamp of the newest entry
+	Entries  int64 // the number of entries
+	Units    Units
+	Calls    Units
+	Measures map[Measure]Units
+	First    time.Time // the timestamp of the oldest entry
+	Last     time.Time // the timestamp of the newest entry
 }
 
 // Entry is one record of a log.
@@ -101,6 +103,9 @@ type Entry struct {
 	Key    string // of the call; often empty
 	Units  Units
 	Calls  Units // 1 for a call, 0 for a refunded call, Note.Calls for the others
+
+	Measures map[Measure]Units // in named measures
+	Open     bool              // its lease has not ended: see Call.Lease
 }
 
 // acceptLoss is the method of the note that AcceptLoss adds to a log.

@@ -67,6 +67,10 @@ const (
 	ReasonSpent Reason = "spent"
 	// ReasonCooldown means that a cooldown is in force.
 	ReasonCooldown Reason = "cooldown"
+	// ReasonInFlight means that a budget has room once calls that are in flight
+	// end, or are settled to less than was reserved for them: soon, by all
+	// likelihood. RetryAt is when to look again.
+	ReasonInFlight Reason = "in_flight"
 	// ReasonQueue means that an earlier call of this process waits for the same
 	// budget; see Guard.Wait.
 	ReasonQueue Reason = "queue"
@@ -91,6 +95,8 @@ type RefusedError struct {
 	Remaining Units   // what this call could have used, without Kept; never negative
 	Kept      Units   // the part of Limit reserved by the floors of other regions
 	Needed    Units   // what the call would have used
+	Open      Units   // the part of Used that calls in flight may give back: see Call.Lease
+	Waiting   Units   // what calls that came before this one wait for
 
 	// OwnLimit is the limit that the caller asked, if Limit is a lower one that
 	// another configuration asked within LimitHold, and 0 otherwise. LimitUntil
@@ -154,6 +160,12 @@ func (e *RefusedError) Short() string {
 	reserved := ""
 	if e.Kept > 0 {
 		reserved = fmt.Sprintf(" (%d reserved for other regions)", e.Kept)
+	}
+	if e.Waiting > 0 {
+		reserved += fmt.Sprintf(" (%d for calls that wait)", e.Waiting)
+	}
+	if e.Reason == ReasonInFlight {
+		reserved += fmt.Sprintf(", %d of them in flight", e.Open)
 	}
 	measure := e.Measure.String()
 	if e.Limit == 1 {

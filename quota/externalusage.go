@@ -191,9 +191,9 @@ func (g *Guard) lowerLeft(ctx context.Context, account string, charge *Charge, l
 			agreed = err == nil && excess == 0
 			return err
 		}
-		mode := entryMode{force: true, kind: EntryNote}
-		note.Units, mode.calls = charge.Coverage.Measure.Split(min(excess, MaxUnits))
-		_, err = g.spend(ctx, &note, g.chargesFor(&note), mode)
+		amounts := charge.Coverage.Measure.Only(min(excess, MaxUnits))
+		note.Units, note.Measures = amounts.Units, amounts.Named
+		_, err = g.spend(ctx, &note, g.chargesFor(&note), entryMode{force: true, kind: EntryNote, calls: amounts.Calls})
 		agreed = err == nil
 		return err
 	})

@@ -2,8 +2,10 @@ package quota
 
 import (
 	"context"
-	"fmt"
+	"maps"
 	"sync"
+
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // Grant is an admitted call. Settle and Refund correct what was charged for it.
@@ -24,6 +26,8 @@ type Grant struct {
 	mu       sync.Mutex
 	trial    *trial // that it is; nil once its answer is known
 	units    Units  // as recorded at present
+	measures map[Measure]Units
+	isOpen   bool // it has a lease, and was not settled
 	refunded bool
 	settled  bool // units were settled, so that the same Settle is a no-op
 }
@@ -45,7 +49,7 @@ func (g *Grant) Call() Call {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	class := &g.set.class
-	return Call{Account: class.account, Key: g.receipt.Key, Method: class.method, Units: g.units,
+	return Call{Account: class.account, Key: g.receipt.Key, Method: class.method, Units: g.units, Measures: g.measures,
 		Caller: Caller{Lane: class.lane, Job: g.job, Region: class.region}, ID: g.receipt.ID}
 }
 
@@ -64,7 +68,7 @@ func (g *Grant) Balances() []Balance {
 		if held.FreesIn > 0 {
 			b.NextFree = b.At.Add(held.FreesIn)
 		}
-		b.Since = b.Budget.Window.Since(b.At)
+		b.Since = b.Budget.Window.Since(b.At, b.Budget.Limit)
 		if held.Limit < b.Budget.Limit {
 			b.StricterLimit = held.Limit
 		}
@@ -89,25 +93,57 @@ func (g *Grant) Tightest() (tightest Balance, ok bool) {
 // if that exceeds a limit. The last Settle or Refund applies. Settle is a no-op
 // if the ledger no longer holds the grant.
 func (g *Grant) Settle(ctx context.Context, used Units) error {
+	return g.SettleTo(ctx, Amounts{Units: used, Calls: 1})
+}
+
+// SettleTo is Settle for several measures. Named ones that used lacks stay as
+// they are; used.Calls is 1 for a call that counts, and 0 for one that does
+// not.
+func (g *Grant) SettleTo(ctx context.Context, used Amounts) error {
 	if g == nil {
 		return nil
 	}
-	if used < 0 || used > MaxUnits {
-		return fmt.Errorf("%w: settled to %d units; a call costs 0 to %d", ErrBadCall, used, MaxUnits)
+	if err := used.check(); err != nil {
+		return opError("settle", err)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.endTrial(ctx, used > 0)
-	if g.settled && g.units == used {
+	g.endTrial(ctx, used.Units > 0)
+	isSame := g.units == used.Units && used.Calls > 0 && len(used.Named) == 0
+	if g.settled && isSame {
 		return nil
 	}
 	defer g.guard.refusals.invalidate()
 	err := g.guard.log.Settle(context.WithoutCancel(ctx), g.receipt, used)
 	if err == nil {
-		g.units = used
+		g.units, g.isOpen = used.Units, false
+		g.measures = maps.Clone(g.measures)
+		for m, n := range used.Named {
+			if g.measures == nil {
+				g.measures = map[Measure]Units{}
+			}
+			g.measures[m] = n
+		}
 		g.refunded, g.settled = false, true
 	}
 	return opError("settle", err)
+}
+
+// End says that the call has ended, and cost what it is charged for. It ends
+// the grant's lease; without one it is a no-op.
+func (g *Grant) End(ctx context.Context) error {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.isOpen {
+		return nil
+	}
+	defer g.guard.refusals.invalidate()
+	err := g.guard.log.account(g.receipt.Account).End(context.WithoutCancel(ctx), engine.ID(g.receipt.ID))
+	g.isOpen = err != nil
+	return opError("end", err)
 }
 
 // Refund returns the units of a call that was never sent. A call that may have
@@ -123,6 +159,7 @@ func (g *Grant) Refund(ctx context.Context) error {
 	err := g.guard.log.Refund(context.WithoutCancel(ctx), g.receipt)
 	if g.settled = false; err == nil {
 		g.units, g.refunded = 0, true
+		g.measures, g.isOpen = nil, false
 	}
 	return opError("refund", err)
 }

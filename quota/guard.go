@@ -113,7 +113,7 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 			names[name] = true
 		}
 		if b.Shadow {
-			g.history[b.Account] = max(g.history[b.Account], min(2*b.Window.Horizon(), MaxHistory))
+			g.history[b.Account] = max(g.history[b.Account], min(2*b.Horizon(), MaxHistory))
 		}
 		floors := map[string]*Charge{}
 		for region := range b.Floor {
@@ -187,6 +187,12 @@ func (g *Guard) Note(ctx context.Context, note Note) error {
 	return err
 }
 
+// requestOf returns the request of a call.
+func requestOf(call *Call, charges []*Charge) Request {
+	return Request{Method: call.Method, Units: call.Units, Measures: call.Measures, Lease: call.Lease,
+		Caller: call.Caller, Charges: charges}
+}
+
 // entryMode is how a call is recorded. The zero value records a call if
 // it fits.
 type entryMode struct {
@@ -215,10 +221,10 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 		buffer = new(spendBuffer)
 		buffer.batch.Requests = buffer.requests[:]
 	}
-	buffer.requests[0] = Request{
-		Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: set.charges,
-		Force: mode.force, Kind: mode.kind, Calls: mode.calls, place: mode.place,
-	}
+	buffer.requests[0] = requestOf(call, set.charges)
+	r := &buffer.requests[0]
+	r.Force, r.Kind = mode.force, mode.kind
+	r.Calls, r.place = mode.calls, mode.place
 	buffer.batch.Account = call.Account
 	buffer.batch.Key = call.Key
 	buffer.batch.Client, buffer.batch.Seq = call.ID.Client, call.ID.Seq
@@ -234,7 +240,8 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 		return nil, err
 	}
 	answer := &answers[0]
-	grant := &Grant{guard: g, set: set, job: call.Caller.Job, receipt: answer.Receipt, held: answer.Held, units: call.Units}
+	grant := &Grant{guard: g, set: set, job: call.Caller.Job, receipt: answer.Receipt, held: answer.Held, units: call.Units,
+		measures: call.Measures, isOpen: call.Lease > 0 || set.lease > 0}
 	if len(answer.Repeated) > 0 && grant.repeat(answer.Repeated[0]) { // it is charged anew
 		again := *call
 		again.ID = call.ID.derived("")
@@ -261,7 +268,7 @@ func refusalFor(call *Call, err error) error {
 func (g *Guard) Retention(account string) time.Duration {
 	longest := g.history[account]
 	for _, b := range g.accounts[account] {
-		longest = max(longest, b.charge.Window.Horizon())
+		longest = max(longest, b.charge.Horizon())
 	}
 	if longest == 0 {
 		return 0

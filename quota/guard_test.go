@@ -50,12 +50,12 @@ func TestNewGuardNamesEveryMistake(t *testing.T) {
 		{Name: "nobody's", Limit: 1, Window: quota.Sliding(time.Minute)},
 		{Account: account, Limit: quota.MaxLimit + 1, Window: quota.Sliding(time.Nanosecond)},
 		{Account: account, Name: "nowhere", Limit: 1, Window: quota.Daily(nil), Methods: []string{""}},
-		{Account: account, Name: "measureless", Limit: 1, Window: quota.Sliding(time.Hour), Measure: quota.Calls + 1},
+		{Account: account, Name: "measureless", Limit: 1, Window: quota.Sliding(time.Hour), Measure: "units"},
 	}, nil)
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{`"day": named twice`, "a limit of 0", "no window", "no account", "no name", "a limit of 140737488355328", "a window of 1ns", "without a zone", "an empty word", "an unknown measure"} {
+	for _, want := range []string{`"day": named twice`, "a limit of 0", "no window", "no account", "no name", "a limit of 140737488355328", "a window of 0s", "without a zone", "an empty word", "a measure of more than"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing from: %v", want, err)
 		}

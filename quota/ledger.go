@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
@@ -61,9 +62,9 @@ type Log interface {
 	Spend(ctx context.Context, batch *Batch) ([]Answer, error)
 
 	// Settle changes the entry of a grant to what the call really cost, even if
-	// that exceeds a limit, and ends its lease. It is a no-op if the entry is no
-	// longer in the log.
-	Settle(ctx context.Context, receipt Receipt, units Units) error
+	// that exceeds a limit, and ends its lease. Named measures that amounts lack
+	// stay as they are. It is a no-op if the entry is no longer in the log.
+	Settle(ctx context.Context, receipt Receipt, amounts Amounts) error
 
 	// Refund makes the entry of a call that was never sent count neither units
 	// nor as a call.
@@ -156,7 +157,15 @@ type Request struct {
 	// It is ignored for an EntryCall, which counts as one.
 	Calls Units
 
+	Measures map[Measure]Units // as in Call; those of a note are what it counts
+	Lease    time.Duration     // as in Call
+
 	place *place // of a call that may wait; nil for others
+}
+
+// Amounts returns what one call of the request counts.
+func (r *Request) Amounts() Amounts {
+	return Amounts{Units: r.Units, Calls: r.Count(), Named: r.Measures}
 }
 
 // Count returns how many calls the request counts as.
@@ -233,7 +242,7 @@ type Held struct {
 // if it costs more than a limit. Ledgers call it before they decide a request.
 func (r *Request) Check(account string) error {
 	least := Units(1)
-	if r.Force {
+	if r.Force || len(r.Measures) > 0 {
 		least = 0
 	}
 	switch {
@@ -245,18 +254,24 @@ func (r *Request) Check(account string) error {
 		return fmt.Errorf("%w: %q is a %s, not a call; force it, as a note or a correction", ErrBadCall, r.Method, r.Kind)
 	case r.Calls < 0 || r.Calls > MaxUnits:
 		return fmt.Errorf("%w: %q counts %d calls; give 0 to %d", ErrBadCall, r.Method, r.Calls, MaxUnits)
-	case r.Force:
-		return nil
+	case r.Lease < 0 || r.Lease > maxLease:
+		return fmt.Errorf("%w: a lease of %s; give 0 to %s", ErrBadCall, r.Lease, textfmt.Exactly(maxLease))
 	}
-	count := Units(max(r.Together, 1))
+	if err := r.Amounts().check(); err != nil || r.Force {
+		return err
+	}
+	all := r.Amounts().Times(max(r.Together, 1))
 	for _, charge := range r.Charges {
-		if needed, kept := count*charge.Coverage.Amount(r.Units), charge.always(); needed > charge.Limit-kept {
+		if needed, kept := all.Of(charge.Coverage.Measure), charge.always(); needed > charge.Limit-kept {
 			return &NeverFitsError{Account: account, Budget: charge.Budget, Method: r.Method,
 				Measure: charge.Coverage.Measure, Limit: charge.Limit, Kept: kept, Needed: needed, Calls: r.Together}
 		}
 	}
 	return nil
 }
+
+// maxLease is the longest Call.Lease.
+const maxLease = 24 * time.Hour
 
 // MaxLabel is the most bytes in a method, lane, job or region.
 const MaxLabel = 128

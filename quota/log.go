@@ -115,7 +115,7 @@ func (l *engineLog) request(batch *Batch, r *Request, i int) *engine.Request {
 	e := &engine.Request{
 		Labels: engine.Labels{Method: r.Method, Key: batch.Key,
 			Lane: r.Caller.Lane, Job: r.Caller.Job, Region: r.Caller.Region},
-		Amounts: engine.Amounts{Units: int64(r.Units), Calls: int64(r.Count())},
+		Amounts: r.Amounts().engineAmounts(), Lease: r.lease().Microseconds(),
 		Budgets: l.budgets.of(r.Charges), Force: r.Force, Once: batch.Once && i == 0, Count: r.Together,
 		History: batch.History.Microseconds(),
 	}
@@ -136,6 +136,15 @@ func (l *engineLog) request(batch *Batch, r *Request, i int) *engine.Request {
 		e.History = max(e.History, idHistory.Microseconds())
 	}
 	return e
+}
+
+// lease returns how long a call counts as in flight at most.
+func (r *Request) lease() time.Duration {
+	lease := r.Lease
+	for _, charge := range r.Charges {
+		lease = max(lease, charge.Window.Lease())
+	}
+	return lease
 }
 
 // idHistory is how long the log keeps an entry at least whose request can be
@@ -215,7 +224,8 @@ func (l *engineLog) refusal(batch *Batch, r *Request, a *engine.Answer) error {
 		refused.Limit = Units(no.Held.Limit)
 		refused.Used = Units(no.Held.Used)
 		refused.Kept = Units(no.Held.Reserved)
-		refused.Remaining = max(0, refused.Limit-refused.Used-refused.Kept)
+		refused.Open, refused.Waiting = Units(no.Held.Open), Units(no.Waiting)
+		refused.Remaining = max(0, refused.Limit-refused.Used-refused.Kept-refused.Waiting)
 		if no.Held.Until != 0 {
 			refused.OwnLimit, refused.LimitUntil = charge.Limit, ledgerTime(no.Held.Until)
 		}
@@ -225,6 +235,9 @@ func (l *engineLog) refusal(batch *Batch, r *Request, a *engine.Answer) error {
 			Limit: refused.Limit, Kept: refused.Kept, Needed: refused.Needed, Calls: r.Together,
 			OwnLimit: refused.OwnLimit, LimitUntil: refused.LimitUntil}
 	}
+	if no.InFlight {
+		refused.Reason = ReasonInFlight
+	}
 	if no.Cooldown != nil {
 		refused.Reason = ReasonCooldown
 		refused.Detail = no.Cooldown.Text
@@ -233,15 +246,18 @@ func (l *engineLog) refusal(batch *Batch, r *Request, a *engine.Answer) error {
 	return refused
 }
 
-func (l *engineLog) Settle(ctx context.Context, receipt Receipt, units Units) error {
-	if units < 0 || units > MaxUnits {
-		return fmt.Errorf("%w: a cost of %d units; give 0 to %d", ErrBadCall, units, MaxUnits)
+func (l *engineLog) Settle(ctx context.Context, receipt Receipt, amounts Amounts) error {
+	if err := amounts.check(); err != nil {
+		return err
 	}
-	return l.settle(ctx, receipt, engine.Amounts{Units: int64(units), Calls: 1})
+	return l.settle(ctx, receipt, amounts.engineAmounts(), l.engine.Account(receipt.Account).Adjust)
 }
 
-func (l *engineLog) settle(ctx context.Context, receipt Receipt, amounts engine.Amounts) error {
-	err := l.engine.Account(receipt.Account).Settle(ctx, engine.ID(receipt.ID), amounts)
+// settle settles an entry, in the replica if it is one of an outage that goes
+// on.
+func (l *engineLog) settle(ctx context.Context, receipt Receipt, amounts engine.Amounts,
+	settle func(context.Context, engine.ID, engine.Amounts) error) error {
+	err := settle(ctx, engine.ID(receipt.ID), amounts)
 	if l.outage != nil && errors.Is(err, ErrLedgerDown) {
 		return l.settleDown(receipt, amounts, err)
 	}
@@ -249,7 +265,7 @@ func (l *engineLog) settle(ctx context.Context, receipt Receipt, amounts engine.
 }
 
 func (l *engineLog) Refund(ctx context.Context, receipt Receipt) error {
-	return l.settle(ctx, receipt, engine.Amounts{})
+	return l.settle(ctx, receipt, engine.Amounts{}, l.engine.Account(receipt.Account).Settle)
 }
 
 func (l *engineLog) Standings(ctx context.Context, account, key string, charges []*Charge) ([]Standing, error) {
@@ -272,7 +288,7 @@ func (l *engineLog) Standings(ctx context.Context, account, key string, charges 
 func standingOf(v *engine.View, b *engine.Budget, key string, charge *Charge) Standing {
 	held := v.Held(b, key)
 	now := ledgerTime(v.Now())
-	s := Standing{At: now, Since: charge.Window.Since(now), Used: Units(held.Used), Ahead: micros(v.Ahead()),
+	s := Standing{At: now, Since: charge.Window.Since(now, charge.Limit), Used: Units(held.Used), Open: Units(held.Open), Ahead: micros(v.Ahead()),
 		Trimmed: v.Trimmed()}
 	if held.NextAt != 0 {
 		s.NextFree = ledgerTime(held.NextAt)

@@ -47,7 +47,7 @@ func (e *engineBudgets) of(charges []*Charge) []*engine.Budget {
 // engineBudget returns the charge as the engine sees it.
 func (c *Charge) engineBudget() *engine.Budget {
 	b := &engine.Budget{
-		Name: c.Budget, Coverage: c.Coverage.engineCoverage(), Limit: int64(c.Limit), Window: c.Window.engineWindow(),
+		Name: c.Budget, Coverage: c.Coverage.engineCoverage(), Limit: int64(c.Limit), Window: c.Window.is,
 		HasFloors: c.hasFloors || len(c.Floors) > 0, FloorUntil: c.FloorUntil.Microseconds(), Config: c.Config.Name, Changed: microsOf(c.Config.Changed),
 	}
 	if c.Config.Name != "" {
@@ -61,20 +61,8 @@ func (c *Charge) engineBudget() *engine.Budget {
 
 // engineCoverage returns the coverage as the engine sees it.
 func (c *Coverage) engineCoverage() engine.Coverage {
-	e := engine.Coverage{Methods: c.Methods, Except: c.Except, Lanes: c.Lanes, Regions: c.Regions, ByKey: c.PerKey}
-	if c.Measure == Calls {
-		e.Measure = engine.MeasureCalls
-	}
+	e := engine.Coverage{Methods: c.Methods, Except: c.Except, Lanes: c.Lanes, Regions: c.Regions, ByKey: c.PerKey, Measure: string(c.Measure)}
 	return e
-}
-
-// engineWindow returns the window as the engine sees it.
-func (w Window) engineWindow() engine.Window {
-	if w.kind == KindDaily {
-		return engine.Window{Kind: engine.Calendar, Zone: w.zone, Margin: w.margin.Microseconds(),
-			Start: w.at.Microseconds(), Month: w.month}
-	}
-	return engine.Window{Kind: engine.Sliding, Length: w.length.Microseconds(), Margin: w.margin.Microseconds()}
 }
 
 // ledgerTime returns a time of the engine, or the zero time for 0.

@@ -77,14 +77,14 @@ func ceilMicros(t time.Time) int64 {
 // entryOf returns an entry of the engine as callers see it.
 func entryOf(e engine.Entry) Entry {
 	entry := Entry{At: ledgerTime(e.At), ID: ID(e.ID), Key: e.Labels.Key, Method: e.Labels.Method,
-		Units: Units(e.Amounts.Units), Calls: Units(e.Amounts.Calls),
-		Caller: callerOf(e.Labels)}
+		Units: Units(e.Amounts.Units), Calls: Units(e.Amounts.Calls), Measures: amountsOf(e.Amounts).Named,
+		Caller: callerOf(e.Labels), Open: e.LeaseEnd > 0 && !e.Settled}
 	switch {
 	case e.Note && e.Name == correctionName:
 		entry.Kind = EntryCorrection
 	case e.Note:
 		entry.Kind = EntryNote
-	case e.Settled && e.Amounts.Units == 0 && e.Amounts.Calls == 0:
+	case e.Settled && e.Amounts.IsZero():
 		entry.Kind = EntryRefunded
 	}
 	return entry
@@ -112,8 +112,9 @@ func (l *engineLog) Sums(ctx context.Context, query Query) iter.Seq2[Sum, error]
 				sum.Last = e.At
 			}
 			sum.Entries++
-			sum.Units += e.Units
-			sum.Calls += e.Calls
+			all := sum.Amounts().Plus(e.Amounts())
+			sum.Units, sum.Calls = all.Units, all.Calls
+			sum.Measures = all.Named
 		})
 		if err != nil {
 			yield(Sum{}, err)

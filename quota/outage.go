@@ -220,7 +220,7 @@ func (l *engineLog) decideDown(batch *Batch, r *Request, id ID, recent []engine.
 		}
 	}
 	return &engine.Record{Kind: engine.KindGrant, ID: engine.ID(id), Labels: l.request(batch, r, 0).Labels,
-		Amounts: engine.Amounts{Units: int64(r.Units), Calls: 1}}, nil
+		Amounts: r.Amounts().engineAmounts()}, nil
 }
 
 // isRefunded reports whether a call of the outage was refunded, so that its id
@@ -314,10 +314,10 @@ func (k *knownState) refusal(batch *Batch, r *Request, recent []engine.Record, d
 			isCovered := (l.Key == batch.Key || !charge.Coverage.PerKey) && charge.Coverage.Covers(l.Method, Caller{Lane: l.Lane, Job: l.Job, Region: l.Region})
 			isGrant := recent[j].Kind == engine.KindGrant
 			if isGrant && isCovered && !k.counted[recent[j].ID] {
-				left -= charge.Coverage.Measure.Of(Units(amounts.Units), Units(amounts.Calls))
+				left -= amountsOf(*amounts).Of(charge.Coverage.Measure)
 			}
 		}
-		need := Units(max(r.Together, 1)) * charge.Coverage.Amount(r.Units)
+		need := r.Amounts().Times(max(r.Together, 1)).Of(charge.Coverage.Measure)
 		if need > left {
 			return fmt.Errorf("%s needs %d of budget %q, which has %d left as far as this host knows: %w",
 				r.Method, need, charge.Budget, max(0, left), down)

@@ -17,6 +17,7 @@ var ErrReused = errors.New("quota: this id was used for another call; give each 
 // was refunded, so that the call must be charged anew.
 func (g *Grant) repeat(e Entry) (isRefunded bool) {
 	g.receipt.At, g.units = e.At, e.Units
+	g.measures, g.isOpen = e.Measures, e.Open
 	g.refunded = e.Kind == EntryRefunded
 	return g.refunded
 }
@@ -37,6 +38,7 @@ func (g *Grant) Refresh(ctx context.Context) {
 		if e, ok := v.Entry(engine.ID(g.receipt.ID)); ok {
 			entry := entryOf(e)
 			g.units, g.refunded = entry.Units, entry.Kind == EntryRefunded
+			g.measures = entry.Measures
 		}
 	})
 }

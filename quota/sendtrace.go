@@ -156,6 +156,16 @@ func (s *sendTrace) last() *Grant {
 	return s.grants[len(s.grants)-1]
 }
 
+// before returns the grants of all sends, or of all but the last one.
+func (s *sendTrace) before(isAnswered bool) []*Grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if isAnswered {
+		return s.grants[:len(s.grants)-1]
+	}
+	return s.grants
+}
+
 // maxUnwrap is how many wrappers are unwrapped, since they may form a cycle.
 const maxUnwrap = 16
 

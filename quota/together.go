@@ -85,7 +85,8 @@ func (g *Guard) spendTrialTogether(ctx context.Context, call *Call, set *chargeS
 // spendTogether charges calls in one step. again means that an earlier request
 // with the same id was granted, and the calls were refunded since.
 func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, count int, at *place) (grants []*Grant, again bool, err error) {
-	request := Request{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: set.charges, Together: count, place: at}
+	request := requestOf(call, set.charges)
+	request.Together, request.place = count, at
 	batch := &Batch{Account: call.Account, Key: call.Key, Client: call.ID.Client, Seq: call.ID.Seq,
 		Once: call.ID != (ID{}), History: set.history, Requests: []Request{request}}
 	answers, err := g.log.Spend(ledgerContext(ctx), batch)
@@ -98,7 +99,7 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 	}
 	for i, id := range append([]ID{answer.Receipt.ID}, answer.Others...) {
 		grant := &Grant{guard: g, set: set, job: call.Caller.Job, units: call.Units,
-			receipt: answer.Receipt, held: answer.Held}
+			measures: call.Measures, isOpen: call.Lease > 0 || set.lease > 0, receipt: answer.Receipt, held: answer.Held}
 		grant.receipt.ID, grant.receipt.At = id, answer.Receipt.At.Add(time.Duration(i)*time.Microsecond)
 		if i < len(answer.Repeated) {
 			isRefunded := grant.repeat(answer.Repeated[i])

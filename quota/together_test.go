@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -196,7 +197,7 @@ func TestTokenIsNotRedeemed(t *testing.T) {
 			t.Fatal(err)
 		}
 		redeemed, err := other.Redeem(grant.Token())
-		if err != nil || redeemed.Call() != grant.Call() || redeemed.ID() != grant.ID() {
+		if err != nil || !reflect.DeepEqual(redeemed.Call(), grant.Call()) || redeemed.ID() != grant.ID() {
 			t.Fatalf("%+v, %v; want %+v", redeemed.Call(), err, grant.Call())
 		}
 		if err := grant.Settle(t.Context(), 40); err != nil {

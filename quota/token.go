@@ -59,7 +59,8 @@ func (g *Guard) Redeem(token string) (*Grant, error) {
 	if !isWhole || units < 0 || request.Check(call.Account) != nil {
 		return nil, ErrBadToken
 	}
-	grant := &Grant{guard: g, set: g.chargesFor(&call), job: call.Caller.Job, receipt: r, units: units, redeemed: true, trial: trial}
+	grant := &Grant{guard: g, set: g.chargesFor(&call), job: call.Caller.Job, receipt: r, units: units,
+		redeemed: true, isOpen: true, trial: trial}
 	if trial != nil {
 		grant.claim = packClaim(trial)
 	}

@@ -235,6 +235,9 @@ func (t *Transport) send(req *http.Request, call Call, grant *Grant, trial *tria
 			t.charged(call, 1, call.Units)
 		}
 	}
+	for _, earlier := range trace.before(err == nil) {
+		t.succeeded(call, earlier.End(ctx))
+	}
 	if err != nil {
 		cancel(err)
 		if resp != nil && resp.Body != nil {
@@ -248,9 +251,11 @@ func (t *Transport) send(req *http.Request, call Call, grant *Grant, trial *tria
 	resp.Request = req
 	resp.Body = cancelingBody(resp, req.Context(), cancel, t.base())
 	if t.Feedback == nil {
+		t.endAtEnd(resp, call, trace.last())
 		return resp, Verdict{}, nil
 	}
 	verdict := t.Feedback(call, resp)
+	defer t.endAtEnd(resp, call, trace.last())                             // after what the verdict settles
 	_ = t.apply(req.Context(), call, trace.last(), &verdict, trial, began) // reported
 	if verdict.Later != nil {
 		settled := context.WithoutCancel(req.Context())

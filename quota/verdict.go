@@ -17,14 +17,15 @@ import (
 // Verdict is what an upstream's answer says about its quota. The zero Verdict
 // says nothing.
 type Verdict struct {
-	// Settled says that the call really cost Units; the grant is settled to
-	// it, but to no more than the lowest limit that covers the call.
+	// Settled says that the call really cost Units, even if that is above a
+	// limit, and Measures in named measures; the grant is settled to it.
 	// Undocumented says that the upstream does not document this cost; the
 	// grant is then settled to no less than the price and no more than
 	// MaxRaise times the price.
 	Settled      bool
 	Undocumented bool
 	Units        Units
+	Measures     map[Measure]Units
 
 	// Free says that the call counts in no budget: its grant is refunded.
 	Free bool
@@ -187,6 +188,7 @@ func (t *Transport) Answered(ctx context.Context, call Call, grant *Grant, resp 
 	if verdict.Later != nil {
 		verdict.Later.then(func(v Verdict) {
 			verdict.Settled, verdict.Units = v.Settled, v.Units
+			verdict.Measures = v.Measures
 			err = errors.Join(err, t.apply(ctx, call, grant, &v, nil, time.Now()))
 		})
 		_, _ = io.Copy(io.Discard, resp.Body) // which tells the verdict
@@ -230,7 +232,7 @@ func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdi
 
 // settle settles a grant to the cost in the answer, within bounds.
 func (t *Transport) settle(ctx context.Context, call Call, grant *Grant, v *Verdict) error {
-	least, most := Units(0), max(call.Units, t.Guard.lowestLimit(call))
+	least, most := Units(0), MaxUnits
 	if v.Undocumented {
 		least, most = call.Units, min(most, MaxRaise*call.Units)
 	}
@@ -238,10 +240,11 @@ func (t *Transport) settle(ctx context.Context, call Call, grant *Grant, v *Verd
 	if units != v.Units && t.Guard.firstReport(call.Account, "cost of "+call.Method) {
 		t.succeeded(call, &CostError{Account: call.Account, Method: call.Method, Price: call.Units, Cost: v.Units, Charged: units})
 	}
-	if units == call.Units && (grant == nil || !grant.redeemed) {
+	isSame := units == call.Units && len(v.Measures) == 0
+	if isSame && (grant == nil || !grant.redeemed) {
 		return nil
 	}
-	err := grant.Settle(ctx, units)
+	err := grant.SettleTo(ctx, Amounts{Units: units, Calls: 1, Named: v.Measures})
 	if t.succeeded(call, err) && units != call.Units {
 		t.charged(call, 0, units-call.Units)
 	}
@@ -271,7 +274,7 @@ func (t *Transport) reportLeft(ctx context.Context, call Call, v *Verdict) {
 	}
 	window := func(b BudgetLeft) time.Duration {
 		if charge := t.Guard.chargeOf(call.Account, b.Budget); charge != nil {
-			return charge.Window.Horizon()
+			return charge.Horizon()
 		}
 		return 0
 	}
@@ -289,18 +292,6 @@ func (t *Transport) reportLimit(call Call, v *Verdict) {
 	if charge != nil && charge.Limit != v.Limit && t.Guard.firstReport(call.Account, "limit of "+v.LimitOf) {
 		t.succeeded(call, &LimitError{Account: call.Account, Budget: v.LimitOf, Limit: charge.Limit, Upstream: v.Limit})
 	}
-}
-
-// lowestLimit returns the lowest limit in units among the budgets that cover a
-// call, but at most MaxUnits.
-func (g *Guard) lowestLimit(call Call) Units {
-	lowest := MaxUnits
-	for _, charge := range g.chargesFor(&call).charges {
-		if charge.Coverage.Measure == ByUnits {
-			lowest = min(lowest, charge.Limit)
-		}
-	}
-	return lowest
 }
 
 // firstReport reports whether what has not been reported for an account before.

@@ -41,12 +41,12 @@ func TestCostHeadersAreTrustedWithoutBound(t *testing.T) {
 		{"tenfold, undocumented", guessed(70), 7, 70, false},
 		{"more, undocumented", guessed(71), 7, 70, true},
 		{"all there is, undocumented", guessed(quota.MaxUnits), 7, 70, true},
-		{"tenfold of much, undocumented", guessed(quota.MaxUnits), 400, 1000, true},
+		{"tenfold of much, undocumented", guessed(quota.MaxUnits), 400, 4000, true},
 		{"nothing", documented(0), 7, 0, false},
 		{"less", documented(3), 7, 3, false},
 		{"more", documented(999), 7, 999, false},
 		{"the whole limit", documented(1000), 7, 1000, false},
-		{"beyond the lowest limit", documented(quota.MaxUnits), 7, 1000, true},
+		{"beyond the lowest limit", documented(10_005), 7, 10_005, false},
 		{"below nothing", documented(-5), 7, 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,10 +1,13 @@
 package quota
 
 import (
+	"cmp"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/ration-dev/ration/internal/textfmt"
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // WindowKind is a kind of Window.
@@ -12,35 +15,21 @@ type WindowKind uint8
 
 // The kinds of window. The zero WindowKind is invalid.
 const (
-	KindSliding WindowKind = iota + 1
-	KindDaily              // calendar windows: Daily and Monthly
+	KindSliding  = WindowKind(engine.Sliding)
+	KindCalendar = WindowKind(engine.Calendar) // Daily, Weekly, Monthly, Hourly and Every
+	KindBucket   = WindowKind(engine.Bucket)
+	KindInFlight = WindowKind(engine.InFlight)
 )
 
-// DefaultMargin is the margin of a calendar window: the largest difference
-// between the clocks of the upstream and the ledger that is harmless at the
-// boundary of a day or month.
+// DefaultMargin is the margin of a day, week or month: the largest difference
+// between the clocks of the upstream and the ledger that is harmless at its
+// boundary.
 const DefaultMargin = 30 * time.Second
 
-// The longest and shortest calendar windows, without their margins: clocks are
-// set back or forward by an hour. Those of Antarctica/Troll move by two: its
-// longest day is within the slack of Retention.
-const (
-	maxDay   = 25*time.Hour + 30*time.Minute
-	maxMonth = 31*24*time.Hour + 90*time.Minute
-	minDay   = 22*time.Hour + 30*time.Minute
-	minMonth = 28*24*time.Hour - 90*time.Minute
-)
-
-// Window is the time over which a budget counts. Make one with Sliding, Daily
-// or Monthly; the zero Window is invalid. Windows can be compared with ==.
-type Window struct {
-	kind   WindowKind
-	length time.Duration
-	zone   *time.Location
-	margin time.Duration
-	at     time.Duration // the time of day at which a calendar window begins
-	month  bool
-}
+// Window is the time over which a budget counts. Make one with a function of
+// this package, such as Sliding or Daily; the zero Window is invalid. Windows
+// can be compared with ==.
+type Window struct{ is engine.Window }
 
 // Sliding returns the window of the trailing length. It is exact: an
 // entry counts until its age is length. The length is 1 ms to 400 days,
@@ -50,9 +39,18 @@ type Window struct {
 // than others, so an upstream that counts arrivals can see more in a window
 // than was admitted in one. With a margin, of WithMargin, units return that
 // much later; it must be at least the difference between the fastest and the
-// slowest call. The default is 0.
+// slowest call. The default is 0; see ShortMargin.
 func Sliding(length time.Duration) Window {
-	return Window{kind: KindSliding, length: length}
+	return Window{engine.Window{Kind: engine.Sliding, Length: length.Microseconds(), Margin: oddMicros(length)}}
+}
+
+// oddMicros is a margin that check refuses, of a length that is not in whole
+// microseconds.
+func oddMicros(length time.Duration) int64 {
+	if length%time.Microsecond != 0 {
+		return -1
+	}
+	return 0
 }
 
 // Daily returns the window of the calendar day in zone, which may be 23, 24 or
@@ -63,118 +61,256 @@ func Sliding(length time.Duration) Window {
 // upstream and ledger differ by less than the margin. A spent day admits
 // calls again one margin after the boundary. The margin is DefaultMargin, or
 // that of WithMargin.
-func Daily(zone *time.Location) Window {
-	return Window{kind: KindDaily, zone: zone, margin: DefaultMargin}
+func Daily(zone *time.Location) Window { return calendar(zone, engine.Days, 0) }
+
+// Weekly returns the window of the calendar week in zone that begins on a day,
+// with the margins of Daily.
+func Weekly(zone *time.Location, begins time.Weekday) Window {
+	return calendar(zone, engine.Weeks, int(begins))
 }
 
 // Monthly returns the window of the calendar month in zone, with the margins
 // of Daily.
-func Monthly(zone *time.Location) Window {
-	return Window{kind: KindDaily, zone: zone, margin: DefaultMargin, month: true}
+func Monthly(zone *time.Location) Window { return calendar(zone, engine.Months, 1) }
+
+// From returns the monthly window w, beginning on another day of the month than
+// the first: 1 to 28.
+func (w Window) From(day int) Window {
+	w.is.First = day
+	return w
 }
 
-// At returns the calendar window w, beginning at a time of day instead of
-// midnight: at least 0 and less than 24 hours, in whole minutes.
+func calendar(zone *time.Location, unit engine.CalendarUnit, first int) Window {
+	return Window{engine.Window{Kind: engine.Calendar, Zone: zone, Unit: unit, First: first, Margin: DefaultMargin.Microseconds()}}
+}
+
+// Hourly returns the window of the hour on the clock in zone: Every for a zone.
+func Hourly(zone *time.Location) Window { return every(zone, time.Hour) }
+
+// Every returns the window of a length on the clock, counted from midnight UTC:
+// a second to 12 hours, a whole part of a day. Its margin is ShortMargin of the
+// length, or that of WithMargin, which is at most a quarter of it.
+func Every(length time.Duration) Window { return every(time.UTC, length) }
+
+func every(zone *time.Location, length time.Duration) Window {
+	w := calendar(zone, engine.Steps, 0)
+	w.is.Length = length.Microseconds()
+	w.is.Margin = min(DefaultMargin, length/20).Microseconds()
+	return w
+}
+
+// Bucket returns the window of a bucket that is as large as the budget's limit,
+// in which units return one after the other, so that restore of them return in
+// each length of time: 1 to MaxUnits in a millisecond to 400 days.
+func Bucket(restore Units, in time.Duration) Window {
+	return Window{engine.Window{Kind: engine.Bucket, Restore: int64(restore), Every: in.Microseconds()}}
+}
+
+// InFlight returns the window of calls that have been granted and have not
+// ended: they are in flight until their grant is settled, refunded or ended,
+// and for no longer than lease, a second to a day.
+func InFlight(lease time.Duration) Window {
+	return Window{engine.Window{Kind: engine.InFlight, Length: lease.Microseconds()}}
+}
+
+// ShortMargin returns the margin that a window of a length needs, whose
+// upstream counts calls when they arrive: 5 % of a window of less than a
+// minute, at least 20 ms and at most a second, and 0 for longer ones.
+func ShortMargin(length time.Duration) time.Duration {
+	if length >= time.Minute {
+		return 0
+	}
+	return min(max(length/20, 20*time.Millisecond), time.Second)
+}
+
+// At returns the window w of days, weeks or months, beginning at a time of day
+// instead of midnight: at least 0 and less than 24 hours, in whole minutes.
 func (w Window) At(timeOfDay time.Duration) Window {
-	w.at = timeOfDay
+	w.is.Start = timeOfDay.Microseconds()
 	return w
 }
 
 // WithMargin returns the calendar or sliding window w with another margin: 0 to
 // 1 hour, in whole microseconds.
 func (w Window) WithMargin(margin time.Duration) Window {
-	w.margin = margin
+	w.is.Margin = margin.Microseconds()
+	if margin%time.Microsecond != 0 {
+		w.is.Margin = -1
+	}
 	return w
 }
 
 // Kind returns the kind of window.
-func (w Window) Kind() WindowKind { return w.kind }
+func (w Window) Kind() WindowKind { return WindowKind(w.is.Kind) }
+
+// Margin returns the margin of a calendar or sliding window.
+func (w Window) Margin() time.Duration { return micros(w.is.Margin) }
 
 // Length returns how long an entry counts in a Sliding window, which is its
-// length and its margin. It is 0 for a calendar window.
+// length and its margin. It is 0 for other windows.
 func (w Window) Length() time.Duration {
-	if w.kind == KindSliding {
-		return w.length + w.margin
+	if w.is.Kind == engine.Sliding {
+		return micros(w.is.Length + w.is.Margin)
 	}
 	return 0
 }
 
-// Horizon returns how old an entry can be and still count. A ledger keeps its
-// entries for at least that long.
-func (w Window) Horizon() time.Duration {
-	switch {
-	case w.kind == KindDaily && w.month:
-		return maxMonth + 2*w.margin
-	case w.kind == KindDaily:
-		return maxDay + 2*w.margin
+// Lease returns how long a call in flight counts at most, and 0 for windows of
+// other kinds.
+func (w Window) Lease() time.Duration {
+	if w.is.Kind == engine.InFlight {
+		return micros(w.is.Length)
 	}
-	return w.Length()
+	return 0
 }
 
-// Since returns the time from which entries count at a given time.
-func (w Window) Since(at time.Time) time.Time {
-	if w.kind == KindDaily {
+// IsMonthly reports whether the window is a calendar month.
+func (w Window) IsMonthly() bool { return w.is.Kind == engine.Calendar && w.is.Unit == engine.Months }
+
+// Horizon returns how old an entry can be and still count in the window of a
+// budget with a limit. A ledger keeps its entries for at least that long. Only
+// a bucket's depends on the limit: it is twice the time in which it refills.
+func (w Window) Horizon(limit Units) time.Duration { return micros(w.is.Horizon(int64(limit))) }
+
+// Horizon returns how old an entry can be and still count in the budget.
+func (b *Budget) Horizon() time.Duration { return b.Window.Horizon(b.Limit) }
+
+// Horizon returns how old an entry can be and still count in the charge.
+func (c *Charge) Horizon() time.Duration { return c.Window.Horizon(c.Limit) }
+
+// Since returns the time from which entries count at a given time, in a budget
+// with a limit.
+func (w Window) Since(at time.Time, limit Units) time.Time {
+	if w.is.Kind == engine.Calendar {
 		return w.Day(at).Since
 	}
-	return at.Add(time.Microsecond - w.Length())
+	return at.Add(time.Microsecond - w.Horizon(limit))
 }
 
-// shortest returns the least time between the margins of a calendar window.
+// shortest returns the least time between the margins of a calendar window:
+// clocks are set forward by an hour, and by two in Antarctica/Troll.
 func (w Window) shortest() time.Duration {
-	if w.month {
-		return minMonth - 2*w.margin
+	const day = 24 * time.Hour
+	length := [...]time.Duration{engine.Days: day, engine.Weeks: 7 * day, engine.Months: 28 * day}
+	if w.is.Unit == engine.Steps {
+		return micros(w.is.Length - 2*w.is.Margin)
 	}
-	return minDay - 2*w.margin
+	return length[w.is.Unit] - 90*time.Minute - 2*w.Margin()
 }
 
-// String returns the window as it is written in costs.yaml: 24h,
-// {sliding: 2s, margin: 20ms}, {day: America/Los_Angeles} or {month: UTC}.
+// String returns the window as it is written in costs.yaml: 24h, {sliding: 2s,
+// margin: 20ms}, {day: America/Los_Angeles}, {month: UTC, from: 12}, {every:
+// 15m}, {bucket: {restore: 50/s}} or {in_flight: 2m}.
 func (w Window) String() string {
-	switch w.kind {
-	case KindSliding:
-		if w.margin > 0 {
-			return "{sliding: " + textfmt.Exactly(w.length) + ", margin: " + textfmt.Exactly(w.margin) + "}"
+	length := textfmt.Exactly(micros(w.is.Length))
+	switch w.is.Kind {
+	case engine.Sliding:
+		if w.is.Margin > 0 {
+			return "{sliding: " + length + ", margin: " + textfmt.Exactly(w.Margin()) + "}"
 		}
-		return textfmt.Exactly(w.length)
-	case KindDaily:
-		unit, at := "day", ""
-		if w.month {
-			unit = "month"
-		}
-		if w.at > 0 {
-			at = fmt.Sprintf(", at: %q", fmt.Sprintf("%02d:%02d", w.at/time.Hour, w.at%time.Hour/time.Minute))
-		}
-		return "{" + unit + ": " + w.zone.String() + at + "}"
+		return length
+	case engine.Calendar:
+		return w.calendarText()
+	case engine.Bucket:
+		return "{bucket: {restore: " + w.Rate() + "}}"
+	case engine.InFlight:
+		return "{in_flight: " + length + "}"
 	}
 	return "none"
 }
 
-func (w Window) check() error {
-	switch w.kind {
-	case KindSliding:
-		if w.length < time.Millisecond || w.length%time.Microsecond != 0 || w.length > MaxHistory {
-			return fmt.Errorf("a window of %s; set it to 1ms to 400 days, in whole microseconds", w.length)
+// Rate returns how fast a bucket refills, such as 50/s or 3/2m.
+func (w Window) Rate() string {
+	in := textfmt.Exactly(micros(w.is.Every))
+	for _, unit := range [...]string{"s", "m", "h"} {
+		if in == "1"+unit {
+			in = unit
 		}
-	case KindDaily:
-		if w.zone == nil {
-			return fmt.Errorf("a calendar window without a zone; pass one, such as time.UTC")
-		}
-		if w.at < 0 || w.at >= 24*time.Hour || w.at%time.Minute != 0 {
-			return fmt.Errorf("a calendar window that begins at %s; pass a time of day in whole minutes", w.at)
-		}
-	default:
-		return fmt.Errorf("no window; set one with quota.Sliding, Daily or Monthly")
 	}
-	if w.margin < 0 || w.margin > time.Hour || w.margin%time.Microsecond != 0 {
-		return fmt.Errorf("a margin of %s; set it to 0 to 1h, in whole microseconds", w.margin)
+	return strconv.FormatInt(w.is.Restore, 10) + "/" + in
+}
+
+func (w Window) calendarText() string {
+	more, zone := "", w.is.Zone.String()
+	if w.is.Unit == engine.Weeks && w.is.First != int(time.Monday) {
+		more = ", from: " + time.Weekday(w.is.First).String()
+	}
+	if w.is.Unit == engine.Months && w.is.First > 1 {
+		more = ", from: " + strconv.Itoa(w.is.First)
+	}
+	if at := micros(w.is.Start); at > 0 {
+		more += fmt.Sprintf(", at: %q", fmt.Sprintf("%02d:%02d", at/time.Hour, at%time.Hour/time.Minute))
+	}
+	switch w.is.Unit {
+	case engine.Weeks:
+		return "{week: " + zone + more + "}"
+	case engine.Months:
+		return "{month: " + zone + more + "}"
+	case engine.Steps:
+		if length := micros(w.is.Length); length != time.Hour {
+			return "{every: " + textfmt.Exactly(length) + "}"
+		}
+		return "{hour: " + zone + "}"
+	}
+	return "{day: " + zone + more + "}"
+}
+
+func (w Window) check() error {
+	length := micros(w.is.Length)
+	if w.is.Kind == engine.Sliding && (length < time.Millisecond || length > MaxHistory) {
+		return fmt.Errorf("a window of %s; set it to 1ms to 400 days, in whole microseconds", length)
+	}
+	if w.is.Margin < 0 || w.Margin() > time.Hour {
+		return fmt.Errorf("a margin of %s, or a length in parts of a microsecond; set the margin to 0 to 1h, and both in whole microseconds", w.Margin())
+	}
+	switch w.is.Kind {
+	case engine.Sliding:
+		return nil
+	case engine.Calendar:
+		return w.checkCalendar()
+	case engine.Bucket:
+		isRestore, in := 1 <= w.is.Restore && w.is.Restore <= int64(MaxUnits), micros(w.is.Every)
+		if !isRestore || in < time.Millisecond || in > MaxHistory {
+			return fmt.Errorf("a bucket that restores %s; restore 1 to %d units in 1ms to 400 days", w.Rate(), MaxUnits)
+		}
+		return nil
+	case engine.InFlight:
+		if length < time.Second || length > 24*time.Hour {
+			return fmt.Errorf("a lease of %s; set it to 1s to 24h", length)
+		}
+		return nil
+	}
+	return fmt.Errorf("no window; set one with quota.Sliding, Daily, Bucket or another function")
+}
+
+func (w Window) checkCalendar() error {
+	at, length := micros(w.is.Start), micros(w.is.Length)
+	switch isStep := w.is.Unit == engine.Steps; {
+	case w.is.Zone == nil:
+		return fmt.Errorf("a calendar window without a zone; pass one, such as time.UTC")
+	case at < 0 || at >= 24*time.Hour || at%time.Minute != 0:
+		return fmt.Errorf("a calendar window that begins at %s; pass a time of day in whole minutes", at)
+	case isStep && !isStepLength(length):
+		return fmt.Errorf("a window of every %s on the clock; set it to 1s to 12h, a whole part of a day", length)
+	case isStep && w.Margin() > length/4:
+		return fmt.Errorf("a margin of %s in a window of every %s; set it to a quarter at most", w.Margin(), length)
+	case w.is.Unit == engine.Weeks && (w.is.First < 0 || w.is.First > 6):
+		return fmt.Errorf("a week that begins on day %d; pass time.Sunday to time.Saturday", w.is.First)
+	case w.is.Unit == engine.Months && (w.is.First < 1 || w.is.First > 28):
+		return fmt.Errorf("a month that begins on day %d; pass 1 to 28", w.is.First)
 	}
 	return nil
 }
 
-// Day describes the calendar day or month that a window covers at a given time,
-// and the next one. Start, Opens and Reopens are one margin after a boundary,
-// Since and Next one margin before it, so a call between them counts for both
-// sides of the boundary.
+// isStepLength reports whether a day has a whole number of steps.
+func isStepLength(length time.Duration) bool {
+	return time.Second <= length && length <= 12*time.Hour && (24*time.Hour)%length == 0
+}
+
+// Day describes the calendar day, week, month or step that a window covers at a
+// given time, and the next one. Start, Opens and Reopens are one margin after a
+// boundary, Since and Next one margin before it, so a call between them counts
+// for both sides of the boundary.
 type Day struct {
 	Start   time.Time // when this day began to be the current one
 	Since   time.Time // entries with this timestamp or a later one count for this day
@@ -183,83 +319,24 @@ type Day struct {
 	Reopens time.Time // when the day after the next becomes the current one
 }
 
-// Day returns the day or month that a calendar window covers at now, so that
-// Start <= now < Opens. It panics for windows of other kinds.
+// Day returns the day that a calendar window covers at now, so that Start <=
+// now < Opens. It panics for windows of other kinds.
 func (w Window) Day(now time.Time) Day {
-	offset := 0
-	for now.Before(w.boundary(now, offset).Add(w.margin)) {
-		offset--
-	}
-	for !now.Before(w.boundary(now, offset+1).Add(w.margin)) {
-		offset++
-	}
-	begin := w.boundary(now, offset)
-	next := w.boundary(now, offset+1)
-	then := w.boundary(now, offset+2)
-	return Day{
-		Start:   begin.Add(w.margin).UTC(),
-		Since:   begin.Add(-w.margin).UTC(),
-		Opens:   next.Add(w.margin).UTC(),
-		Next:    next.Add(-w.margin).UTC(),
-		Reopens: then.Add(w.margin).UTC(),
-	}
+	at := now.UnixMicro()
+	d := w.is.Day(at)
+	return Day{Start: ledgerTime(d.Start), Since: ledgerTime(d.Since), Opens: ledgerTime(d.Opens),
+		Next: ledgerTime(d.Next), Reopens: ledgerTime(d.Reopens)}
 }
 
 // Days returns the window of one calendar day, without a margin, whose days
 // group the spending of w: in the zone and from the time of day of a calendar
 // window, and in UTC for other windows.
-func (w Window) Days() Window {
-	if w.kind != KindDaily {
-		return Daily(time.UTC).WithMargin(0)
-	}
-	return Daily(w.zone).At(w.at).WithMargin(0)
-}
+func (w Window) Days() Window { return Daily(w.Zone()).At(micros(w.is.Start)).WithMargin(0) }
 
 // Zone returns the time zone of a calendar window, and UTC for other windows.
-func (w Window) Zone() *time.Location {
-	if w.kind != KindDaily {
-		return time.UTC
-	}
-	return w.zone
-}
+func (w Window) Zone() *time.Location { return cmp.Or(w.is.Zone, time.UTC) }
 
 // between reports whether an entry made at a given time counts for two days.
 func (w Window) between(at time.Time) bool {
-	return w.kind == KindDaily && !at.Before(w.Day(at).Next)
-}
-
-// boundary returns when a calendar window begins: the one offset windows after
-// that of now's local date. It is the first time at which the zone's clocks
-// show the time of day or, if they skip it, a later one.
-func (w Window) boundary(now time.Time, offset int) time.Time {
-	year, month, day := now.In(w.zone).Date()
-	if w.month {
-		month, day = month+time.Month(offset), 1
-	} else {
-		day += offset
-	}
-	wall := time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Add(w.at)
-	y, m, d := wall.Date()
-	t := time.Date(y, m, d, wall.Hour(), wall.Minute(), 0, 0, w.zone)
-	start, end := t.ZoneBounds()
-	switch shown := t.Add(localOffset(t)).UTC(); {
-	case shown.Before(wall): // skipped: t shows what comes before the gap
-		return end
-	case shown.After(wall):
-		return start
-	case start.IsZero():
-		return t
-	}
-	// Shown twice, when clocks are set back: the first time counts.
-	before := start.Add(-1)
-	if back := localOffset(before) - localOffset(t); back > 0 && t.Add(-back).Before(start) {
-		return t.Add(-back)
-	}
-	return t
-}
-
-// localOffset returns the offset from UTC of t's zone at t.
-func localOffset(t time.Time) time.Duration {
-	_, seconds := t.Zone()
-	return time.Duration(seconds) * time.Second
+	return w.is.Kind == engine.Calendar && !at.Before(w.Day(at).Next)
 }

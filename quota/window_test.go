@@ -67,8 +67,8 @@ func TestCalendarWindowsFollowTheirZone(t *testing.T) {
 			if next := w.Day(got.Opens); !next.Start.Equal(got.Opens) || !next.Opens.Equal(got.Reopens) || !next.Since.Equal(got.Next) {
 				t.Errorf("the next window is %+v; want it to follow %+v", next, got)
 			}
-			if length := got.Opens.Sub(got.Since); length > w.Horizon() {
-				t.Errorf("it counts %s, beyond its horizon %s", length, w.Horizon())
+			if length := got.Opens.Sub(got.Since); length > w.Horizon(0) {
+				t.Errorf("it counts %s, beyond its horizon %s", length, w.Horizon(0))
 			}
 		})
 	}
@@ -114,7 +114,7 @@ func TestHorizonIncludesBothMargins(t *testing.T) {
 		{quota.Monthly(time.UTC).WithMargin(time.Hour), month + 2*time.Hour},
 		{quota.Sliding(time.Minute), time.Minute},
 	} {
-		if got := c.window.Horizon(); got != c.want {
+		if got := c.window.Horizon(0); got != c.want {
 			t.Errorf("%s: a horizon of %s; want %s", c.window, got, c.want)
 		}
 	}
@@ -143,7 +143,7 @@ func TestSinceIsTheEarliestTimeThatCounts(t *testing.T) {
 		{quota.Sliding(time.Hour).WithMargin(time.Second), at.Add(-time.Hour - time.Second + time.Microsecond)},
 		{quota.Daily(time.UTC).WithMargin(time.Minute), at.Truncate(24 * time.Hour).Add(-time.Minute)},
 	} {
-		if got := c.window.Since(at); !got.Equal(c.want) {
+		if got := c.window.Since(at, 0); !got.Equal(c.want) {
 			t.Errorf("%s begins at %s; want %s", c.window, got, c.want)
 		}
 	}

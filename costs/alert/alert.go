@@ -207,7 +207,7 @@ func (w *Watch) moved(ctx context.Context, account string) *event {
 func levelEvent(b *quota.Balance) *event {
 	percent := min(100, b.Used*100/b.Limit())
 	window := ""
-	if b.Budget.Window.Kind() == quota.KindDaily { // another one each day or month
+	if b.Budget.Window.Kind() == quota.KindCalendar { // another one each day or month
 		window = fmt.Sprint(b.Since.Unix())
 	}
 	e := &event{Kind: costs.AlertLevel, Account: b.Budget.Account, Budget: b.Budget.Name, Used: b.Used, Limit: b.Limit(), percent: percent, name: "level " + b.Budget.Name + " " + window}
@@ -217,7 +217,7 @@ func levelEvent(b *quota.Balance) *event {
 		e.Until = &b.NextFree
 	}
 	if window != "" {
-		e.again = b.Budget.Window.Horizon() + 24*time.Hour
+		e.again = b.Budget.Horizon() + 24*time.Hour
 	}
 	return e
 }
@@ -263,11 +263,11 @@ func (w *Watch) exhausted(ctx context.Context) (events []*event) {
 // window ends, by its pace or by the schedule, or nil.
 func exhaustion(s *usage.BudgetStatus, planned time.Time) *event {
 	window := s.Budget.Window
-	if s.Budget.Shadow || s.Used >= s.Limit() || window.Horizon() < leastForecast {
+	if s.Budget.Shadow || s.Used >= s.Limit() || s.Budget.Horizon() < leastForecast {
 		return nil
 	}
 	end := s.At.Add(window.Length())
-	if window.Kind() == quota.KindDaily {
+	if window.Kind() == quota.KindCalendar {
 		end = window.Day(s.At).Next // the next day may be another
 	}
 	soon := func(at time.Time) bool { return !at.IsZero() && at.Before(end) }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -74,7 +75,7 @@ budgets: [{name: all, limit: 10, window: 24h}]
 	}
 	for _, host := range []string{"youtube.googleapis.com", "YouTube.googleapis.com:80", "127.0.0.1:7801"} {
 		want := quota.Verdict{Free: true, For: 90 * time.Second, Budget: "", Reason: "304, nothing left"}
-		if got := said(call, answer(host, 304)); got != want {
+		if got := said(call, answer(host, 304)); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s, not modified: %+v; want %+v", host, got, want)
 		}
 	}
@@ -84,7 +85,7 @@ budgets: [{name: all, limit: 10, window: 24h}]
 	if got := said(call, answer("youtube.googleapis.com", 429)); got.For != 7*time.Second || got.Reason != "429 Too Many Requests" {
 		t.Errorf("too fast: %+v", got)
 	}
-	if got := said(quota.Call{Account: "two"}, answer("x", 429)); got != (quota.Verdict{}) {
+	if got := said(quota.Call{Account: "two"}, answer("x", 429)); !reflect.DeepEqual(got, quota.Verdict{}) {
 		t.Errorf("an account that is not there: %+v", got)
 	}
 }

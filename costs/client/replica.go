@@ -102,7 +102,7 @@ func (c *Client) keep(account string) time.Duration {
 	longest := c.table.History()[account]
 	for _, b := range c.table.Budgets() {
 		if b.Account == account {
-			longest = max(longest, b.Window.Horizon())
+			longest = max(longest, b.Horizon())
 		}
 	}
 	return quota.Retention(longest)

@@ -15,7 +15,7 @@ func setBalances(header http.Header, balances []quota.Balance) {
 		b := &balances[i]
 		window := b.Budget.Window
 		length := window.Length()
-		if window.Kind() == quota.KindDaily {
+		if window.Kind() == quota.KindCalendar {
 			day := window.Day(b.At)
 			length = day.Opens.Sub(day.Start)
 		}

@@ -88,7 +88,7 @@ func (m Marks) mark(name string) bool {
 // used alone.
 func fileNames(b *quota.Balance) (budget, window string) {
 	begins := ""
-	if b.Budget.Window.Kind() == quota.KindDaily {
+	if b.Budget.Window.Kind() == quota.KindCalendar {
 		begins = b.Since.UTC().String()
 	}
 	return hash(b.Budget.Account, b.Budget.Name), hash(b.Budget.Window.String(), begins)

@@ -17,15 +17,15 @@ const maxPeakEntries = 200_000
 // the window meanwhile, but no more than maxPeakEntries in one Fill: of a long
 // log that was not read for a while, a peak may be too low.
 func (s *series) findPeaks(ctx context.Context, f *filler) error {
-	if kind := s.window.Kind(); kind != quota.KindSliding && kind != quota.KindDaily || f.oldest >= f.until {
+	if kind := s.window.Kind(); kind != quota.KindSliding && kind != quota.KindCalendar || f.oldest >= f.until {
 		return nil
 	}
 	window := s.window
-	if window.Kind() == quota.KindDaily { // within the margins, it holds the day before too
+	if window.Kind() == quota.KindCalendar { // within the margins, it holds the day before too
 		window = window.WithMargin(0)
 	}
 	from := time.UnixMicro(max(s.before.Until, f.oldest))
-	begin := window.Since(from)
+	begin := window.Since(from, 0)
 	held := int64(0)
 	for sum, err := range f.ledger.Sums(ctx, quota.Query{Account: f.account, Since: begin, Until: from}) {
 		if err != nil {
@@ -60,11 +60,11 @@ func (s *series) findPeaks(ctx context.Context, f *filler) error {
 		if day != present { // what the day began with
 			present = day
 			if start := time.UnixMilli(day); start.After(from) {
-				leave(window.Since(start))
+				leave(window.Since(start, 0))
 				s.peaks[day] = max(s.peaks[day], held)
 			}
 		}
-		leave(window.Since(e.At))
+		leave(window.Since(e.At, 0))
 		held += n
 		s.peaks[day] = max(s.peaks[day], held)
 	}
@@ -76,5 +76,5 @@ func (s *series) amount(method string, caller quota.Caller, units, calls quota.U
 	if !s.coverage.Covers(method, caller) {
 		return 0
 	}
-	return int64(s.coverage.Measure.Of(units, calls))
+	return int64(quota.Amounts{Units: units, Calls: calls}.Of(s.coverage.Measure))
 }

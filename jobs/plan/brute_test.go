@@ -213,7 +213,7 @@ func drawBudget(t *rapid.T, name string) quota.Budget {
 				b.Floor[name] = quota.Units(floor)
 			}
 		}
-		if b.Window.Kind() == quota.KindDaily && len(b.Floor) > 0 && rapid.Bool().Draw(t, "floors end") {
+		if b.Window.Kind() == quota.KindCalendar && len(b.Floor) > 0 && rapid.Bool().Draw(t, "floors end") {
 			b.FloorUntil = minutes(1, 10)
 		}
 	}

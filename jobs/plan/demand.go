@@ -135,7 +135,7 @@ func (in *Input) priceStep(step jobs.Step, region string) (stepDemand, error) {
 		for i := range in.Budgets {
 			b := &in.Budgets[i]
 			if coverage := b.Coverage(); b.Account == call.Account && coverage.Covers(call.Method, call.Caller) {
-				c.weights[i] = int64(coverage.Amount(call.Units))
+				c.weights[i] = int64(coverage.Amount(&call))
 				s.weights[i] += int64(c.most) * c.weights[i]
 			}
 		}
@@ -184,7 +184,7 @@ func (in *Input) eachHeld(budget int, yield func(e *HeldEntry, amount int64)) {
 	entries := in.State.Entries[b.Account]
 	for i := range entries {
 		e := &entries[i]
-		amount := int64(b.Measure.Of(e.Units, e.Calls))
+		amount := int64(quota.Amounts{Units: e.Units, Calls: e.Calls}.Of(b.Measure))
 		if amount != 0 && coverage.Covers(e.Method, e.Caller) {
 			yield(e, amount)
 		}

@@ -89,7 +89,7 @@ func (l *load) setWindow() {
 	}
 	length := w.Length().Microseconds()
 	l.since = func(at int64) int64 { return at - length + 1 }
-	if w.Kind() == quota.KindDaily {
+	if w.Kind() == quota.KindCalendar {
 		l.since = func(at int64) int64 { return l.day(at).since }
 	}
 }

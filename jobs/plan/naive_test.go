@@ -191,7 +191,7 @@ func windowsAt(in *plan.Input, b *quota.Budget, now int) []window {
 	switch b.Window.Kind() {
 	case quota.KindSliding:
 		return []window{{now - int(b.Window.Length()/time.Minute) + 1, true}}
-	case quota.KindDaily:
+	case quota.KindCalendar:
 		epoch, margin, until := int(in.From.Unix()/60), marginOf(in, b), int(b.FloorUntil/time.Minute)
 		day := (epoch + now - margin) / 1440
 		next := (day+1)*1440 - margin - epoch

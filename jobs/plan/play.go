@@ -205,7 +205,7 @@ func (p *player) recordRefusal(t tick, err *quota.RefusedError, calls int) {
 func (p *player) countedTime(budget int, at int64) float64 {
 	l := p.report.Budgets[budget].load
 	end := at + l.budget.Window.Length().Microseconds()
-	if l.budget.Window.Kind() == quota.KindDaily {
+	if l.budget.Window.Kind() == quota.KindCalendar {
 		d := l.day(at)
 		if at >= d.next { // in the margin: it counts for the next day too
 			d = l.day(d.opens)

@@ -186,7 +186,7 @@ func (p *replayer) refuse(l *usage.Line, budget string, units quota.Units) {
 // longestHorizon returns how far back the windows of budgets can see.
 func longestHorizon(budgets []quota.Budget) (longest time.Duration) {
 	for i := range budgets {
-		longest = max(longest, budgets[i].Window.Horizon())
+		longest = max(longest, budgets[i].Horizon())
 	}
 	return longest
 }
@@ -202,8 +202,8 @@ func ReplayShadow(ctx context.Context, ledger quota.Log, in ReplayInput, shadow 
 		in.Budgets[i].Shadow = i != shadow
 	}
 	b := &in.Budgets[shadow]
-	in.Since = b.Window.Since(now)
-	source := &usage.LogReader{Ledger: ledger, Accounts: []string{b.Account}, Since: in.Since.Add(-b.Window.Horizon())}
+	in.Since = b.Window.Since(now, b.Limit)
+	source := &usage.LogReader{Ledger: ledger, Accounts: []string{b.Account}, Since: in.Since.Add(-b.Horizon())}
 	replayed, err := Replay(ctx, &in, source.Lines(ctx, false))
 	if err != nil {
 		return ReplayedBudget{}, err

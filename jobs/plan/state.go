@@ -70,7 +70,7 @@ func (s *State) begin(ctx context.Context, guard *quota.Guard) (at time.Time, ho
 		if !slices.Contains(accounts, b.Budget.Account) {
 			accounts = append(accounts, b.Budget.Account)
 		}
-		horizon = max(horizon, b.Budget.Window.Horizon())
+		horizon = max(horizon, b.Budget.Horizon())
 	}
 	return at, horizon, accounts, err
 }

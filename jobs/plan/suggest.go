@@ -111,7 +111,7 @@ func (in *Input) searchEnd() time.Time {
 	const least, most = 8 * 24 * time.Hour, 40 * 24 * time.Hour
 	length := least
 	for i := range in.Budgets {
-		length = max(length, in.Budgets[i].Window.Horizon()+24*time.Hour)
+		length = max(length, in.Budgets[i].Horizon()+24*time.Hour)
 	}
 	if end := in.From.Add(min(length, most)); end.After(in.To) {
 		return end

@@ -66,7 +66,7 @@ func TestAnUpdatedActivityIsAsReadAnew(t *testing.T) {
 		receipts = append(receipts, spendCalls(t, log, 150)...)
 		for range 20 {
 			open := receipts[max(0, len(receipts)-1500):]
-			if err := log.Settle(t.Context(), open[random.IntN(len(open))], quota.Units(random.IntN(40))); err != nil {
+			if err := log.Settle(t.Context(), open[random.IntN(len(open))], quota.Amounts{Units: quota.Units(random.IntN(40)), Calls: 1}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -83,7 +83,7 @@ func TestAnUpdatedActivityIsAsReadAnew(t *testing.T) {
 	}
 	hour := hourOf(receipts[len(receipts)-3000].At)
 	before := total(read().hours[hour])
-	if err := log.Settle(t.Context(), receipts[len(receipts)-3000], 1000); err != nil {
+	if err := log.Settle(t.Context(), receipts[len(receipts)-3000], quota.Amounts{Units: 1000, Calls: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if after := total(read().hours[hour]); after < before+900 {

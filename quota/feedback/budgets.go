@@ -19,16 +19,14 @@ type coveredBudget struct {
 
 func newCoveredBudget(b quota.Budget) coveredBudget {
 	c := coveredBudget{b, b.Coverage(), b.Window.Length(), plainName(strings.ToLower(b.Name))}
-	if b.Window.Kind() == quota.KindDaily {
+	if b.Window.Kind() == quota.KindCalendar {
 		c.span = day
-		if isMonthly(b.Window) {
+		if b.Window.IsMonthly() {
 			c.span = month
 		}
 	}
 	return c
 }
-
-func isMonthly(w quota.Window) bool { return w.Kind() == quota.KindDaily && w.Horizon() > 2*day }
 
 // covering appends the budgets that cover a call, except those for some lanes
 // or regions, which the upstream does not know.
@@ -79,7 +77,7 @@ func (r *reader) match(a *answer, l *limit) *coveredBudget {
 		func(b *coveredBudget) bool { return l.span > 0 && sameSpan(b.span, l.span) },
 		func(b *coveredBudget) bool { return l.counts(b.Measure) },
 		func(b *coveredBudget) bool { return similar(&b.Budget, l) },
-		func(b *coveredBudget) bool { return l.reset > 0 && !l.bare && b.Window.Horizon() >= l.reset },
+		func(b *coveredBudget) bool { return l.reset > 0 && !l.bare && b.Horizon() >= l.reset },
 	}
 	for _, is := range isOfLimit {
 		if len(found) > 1 && slices.ContainsFunc(found, is) {
@@ -166,11 +164,11 @@ func plainName(name string) string {
 // the shortest among those that cover the call: at most and at least def.
 func (r *reader) longest(a *answer, budget *coveredBudget, def time.Duration) time.Duration {
 	if budget != nil {
-		return budget.Window.Horizon()
+		return budget.Horizon()
 	}
 	var longest time.Duration
 	for _, b := range a.covered {
-		longest = max(longest, b.Window.Horizon())
+		longest = max(longest, b.Horizon())
 	}
 	return cmp.Or(longest, def)
 }

@@ -110,7 +110,7 @@ func newReader(name string, o Options) (*reader, error) {
 	if o.Zone == nil && d.Zone != "" {
 		o.Zone = zoneNamed(d.Zone)
 	}
-	if o.Resets.Kind() != quota.KindDaily && o.Zone != nil {
+	if o.Resets.Kind() != quota.KindCalendar && o.Zone != nil {
 		o.Resets = quota.Daily(o.Zone)
 	}
 	r := &reader{Options: o, byMethod: d.ByMethod, knowsErrors: len(d.Rules) > 0}

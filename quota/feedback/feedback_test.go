@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -61,7 +62,7 @@ func TestNamesLacksADialect(t *testing.T) {
 		}
 	}
 	for _, name := range want {
-		if got := reader(t, name, feedback.Options{})(call, nil); got != (quota.Verdict{}) {
+		if got := reader(t, name, feedback.Options{})(call, nil); !reflect.DeepEqual(got, quota.Verdict{}) {
 			t.Errorf("%s, no answer: %+v", name, got)
 		}
 	}
@@ -85,7 +86,7 @@ func TestSpentDayEndsAfterPacificMidnight(t *testing.T) {
 	} {
 		got := reader(t, "google", feedback.Options{Now: clock(now)})(call, response(403, "", body(403, spentHTML, "quotaExceeded")))
 		want := quota.Verdict{For: at(until).Sub(at(now)), Reason: "403 quotaExceeded"}
-		if got != want {
+		if !reflect.DeepEqual(got, want) {
 			t.Errorf("at %s: %+v; want %+v", now, got, want)
 		}
 	}
@@ -206,7 +207,7 @@ func TestGoogleErrorCoolsDownTheWrongBudget(t *testing.T) {
 		if !test.until.IsZero() {
 			test.want.For = test.until.Sub(now)
 		}
-		if got := reader(t, "google", feedback.Options{Zone: time.UTC, Budgets: test.budgets, Now: clock("2026-11-20T12:00:00Z")})(c, test.resp); got != test.want {
+		if got := reader(t, "google", feedback.Options{Zone: time.UTC, Budgets: test.budgets, Now: clock("2026-11-20T12:00:00Z")})(c, test.resp); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: %+v; want %+v", test.name, got, test.want)
 		}
 	}

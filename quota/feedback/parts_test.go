@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +51,7 @@ func TestBatchIsReadPartByPart(t *testing.T) {
 			perCall := func(quota.Call) quota.Units { return 5 }
 			read := reader(t, "generic", feedback.Options{PerCall: perCall, Now: clock(noon)})
 			resp := response(http.StatusOK, dated+"Content-Type: multipart/mixed; boundary=b", c.body)
-			if got := read(call, resp); got != c.want {
+			if got := read(call, resp); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
 			if rest, err := io.ReadAll(resp.Body); err != nil || string(rest) != c.body {

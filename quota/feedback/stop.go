@@ -243,11 +243,11 @@ func (r *reader) untilWindowEnds(a *answer, h *halt, budget *coveredBudget) bool
 	if span == 0 && budget != nil && h.about.left == 0 {
 		span = budget.span
 	}
-	isDaily := budget != nil && budget.Window.Kind() == quota.KindDaily
+	isDaily := budget != nil && budget.Window.Kind() == quota.KindCalendar
 	isCalendar := isDaily && sameSpan(budget.span, span)
-	knowsDay := r.Resets.Kind() == quota.KindDaily
+	knowsDay := r.Resets.Kind() == quota.KindCalendar
 	resetsEach := day
-	if isMonthly(r.Resets) {
+	if r.Resets.IsMonthly() {
 		resetsEach = month
 	}
 	isDayOfAll := span == day && budget == nil
@@ -378,7 +378,7 @@ func (r *reader) stopAtLimit(v *quota.Verdict, a *answer, l *limit, budget *cove
 	case l.reset != unknownReset:
 		h.wait = r.capped(a, l, budget)
 	case r.untilWindowEnds(a, h, budget) && h.moment && !h.double:
-		isLong := budget != nil && budget.Window.Kind() != quota.KindDaily && r.Resets.Kind() != quota.KindDaily
+		isLong := budget != nil && budget.Window.Kind() != quota.KindCalendar && r.Resets.Kind() != quota.KindCalendar
 		if isLong {
 			h.wait = r.shortest(a, budget, firstGuess)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -148,7 +149,7 @@ func TestCooldownsIgnoreTheHostClock(t *testing.T) {
 			if got.Later = nil; i == 0 {
 				right = got
 			}
-			if got != right {
+			if !reflect.DeepEqual(got, right) {
 				t.Errorf("%q, with a clock that is off by %s: %+v; want %+v", name, skew, got, right)
 			}
 		}
@@ -234,7 +235,7 @@ func TestUnusualResponseIsMisread(t *testing.T) {
 		{"a bad key's limits", "github", []quota.Budget{hour("core", 5000)}, response(401, dated+"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 300", ""), quota.Verdict{}},
 	} {
 		got := reader(t, c.dialect, feedback.Options{Budgets: c.budgets, Now: clock(noon)})(call, c.resp)
-		if got.Later = nil; got != c.want {
+		if got.Later = nil; !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", c.name, got, c.want)
 		}
 	}
@@ -257,13 +258,13 @@ func TestUndocumentedCosts(t *testing.T) {
 		{"of an error", "openai", response(400, asJSON, fmt.Sprintf(usage, 5)), guessed(5)},
 		{"below nothing", "openai", response(200, asJSON, fmt.Sprintf(usage, -5)), quota.Verdict{}},
 	} {
-		if got := reader(t, c.dialect, feedback.Options{Now: clock(noon)})(call, c.resp); got != c.want {
+		if got := reader(t, c.dialect, feedback.Options{Now: clock(noon)})(call, c.resp); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %+v; want %+v", c.name, got, c.want)
 		}
 	}
 	unchanged := feedback.Options{Now: clock(noon), NotModified: func(quota.Call) quota.Units { return 0 }}
 	got := reader(t, "generic", unchanged)(call, response(304, "X-RateLimit-Cost: 500", ""))
-	if got != (quota.Verdict{Free: true}) {
+	if !reflect.DeepEqual(got, quota.Verdict{Free: true}) {
 		t.Errorf("not modified: %+v; want what is configured", got)
 	}
 }

@@ -147,7 +147,7 @@ func (s *snapshot) stocks(force bool) []*stock {
 	known := map[group]*stock{}
 	for i := range s.entries {
 		e := &s.entries[i]
-		amount, cost := s.measure.Of(e.Units, e.Calls), int64(costCall)
+		amount, cost := e.Amounts().Of(s.measure), int64(costCall)
 		if e.Kind == quota.EntryCorrection || e.Kind == quota.EntryNote {
 			cost = costCorrection
 		}
@@ -250,7 +250,7 @@ func (s *snapshot) search(corrections []correction, stocks []*stock, partly bool
 	for i, st := range stocks {
 		left := quota.Units(solution[len(corrections)+i])
 		for _, e := range st.entries {
-			if taken := min(left, s.measure.Of(e.Units, e.Calls)); taken > 0 {
+			if taken := min(left, e.Amounts().Of(s.measure)); taken > 0 {
 				found.removed = append(found.removed, removal{*e, st.covers, taken})
 				left -= taken
 			}

@@ -307,7 +307,7 @@ func (s *snapshot) checkChanges(c *changes) error {
 // checkBoundary returns a *BoundaryError if an entry made at a given time
 // counts for two days.
 func checkBoundary(b *quota.Budget, at time.Time) error {
-	if b.Window.Kind() != quota.KindDaily {
+	if b.Window.Kind() != quota.KindCalendar {
 		return nil
 	}
 	day := b.Window.Day(at)

@@ -101,7 +101,7 @@ func (s *snapshot) noted(budget int) (sum quota.Units) {
 	for i := range s.entries {
 		e := &s.entries[i]
 		if e.Kind == quota.EntryNote && s.counts(budget, e) {
-			sum += s.measure.Of(e.Units, e.Calls)
+			sum += e.Amounts().Of(s.measure)
 		}
 	}
 	return sum
@@ -197,8 +197,9 @@ func (s *snapshot) apply(ctx context.Context, c *changes) (lowered bool, err err
 func (s *snapshot) add(ctx context.Context, call quota.Call, amount quota.Units) error {
 	for entered := quota.Units(0); entered < amount; {
 		part := min(amount-entered, quota.MaxUnits)
-		note := quota.Note{Call: call, Kind: quota.EntryCorrection}
-		note.Units, note.Calls = s.measure.Split(part)
+		amounts := s.measure.Only(part)
+		note := quota.Note{Call: call, Calls: amounts.Calls, Kind: quota.EntryCorrection}
+		note.Units, note.Measures = amounts.Units, amounts.Named
 		if err := s.guard.Note(ctx, note); err != nil {
 			return fmt.Errorf("after %d of %d %s: %w", entered, amount, s.measure, err)
 		}
@@ -213,15 +214,15 @@ func (s *snapshot) add(ctx context.Context, call quota.Call, amount quota.Units)
 func (s *snapshot) remove(ctx context.Context, e *quota.Entry, amount quota.Units) error {
 	receipt := quota.Receipt{Account: s.account, ID: e.ID, At: e.At}
 	isCall := e.Kind == quota.EntryCall
-	if isCall && s.measure == quota.ByUnits {
-		return s.guard.Log().Settle(ctx, receipt, e.Units-amount)
-	}
-	rest := quota.Note{Call: quota.Call{Account: s.account, Method: e.Method, Units: e.Units, Caller: e.Caller}, Calls: e.Calls, Kind: quota.EntryCorrection}
-	units, calls := s.measure.Split(amount)
-	rest.Units, rest.Calls = rest.Units-units, rest.Calls-calls
-	if isCall || rest.Units == 0 && rest.Calls == 0 { // a call goes as a whole, with its units
+	left := e.Amounts().Plus(s.measure.Only(-amount))
+	switch {
+	case isCall && s.measure != quota.Calls:
+		return s.guard.Log().Settle(ctx, receipt, left)
+	case isCall || left.IsZero(): // a call goes as a whole, with its units
 		return s.guard.Log().Refund(ctx, receipt)
 	}
+	rest := quota.Note{Call: quota.Call{Account: s.account, Method: e.Method, Units: left.Units, Measures: left.Named, Caller: e.Caller},
+		Calls: left.Calls, Kind: quota.EntryCorrection}
 	if err := s.guard.Note(ctx, rest); err != nil {
 		return err
 	}

@@ -20,12 +20,12 @@ const (
 	paceAge  = 3             // a log must be at least a third as long
 )
 
-// paceOver returns the time that the pace of a window is taken from.
-func paceOver(w quota.Window) time.Duration { return min(paceTime, w.Horizon()/4) }
+// paceOver returns the time that the pace of a budget is taken from.
+func paceOver(b *quota.Budget) time.Duration { return min(paceTime, b.Horizon()/4) }
 
 // forecast sets the Forecast of a budget.
 func (l *log) forecast(ctx context.Context, s *BudgetStatus, oldest time.Time) error {
-	over := paceOver(s.Budget.Window)
+	over := paceOver(&s.Budget)
 	age := s.At.Sub(oldest)
 	if oldest.IsZero() || age < over/paceAge {
 		return nil
@@ -67,7 +67,7 @@ func runsOut(b *quota.Balance, rate float64, held func(since, until time.Time) (
 		return b.At, nil
 	case rate == 0:
 		return time.Time{}, nil
-	case b.Budget.Window.Kind() == quota.KindDaily:
+	case b.Budget.Window.Kind() == quota.KindCalendar:
 		return dayRunsOut(b, rate), nil
 	}
 	length := b.Budget.Window.Length()

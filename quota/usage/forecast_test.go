@@ -80,7 +80,7 @@ func compareForecast(t *rapid.T, s *usage.BudgetStatus, every time.Duration, nex
 		t.Fatal("no pace after four hours")
 	}
 	twoCalls := quota.Units(math.Round(2 * s.Pace * every.Hours())) // 1.9999 are two
-	end := s.At.Add(s.Budget.Window.Horizon())
+	end := s.At.Add(s.Budget.Horizon())
 	earliest, latest := end, end
 	for clock.Now().Before(end) && latest.Equal(end) {
 		used := next()

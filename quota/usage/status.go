@@ -76,7 +76,7 @@ func (l *log) attribute(ctx context.Context, budgets []*BudgetStatus) error {
 	var splits []time.Time
 	for _, s := range budgets {
 		splits = append(splits, s.Since)
-		if s.Budget.Window.Kind() == quota.KindDaily {
+		if s.Budget.Window.Kind() == quota.KindCalendar {
 			splits = append(splits, s.Budget.Window.Day(s.At).Next)
 		}
 	}
@@ -113,7 +113,7 @@ func (s *BudgetStatus) add(sum *quota.Sum) {
 	}
 	s.Attribution.add(sum, n)
 	s.Drift.add(sum.Kind, n)
-	if s.Budget.Window.Kind() == quota.KindDaily {
+	if s.Budget.Window.Kind() == quota.KindCalendar {
 		s.addReturn(returnsAt(s.Budget.Window, sum.First), n)
 	}
 }

@@ -106,7 +106,7 @@ func amount(c *quota.Coverage, s *quota.Sum) quota.Units {
 	if !c.Covers(s.Method, s.Caller) {
 		return 0
 	}
-	return c.Measure.Of(s.Units, s.Calls)
+	return s.Amounts().Of(c.Measure)
 }
 
 // Log summarizes the log of an account, without the logs of its keys.

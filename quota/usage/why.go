@@ -64,8 +64,8 @@ func Explain(ctx context.Context, guard *quota.Guard, refused *quota.RefusedErro
 // read sets what e says about the window of a budget at the time of the
 // refusal.
 func (e *Explanation) read(ctx context.Context, ledger quota.Log, b *quota.Balance, refused *quota.RefusedError, at time.Time) error {
-	e.Window, e.Since = b.Budget.Window, at.Add(time.Microsecond-b.Budget.Window.Horizon())
-	if e.Window.Kind() == quota.KindDaily {
+	e.Window, e.Since = b.Budget.Window, at.Add(time.Microsecond-b.Budget.Horizon())
+	if e.Window.Kind() == quota.KindCalendar {
 		e.Since = e.Window.Day(at).Since
 	}
 	spent := map[Spender]quota.Units{}

@@ -22,16 +22,38 @@ func (a *Account) Spend(ctx context.Context, requests ...*Request) ([]*Answer, e
 // a call that was never sent. It ends the grant's lease. It is a no-op if the
 // grant is no longer in the log.
 func (a *Account) Settle(ctx context.Context, id ID, amounts Amounts) error {
-	return a.do(ctx, newTask(false, func(d *decision) { d.settle(id, amounts) }))
+	return a.do(ctx, newTask(false, func(d *decision) {
+		d.settle(id, func(Amounts) (Amounts, bool) { return amounts, true })
+	}))
 }
 
-func (d *decision) settle(id ID, amounts Amounts) {
+// Adjust is Settle, except that amounts of named measures which are not among
+// amounts stay as they are.
+func (a *Account) Adjust(ctx context.Context, id ID, amounts Amounts) error {
+	return a.do(ctx, newTask(false, func(d *decision) {
+		d.settle(id, func(before Amounts) (Amounts, bool) { return amounts.or(before), true })
+	}))
+}
+
+// End ends the lease of a grant, whose amounts stay as they are.
+func (a *Account) End(ctx context.Context, id ID) error {
+	return a.do(ctx, newTask(false, func(d *decision) {
+		d.settle(id, func(before Amounts) (Amounts, bool) { return before, d.fold.isOpen(id, d.now) })
+	}))
+}
+
+// settle settles a grant to what change returns, if it returns true.
+func (d *decision) settle(id ID, change func(before Amounts) (after Amounts, ok bool)) {
 	n, ok := d.fold.find(id)
 	if !ok {
 		d.refused = true // by what is known: another process may have been granted it
 		return
 	}
 	before := d.fold.amounts(n)
+	amounts, ok := change(before)
+	if !ok {
+		return
+	}
 	e := d.fold.at(n)
 	labels := d.fold.labels[e.labels].Labels
 	d.add(&Record{Kind: KindSettle, Ref: id, Amounts: amounts})

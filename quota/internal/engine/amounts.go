@@ -42,6 +42,23 @@ func (f *fold) setMore(n uint32, amounts []Amount) {
 	}
 }
 
+// or returns a with the amounts of named measures that only other has.
+func (a Amounts) or(other Amounts) Amounts {
+	a.More = slices.Clone(a.More)
+	for _, o := range other.More {
+		if !slices.ContainsFunc(a.More, func(m Amount) bool { return m.Measure == o.Measure }) {
+			a.More = append(a.More, o)
+		}
+	}
+	return a
+}
+
+// isOpen reports whether a grant has a lease that was not settled.
+func (f *fold) isOpen(id ID, now int64) bool {
+	n, ok := f.find(id)
+	return ok && f.at(n).settledAt == 0 && f.leases[n] > now
+}
+
 // amounts returns what an entry counts in all measures.
 func (f *fold) amounts(n uint32) Amounts {
 	e := f.at(n)

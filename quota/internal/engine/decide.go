@@ -41,7 +41,8 @@ type Answer struct {
 // Held is what a budget's window holds.
 type Held struct {
 	Used     int64
-	Reserved int64 // by floors and by tickets, for others
+	Reserved int64 // by floors, for others
+	Open     int64 // the part of Used that calls whose leases have not ended may give back
 	Limit    int64 // in force, and until when, if that is not the budget's own
 	Until    int64
 	NextAt   int64 // when used falls next, and by how much; 0 if it is 0
@@ -54,8 +55,10 @@ type Refusal struct {
 	Cooldown *Record // nil if the budget is spent
 	Moved    *Record
 	Never    bool // it costs more than the whole limit
+	InFlight bool // it fits once calls give back what they have reserved
 	Held     Held
 	Needed   int64
+	Waiting  int64 // what calls before it wait for
 	RetryAt  int64 // the first time at which it would fit if nothing else were spent
 	Ahead    int64 // how far stamps are ahead of the clock
 }
@@ -295,9 +298,25 @@ func (f *fold) held(b *Budget, key string, now int64) Held { return f.heldBy(f.m
 func (f *fold) heldBy(g *gauge, now int64) (h Held) {
 	h.Used = g.used(now)
 	h.Reserved = g.meter.load(now) - h.Used
+	h.Open = f.open(g, now)
 	h.Limit, h.Until = f.control.limit(g, now)
 	h.NextAt, h.Next = g.returns(now)
 	return h
+}
+
+// open returns what calls whose leases have not ended hold of a budget.
+func (f *fold) open(g *gauge, now int64) int64 {
+	switch {
+	case g.budget.Window.Kind == InFlight:
+		return g.used(now)
+	case len(f.leases) == 0:
+		return 0
+	case g.leases == nil:
+		coverage := g.budget.Coverage
+		coverage.inFlight = true
+		g.leases = newInFlightMeter(g.budget, f.seriesFor(coverage, g.key))
+	}
+	return g.leases.used(now)
 }
 
 // maxLead is how far stamps may be ahead of the ledger's clock without being

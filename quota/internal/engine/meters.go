@@ -59,6 +59,7 @@ type gauge struct {
 	meter
 	meterID
 	limit    limitInForce
+	leases   meter // of the calls that it counts and that have not ended; nil until it is needed
 	waitedAt int64 // when a call of this process that may wait was granted last
 
 	// The fields below are those of the decision that is being made.

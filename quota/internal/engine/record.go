@@ -104,6 +104,11 @@ func (a *Amounts) Of(measure string) int64 {
 	return 0
 }
 
+// IsZero reports whether nothing counts.
+func (a *Amounts) IsZero() bool {
+	return a.Units == 0 && a.Calls == 0 && !slices.ContainsFunc(a.More, func(m Amount) bool { return m.N != 0 })
+}
+
 // times returns the amounts of some calls that are alike.
 func (a Amounts) times(count int64) Amounts {
 	a.Units = a.Units * count

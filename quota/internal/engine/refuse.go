@@ -92,7 +92,7 @@ func (d *decision) spent(g *gauge, r *Request, needed int64, tickets []*ticket) 
 		return d.paced(g, r, needed)
 	}
 	no := &Refusal{Budget: b, Needed: needed, Held: d.fold.heldBy(g, d.now), Ahead: d.fold.ahead(d.now)}
-	no.Held.Reserved += waiting
+	no.Waiting = waiting
 	if no.Never = needed > limit-b.reserved(); no.Never {
 		return no
 	}
@@ -100,15 +100,19 @@ func (d *decision) spent(g *gauge, r *Request, needed int64, tickets []*ticket) 
 		all := g.retry(d.now, max(0, limit-waiting-needed))
 		no.RetryAt = min(max(all, d.now+1), d.now+ticketPoll)
 	}
+	if open := no.Held.Open; open > 0 && g.meter.load(d.now)-open+needed <= limit {
+		no.InFlight = true
+		no.RetryAt = min(no.RetryAt, d.now+ticketPoll)
+	}
 	return no
 }
 
-// ticketPoll is how long a call that fits but for the tickets of others waits
-// at most before it looks whether they are over: their callers may have left.
+// ticketPoll is how long a call that fits but for the tickets of others, or for
+// what calls in flight may give back, waits at most before it looks again.
 const ticketPoll = 250_000
 
-// waitingFor returns what tickets wait for in a budget. They do not count beside
-// floors, whose units are reserved for the same callers already.
+// waitingFor returns what tickets wait for in a budget. They do not count
+// beside floors, whose units are reserved for the same callers already.
 func waitingFor(b *Budget, key string, tickets []*ticket) (units int64) {
 	if b.HasFloors {
 		return 0

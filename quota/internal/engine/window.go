@@ -10,12 +10,13 @@ import (
 type Window struct {
 	Kind WindowKind
 
-	Length int64 // of a sliding window; the longest lease of one in flight
+	Length int64 // of a sliding window; the longest lease of one in flight; of the steps of a calendar window
 	Margin int64 // by how much clocks, or the times of two calls on the wire, may differ
 
 	Zone  *time.Location // of a calendar window
-	Start int64          // the time of day at which its days begin
-	Month bool           // months instead of days
+	Unit  CalendarUnit
+	First int   // the day at which its weeks (0 is Sunday) or months (1 to 28) begin
+	Start int64 // the time of day at which its days, weeks or months do
 
 	Restore int64 // how many units a bucket gets back
 	Every   int64 // in which time

@@ -57,7 +57,7 @@ func (w *world) sent(b *quota.Budget, since time.Time) usage {
 		c := w.calls[i]
 		isKnown := w.store.log.known.has(c.events[0].id) && !c.asked.Before(since)
 		if isKnown && coverage.Covers(c.Method, c.Caller) {
-			u.add(&c.Call, b.Measure.Of(c.least(w.store.log.known), 1))
+			u.add(&c.Call, quota.Amounts{Units: c.least(w.store.log.known), Calls: 1}.Of(b.Measure))
 		}
 	}
 	return u
@@ -69,12 +69,12 @@ func (w *world) charged(b *quota.Budget, since time.Time) usage {
 	coverage := b.Coverage()
 	for i := len(w.calls) - 1; i >= 0 && !w.calls[i].at.Before(since); i-- {
 		if c := w.calls[i]; coverage.Covers(c.Method, c.Caller) {
-			u.add(&c.Call, b.Measure.Of(c.most(), 1))
+			u.add(&c.Call, quota.Amounts{Units: c.most(), Calls: 1}.Of(b.Measure))
 		}
 	}
 	for i := len(w.unsent) - 1; i >= 0 && !w.unsent[i].at.Before(since); i-- {
 		if c := &w.unsent[i].call; coverage.Covers(c.Method, c.Caller) {
-			u.add(c, b.Measure.Of(c.Units, 1))
+			u.add(c, c.Amounts().Of(b.Measure))
 		}
 	}
 	return u
@@ -87,10 +87,10 @@ func (w *world) checkGrant(c *call) {
 		if !b.Coverage().Covers(c.Method, c.Caller) {
 			continue
 		}
-		ahead, behind := w.shift(c.at.Add(-b.Window.Horizon()))
+		ahead, behind := w.shift(c.at.Add(-b.Horizon()))
 		since := c.at.Add(time.Microsecond + ahead + behind - b.Window.Length())
 		hasFloors := ahead == 0 && behind == 0
-		if b.Window.Kind() == quota.KindDaily {
+		if b.Window.Kind() == quota.KindCalendar {
 			day := b.Window.WithMargin(0).Day(c.at)
 			if since = day.Start.Add(max(0, behind-quota.DefaultMargin)); c.at.Add(ahead).After(day.Opens) {
 				continue
@@ -130,7 +130,7 @@ func (w *world) checkRefusal(p *process, c *quota.Call, refused *quota.RefusedEr
 		if b.Name != refused.Budget || !isMet {
 			continue
 		}
-		longest, slack := b.Window.Horizon(), time.Minute
+		longest, slack := b.Horizon(), time.Minute
 		if b.FloorUntil > 0 {
 			longest += 25 * time.Hour
 		}
@@ -141,12 +141,12 @@ func (w *world) checkRefusal(p *process, c *quota.Call, refused *quota.RefusedEr
 			w.fail("%v was refused by %q for %v", p, b.Name, refused.RetryAfter)
 		}
 		since := time.Now().Add(-b.Window.Length() - slack)
-		if b.Window.Kind() == quota.KindDaily {
+		if b.Window.Kind() == quota.KindCalendar {
 			since = b.Window.Day(time.Now().Add(-slack)).Since.Add(-slack)
 		}
 		u := w.charged(b, since)
 		least := w.sent(b, since.Add(2*slack))
-		if need := b.Measure.Of(c.Units, 1); u.all+need+least.kept(b, c) <= b.Limit {
+		if need := c.Amounts().Of(b.Measure); u.all+need+least.kept(b, c) <= b.Limit {
 			w.fail("%v was refused %s by %q, of which at most %d of %d are used: %v", p, c.Method, b.Name,
 				u.all, b.Limit, refused)
 		}

@@ -161,7 +161,7 @@ func drawBudgets(rng *rand.Rand) (drawn []quota.Budget) {
 // horizon is how old a call can be that a budget still counts.
 func (w *world) horizon() (longest time.Duration) {
 	for i := range w.budgets {
-		longest = max(longest, w.budgets[i].Window.Horizon())
+		longest = max(longest, w.budgets[i].Horizon())
 	}
 	return longest
 }
