@@ -88,31 +88,44 @@ func ProxyPasswords(getenv func(string) string) (secrets []string) {
 	return secrets
 }
 
-// address is a word of a message that may be a URL.
-var address = regexp.MustCompile(`[^\s"'<>()]*://[^\s"'<>()]*`)
+var (
+	// address is a word of a message that may be a URL.
+	address = regexp.MustCompile(`[^\s"'<>()]*://[^\s"'<>()]*`)
+	// punctuation ends a word, and not its URL.
+	punctuation = regexp.MustCompile("[,;:.!?#&\\]}`]+$")
+	// plainLedger is the address of a ledger that has no place for a secret.
+	plainLedger = regexp.MustCompile(
+		`^(postgres(ql)?://([\w.-]+@)?|unix://)[^@?;#&%]*(\?((schema|db|host|port|dbname|user)=([\w.,:/-]|%2F)*(&|$))+)?$`)
+)
 
 // URLs returns a message with its URLs cut to what cannot be a
 // secret: no userinfo, and nothing behind the path. An error of net/http
-// repeats the URL of its request, and one of cobra what was typed.
+// repeats the URL of its request, and one of cobra what was typed. An address
+// of a ledger keeps the parameters that name it.
 func URLs(message string) string {
 	return address.ReplaceAllStringFunc(message, func(word string) string {
 		scheme, rest, _ := strings.Cut(word, "://")
+		mark := punctuation.FindString(rest)
+		rest = strings.TrimSuffix(rest, mark)
+		if whole := scheme + "://" + rest; plainLedger.MatchString(whole) {
+			return whole + mark
+		}
 		end, lower := len(rest), strings.ToLower(rest)
 		for _, delimiter := range []string{"?", ";", "#", "&", "%3f", "%3b", "%23", "%26", "%25"} {
-			if i := strings.Index(lower, delimiter); i >= 0 && i < len(rest)-1 { // the last one is punctuation
+			if i := strings.Index(lower, delimiter); i >= 0 {
 				end = min(end, i)
 			}
 		}
 		at := strings.LastIndexByte(rest, '@')
 		switch {
 		case at >= end: // a delimiter in a password, or an @ behind the path
-			return scheme + "://…"
+			return scheme + "://…" + mark
 		case end < len(rest):
 			rest = rest[:end] + "…"
 		}
 		if at >= 0 {
 			rest = "…" + rest[at:]
 		}
-		return scheme + "://" + rest
+		return scheme + "://" + rest + mark
 	})
 }

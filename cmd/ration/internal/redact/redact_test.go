@@ -26,6 +26,15 @@ func TestKeyIsPrintedWithTheURL(t *testing.T) {
 		`redis://u:s3?cr@et@host/0`:                                          `redis://…`,
 		`https://a.example/?token=s3@cret`:                                   `https://…`,
 		`see https://a.example/docs; then go on`:                             `see https://a.example/docs; then go on`,
+		`https://a.example/v1/x?key=s3cret: refused`:                         `https://a.example/v1/x…: refused`,
+		`[https://s3?cr@et@host/0], https://a.example/?token=s3@cret;`:       `[https://…], https://…;`,
+		`postgres://s3?cr@et@host/db?schema=a`:                               `postgres://…`,
+		`postgres://u:s3cret@host/db?schema=a`:                               `postgres://…@host/db…`,
+		`postgres://u@host/db?schema=a&password=s3cret`:                      `postgres://…@host/db…`,
+		`postgres://u@host/db?schema=a%26password=s3cret`:                    `postgres://…@host/db…`,
+		`ledger postgres://u@host/db?host=%2Frun&schema=a: gone`:             `ledger postgres://u@host/db?host=%2Frun&schema=a: gone`,
+		`ledger postgres://u@host/db is down`:                                `ledger postgres://u@host/db is down`,
+		`(ledger unix:///run/redis.sock?db=2), down`:                         `(ledger unix:///run/redis.sock?db=2), down`,
 		`write ?name=value, or sqlite:/srv/a#b;c.db`:                         `write ?name=value, or sqlite:/srv/a#b;c.db`,
 	} {
 		if got := URLs(message); got != want {
