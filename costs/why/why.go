@@ -140,7 +140,7 @@ func (d *Document) probe(ctx context.Context, c *client.Client) error {
 	for _, refused := range refusals {
 		text := nowText(refused)
 		d.Now.Reasons = append(d.Now.Reasons, text)
-		if refused.RetryAt.After(last) {
+		if d.Now.Reason == nil || refused.RetryAt.After(last) {
 			last, d.Now.Reason = refused.RetryAt, &text
 		}
 	}
@@ -154,7 +154,8 @@ func (d *Document) SetReason(reason string) {
 	d.Now.Reason, d.Now.Reasons = &reason, []string{reason}
 }
 
-// nowText says what refuses a call, and until when at least.
+// nowText says what refuses a call, and when a cooldown ends or the first units
+// return, which may be too few.
 func nowText(r *quota.RefusedError) string {
 	if move, moves := r.Move(); moves {
 		return human.MoveText(&move)
@@ -162,5 +163,11 @@ func nowText(r *quota.RefusedError) string {
 	if r.Reason == quota.ReasonCooldown {
 		return fmt.Sprintf("%s is in cooldown until %s", human.Scope(r.Account, r.Budget), human.Time(r.RetryAt))
 	}
-	return fmt.Sprintf("%s has %d of %s left, it needs %d: not before %s", r.Budget, r.Remaining, human.Amount(r.Limit, r.Measure.String()), r.Needed, human.Time(r.RetryAt))
+	measure := r.Measure.String()
+	limit := human.Amount(r.Limit, measure)
+	text := fmt.Sprintf("%s has %d of %s left, it needs %d", r.Budget, r.Remaining, limit, r.Needed)
+	if !r.RetryAt.IsZero() {
+		text += fmt.Sprintf("; %s return from %s on", measure, human.Time(r.RetryAt))
+	}
+	return text
 }
