@@ -18,10 +18,9 @@ func (a *app) whyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "why",
 		Short: "Explain the last refusal, and what would have helped",
-		Long: `Why explains the last refusal that ended a run or a spend with this state
-folder: the budget or cooldown, who had spent that budget's window at the time,
-what would have had to be different, and whether the same call would be granted
-now. Ledgers do not record refusals; the state folder keeps the last one.
+		Long: `Why explains the last refusal of a command or a gateway with this state folder:
+the budget or cooldown, who had spent that budget's window at the time, what
+would have had to be different, and whether the same call would be granted now. Ledgers do not record refusals; the state folder keeps the last one.
 
 ` + exitCodes(exitConfig),
 		Example: "  ration why\n  ration why --json",

@@ -256,7 +256,7 @@ func (s *Setup) WhyNoRefusal() string {
 		}
 	}
 	if err == nil {
-		return "none has ended a run or a spend with this state folder"
+		return "no command or gateway with this state folder has had one"
 	}
 	return "this user cannot write to the state folder (" + err.Error() + "); make it writable, or name another with --state"
 }
