@@ -13,7 +13,7 @@
 //
 // Most programs do not begin here. Package costs/client sets up all that a
 // costs.yaml names in one call, including fallback while the ledger is down,
-// recovery after it has lost entries, and what the upstream's answers say:
+// recovery after it has lost records, and what the upstream's answers say:
 //
 //	c, err := client.Open("costs.yaml", nil)
 //	web := &http.Client{Transport: c}

@@ -131,7 +131,7 @@ func TestAReaderRestoresALossAndSaysSo(t *testing.T) {
 				t.Errorf("exit code %d\n%s%s\nwant one %q", code, stdout, stderr, restored)
 			}
 			code, stdout, stderr := s.run(t, env, "status")
-			for _, pattern := range []string{`(?m)^all +26 `, ` the ledger of p had lost entries: this host restored [0-9]+ entr(y|ies) of 26 units`} {
+			for _, pattern := range []string{`(?m)^all +26 `, ` the ledger of p had lost records: this host restored [0-9]+ records? of 26 units`} {
 				if code != exitDone || stderr != "" || !regexp.MustCompile(pattern).MatchString(stdout) {
 					t.Errorf("status afterwards: exit code %d\n%s%s\nwant %q", code, stdout, stderr, pattern)
 				}

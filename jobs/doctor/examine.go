@@ -79,7 +79,7 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 func (c *Checkup) examineRestorations(s *setup.Setup) {
 	for _, restored := range s.Known().Restorations() {
 		if restored.Lost {
-			c.Add(Warning, "find out why the ledger lost entries: see docs/faults.md", "%s", status.DescribeRepair(&restored, c.Now()))
+			c.Add(Warning, "find out why the ledger lost records: see docs/faults.md", "%s", status.DescribeRepair(&restored, c.Now()))
 		}
 	}
 	for _, u := range s.Known().Unexplained() {
@@ -122,7 +122,7 @@ func (c *Checkup) examineLoss(ctx context.Context, s *setup.Setup) (isLost bool)
 		c.Fail(err)
 	}
 	for _, loss := range missing {
-		c.Add(Warning, "find out why the ledger lost entries: see docs/faults.md", "%v", loss)
+		c.Add(Warning, "find out why the ledger lost records: see docs/faults.md", "%v", loss)
 	}
 	return len(missing) > 0
 }

@@ -178,8 +178,8 @@ func shadowText(b *usage.BudgetReport) string {
 func DescribeRepair(r *client.Restoration, now time.Time) string {
 	why := "was back"
 	if r.Lost {
-		why = "had lost entries"
+		why = "had lost records"
 	}
 	return fmt.Sprintf("%s ago the ledger of %s %s: this host restored %s of %s", human.Duration(now.Sub(r.At)),
-		human.Name(r.Account), why, human.Count(r.Records, "entry"), human.Count(r.Units, "unit"))
+		human.Name(r.Account), why, human.Count(r.Records, "record"), human.Count(r.Units, "unit"))
 }

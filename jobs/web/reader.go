@@ -276,7 +276,7 @@ func (r *reader) readActivities(ctx context.Context, s *snapshot, known *whole) 
 			return err
 		}
 		if !goesOn {
-			a.builtAt = time.Time{} // the ledger has lost entries, or corrected their times
+			a.builtAt = time.Time{} // the ledger has lost records, or corrected their times
 		}
 		account.Activity = a
 	}
