@@ -35,9 +35,10 @@ var (
 	// configuration is corrected: a wrong password, a file that is not a
 	// ledger, a missing permission. It is not an ErrLedgerDown.
 	ErrLedgerConfig = engine.ErrLedgerConfig
-	// ErrLedgerLost means that the ledger no longer holds spends that it
-	// had recorded.
-	ErrLedgerLost = errors.New("quota: ledger lost entries")
+	// ErrLedgerLost means that a ledger lost records while they were copied
+	// from it or to it. A Guard does not return it: it restores what a ledger
+	// lacks.
+	ErrLedgerLost = errors.New("quota: ledger lost records")
 	// ErrUnguarded is returned by Transport.Price for a request to a host that
 	// is not guarded. Transport sends such a request without charging it.
 	ErrUnguarded = errors.New("quota: not a guarded host")

@@ -144,7 +144,7 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 //
 // If Spend returns an error, the call must not be made. The error is a
 // *RefusedError, a *NeverFitsError, the context's error, or wraps ErrBadCall,
-// ErrLedgerDown, ErrLedgerBusy, ErrLedgerConfig, ErrLedgerLost or ErrInDoubt.
+// ErrLedgerDown, ErrLedgerBusy, ErrLedgerConfig or ErrInDoubt.
 func (g *Guard) Spend(ctx context.Context, call Call) (*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	set := g.chargesFor(&call)

@@ -13,7 +13,6 @@ import (
 	"github.com/ration-dev/ration/jobs/entries"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/jobs/status"
-	"github.com/ration-dev/ration/quota"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -76,9 +75,6 @@ func (a *app) status(ctx context.Context) error {
 			a.warn("forecast", "status does not forecast by the schedule: "+report.Unplanned.Error())
 		}
 		if err != nil {
-			if errors.Is(err, quota.ErrLedgerLost) {
-				report.Forgotten = a.warnOfLoss()
-			}
 			return err
 		}
 		a.warnOfSpelling(ctx, c)

@@ -20,7 +20,8 @@ func (a *app) whyCommand() *cobra.Command {
 		Short: "Explain the last refusal, and what would have helped",
 		Long: `Why explains the last refusal of a command or a gateway with this state folder:
 the budget or cooldown, who had spent that budget's window at the time, what
-would have had to be different, and whether the same call would be granted now. Ledgers do not record refusals; the state folder keeps the last one.
+would have had to be different, and whether the same call would be granted now.
+Ledgers do not record refusals; the state folder keeps the last one.
 
 ` + exitCodes(exitConfig),
 		Example: "  ration why\n  ration why --json",

@@ -152,7 +152,7 @@ func problemOf(err error) *problem {
 		kind, status = "in-doubt", http.StatusServiceUnavailable
 	case is(quota.ErrLedgerConfig):
 		kind, status = "ledger-misconfigured", http.StatusServiceUnavailable
-	case is(quota.ErrLedgerDown), is(quota.ErrLedgerClosed), is(quota.ErrLedgerLost):
+	case is(quota.ErrLedgerDown), is(quota.ErrLedgerClosed):
 		kind, status = "ledger-down", http.StatusServiceUnavailable
 	}
 	p := newProblem(status, kind, "%v", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
@@ -57,7 +58,7 @@ func (l *log) read(ctx context.Context, each func(*engine.Record) error) error {
 // receive takes over an answer of the ledger.
 func (l *log) receive(t *engine.Tail, each func(*engine.Record) error) error {
 	if t.Diverged {
-		return l.failed(fmt.Errorf("%w: account %q has lost records meanwhile", engine.ErrLedgerDown, l.account))
+		return l.failed(fmt.Errorf("%w: account %q has another log than before", quota.ErrLedgerLost, l.account))
 	}
 	l.gen = t.Gen
 	l.now = t.Now

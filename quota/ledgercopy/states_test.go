@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
@@ -45,6 +46,21 @@ func TestWrongTimestampsAreCopiedAsCorrected(t *testing.T) {
 		if e.At != now-7200e6 {
 			t.Errorf("%+v; want it corrected", e)
 		}
+	}
+}
+
+// TestALedgerThatIsEmptiedWhileItIsCopiedIsLost: what its calls have cost since
+// cannot be copied any more.
+func TestALedgerThatIsEmptiedWhileItIsCopiedIsLost(t *testing.T) {
+	from := memory("memory:from")
+	granted(t, engine.New(from.connect(), nil), budget(100))
+	m, err := copyOf(from, memory("memory:to")).Move(t.Context(), project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.account.from.ledger = memory("memory:from").connect()
+	if err := m.Follow(t.Context()); !errors.Is(err, quota.ErrLedgerLost) {
+		t.Errorf("%v; want ErrLedgerLost", err)
 	}
 }
 

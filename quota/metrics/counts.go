@@ -18,7 +18,7 @@ type result int
 
 // results are the values of label result of ration_decisions_total.
 var results = [...]string{"granted", "recorded", "spent", "cooldown", "queue", "never_fits", "in_doubt",
-	"ledger_down", "ledger_busy", "ledger_misconfigured", "ledger_lost", "canceled", "error"}
+	"ledger_down", "ledger_busy", "ledger_misconfigured", "canceled", "error"}
 
 const (
 	granted result = iota
@@ -31,7 +31,6 @@ const (
 	ledgerDown
 	ledgerBusy
 	ledgerMisconfigured
-	ledgerLost
 	canceled
 	failed
 )
@@ -66,7 +65,7 @@ func resultOfLedger(err error) result {
 		err error
 		result
 	}{
-		{quota.ErrInDoubt, inDoubt}, {quota.ErrLedgerConfig, ledgerMisconfigured}, {quota.ErrLedgerLost, ledgerLost},
+		{quota.ErrInDoubt, inDoubt}, {quota.ErrLedgerConfig, ledgerMisconfigured},
 		{quota.ErrLedgerDown, ledgerDown}, {quota.ErrLedgerBusy, ledgerBusy},
 		{context.Canceled, canceled}, {context.DeadlineExceeded, canceled},
 	} {
