@@ -78,6 +78,9 @@ func (a *app) status(ctx context.Context) error {
 			return err
 		}
 		a.warnOfSpelling(ctx, c)
+		if err := c.CheckReplica(ctx); err != nil {
+			a.warn("replica", err.Error())
+		}
 		report.Forgotten, shown = a.warnOfLoss(), true
 		if err := a.showStatus(ctx, report, nil); err != nil {
 			return err

@@ -70,6 +70,9 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 	}
 	defer opened.Close()
 	c.CheckLedger(ctx, opened)
+	if err := opened.CheckReplica(ctx); err != nil {
+		c.Add(Note, "", "%v", err)
+	}
 	c.examineLoss(ctx, s)
 	c.examineRestorations(s)
 }

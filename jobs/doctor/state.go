@@ -68,7 +68,12 @@ func (c *Checkup) CheckReplica(dir string) {
 	}
 	before := len(c.Findings)
 	c.checkFiles(filepath.Join(dir, "*"))
-	if len(c.Findings) == before {
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	switch {
+	case len(c.Findings) > before:
+	case len(files) == 0:
+		c.Add(OK, "", "replica %s: no copy of the ledger yet", dir)
+	default:
 		c.Add(OK, "", "replica %s: this host's copy of the ledger, by which it counts the allowance of when_ledger_down", dir)
 	}
 }
