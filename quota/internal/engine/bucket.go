@@ -4,10 +4,11 @@ package engine
 // each call takes its amount, and Restore units return in each Every. What it
 // lacks is kept in parts of a unit, of which a unit has Every.
 type bucketMeter struct {
-	window Window
-	series *series
-	oldest int64      // what it lacks before the oldest record: all, if the log was trimmed
-	marks  []lackMark // at some of the points, in order; the first is before all of them
+	window    Window
+	series    *series
+	empty     int64       // what it lacks at most
+	isTrimmed func() bool // older records are missing: it may lack all before the oldest
+	marks     []lackMark  // at some of the points, in order; the first is before all of them
 }
 
 // lackMark is what the bucket lacks after its first points.
@@ -20,11 +21,8 @@ type lackMark struct {
 // marksEvery is how many points are between two marks.
 const marksEvery = 64
 
-func newBucketMeter(b *Budget, main *series, isTrimmed bool) *bucketMeter {
-	m := &bucketMeter{window: b.Window, series: main}
-	if isTrimmed {
-		m.oldest = b.Limit * b.Window.Every
-	}
+func newBucketMeter(b *Budget, main *series, isTrimmed func() bool) *bucketMeter {
+	m := &bucketMeter{window: b.Window, series: main, empty: b.Limit * b.Window.Every, isTrimmed: isTrimmed}
 	main.watchers = append(main.watchers, m)
 	return m
 }
@@ -45,9 +43,9 @@ func (m *bucketMeter) invalidate(from int) {
 func (m *bucketMeter) lack(now int64) int64 {
 	m.series.sort()
 	points := m.series.points
-	mark := lackMark{lack: m.oldest}
-	if len(points) > 0 {
-		mark.at = points[0].at
+	var mark lackMark
+	if len(points) > 0 && m.isTrimmed() {
+		mark = lackMark{at: points[0].at, lack: m.empty}
 	}
 	if n := len(m.marks); n > 0 {
 		mark = m.marks[n-1]

@@ -89,7 +89,7 @@ func (f *fold) meter(b *Budget, key string) *gauge {
 		floor.ByKey = coverage.ByKey
 		floors[i] = f.seriesFor(floor, key)
 	}
-	g := &gauge{meter: newMeter(b, f.seriesFor(coverage, key), floors, f.first > 1), meterID: id}
+	g := &gauge{meter: newMeter(b, f.seriesFor(coverage, key), floors, f.isTrimmed), meterID: id}
 	f.meters[id] = g
 	return g
 }

@@ -52,8 +52,9 @@ func (v *View) Epoch() uint64 { return v.fold.known.Epoch }
 
 // Trimmed reports whether the log, or what is known of it here, lacks its
 // oldest records, which no window can see.
-func (v *View) Trimmed() bool {
-	f := v.fold
+func (v *View) Trimmed() bool { return v.fold.isTrimmed() }
+
+func (f *fold) isTrimmed() bool {
 	isPartial := len(f.marks) > 0 && f.marks[0].position > 1
 	return f.first > 1 || f.base > 1 || isPartial
 }

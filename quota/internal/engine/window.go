@@ -62,7 +62,7 @@ const Never = math.MaxInt64
 
 // newMeter returns the meter of a window. A new kind of window is registered
 // here and in horizon; the rest of it is a file of its own.
-func newMeter(b *Budget, main *series, floors []*series, isTrimmed bool) meter {
+func newMeter(b *Budget, main *series, floors []*series, isTrimmed func() bool) meter {
 	reserve := newReserve(b, floors)
 	switch b.Window.Kind {
 	case Calendar:
