@@ -1,19 +1,17 @@
 package main
 
 import (
-	"compress/gzip"
-	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/quota/ledgercopy/copytest"
 )
 
-// earlierRelease is where ledgers that an earlier release has written are.
-var earlierRelease = filepath.Join("..", "..", "quota", "ledgercopy", "testdata", "second-release")
+// earlierRelease has written the ledgers that are imported.
+const earlierRelease = "second-release"
 
 // newImportStand returns a stand whose costs.yaml has an account of those
 // ledgers, and a function that runs a command line and checks its exit code.
@@ -34,21 +32,8 @@ func newImportStand(t *testing.T) (*stand, func(want int, args ...string) (out, 
 func TestCopyImportsAFileOfAnEarlierRelease(t *testing.T) {
 	t.Parallel()
 	s, run := newImportStand(t)
-	packed, err := os.Open(earlierRelease + ".db.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer packed.Close()
-	unpacked, err := gzip.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := io.ReadAll(unpacked)
-	if err != nil {
-		t.Fatal(err)
-	}
 	from, to := filepath.Join(s.dir, "old.db"), filepath.Join(s.dir, "new.db")
-	if err := os.WriteFile(from, content, 0o600); err != nil {
+	if err := os.WriteFile(from, copytest.OldFile(t, earlierRelease), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, text := run(exitConfig, "spend", "videos.list", "--ledger", "sqlite:"+from)
@@ -74,21 +59,7 @@ func TestCopyImportsALedgerInRedisInPlace(t *testing.T) {
 	t.Parallel()
 	s, run := newImportStand(t)
 	server := redistest.Start(t)
-	text, err := os.ReadFile(earlierRelease + ".redis")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		var args []any
-		for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
-			word, err := strconv.QuotedPrefix(line)
-			if err != nil {
-				t.Fatal(err)
-			}
-			line = line[len(word):]
-			word, _ = strconv.Unquote(word)
-			args = append(args, word)
-		}
+	for _, args := range copytest.OldCommands(t, earlierRelease) {
 		server.Do(t, args...)
 	}
 	at := server.URL()

@@ -1,14 +1,11 @@
 package ledgercopy
 
 import (
-	"compress/gzip"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +15,7 @@ import (
 
 	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/quota/ledgercopy/copytest"
 	"github.com/ration-dev/ration/quota/redisledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
@@ -32,21 +30,8 @@ type fixture struct {
 // oldSQLiteFixture unpacks a file.
 func oldSQLiteFixture(t *testing.T, name string) *fixture {
 	t.Helper()
-	packed, err := os.Open(filepath.Join("testdata", name+".db.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer packed.Close()
-	unpacked, err := gzip.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := io.ReadAll(unpacked)
-	if err != nil {
-		t.Fatal(err)
-	}
 	path := filepath.Join(t.TempDir(), "old.db")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
+	if err := os.WriteFile(path, copytest.OldFile(t, name), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	open := func() *Old {
@@ -71,21 +56,7 @@ func oldRedisFixture(t *testing.T, name string) (*fixture, *redistest.Server) {
 	}
 	client := redis.NewClient(options)
 	t.Cleanup(func() { client.Close() })
-	text, err := os.ReadFile(filepath.Join("testdata", name+".redis"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		var args []any
-		for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
-			word, err := strconv.QuotedPrefix(line)
-			if err != nil {
-				t.Fatal(err)
-			}
-			line = line[len(word):]
-			word, _ = strconv.Unquote(word)
-			args = append(args, word)
-		}
+	for _, args := range copytest.OldCommands(t, name) {
 		if err := client.Do(t.Context(), args...).Err(); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,5 @@
-// Package copytest closes accounts as package ledgercopy does, for tests.
+// Package copytest closes accounts as package ledgercopy does, and has ledgers
+// of earlier releases, for tests.
 package copytest
 
 import (
