@@ -75,10 +75,16 @@ type attempt struct {
 // where nothing allows any.
 func TestOutagePromisesCalls(t *testing.T) {
 	t.Parallel()
-	for down, want := range map[string]string{
-		"":                                      "; calls are refused until it is back, since costs.yaml has no allowance in when_ledger_down",
-		"when_ledger_down: {default: refuse}\n": "; calls are refused until it is back, since costs.yaml has no allowance in when_ledger_down",
-		"when_ledger_down: {search.list: refuse, default: {allow: 3}}\n": "; calls go out within the allowance of when_ledger_down, and are recorded when it is back",
+	const noAllowance = "search.list has no allowance in "
+	for down, want := range map[string]struct{ report, refusal string }{
+		"": {"; calls are refused until it is back, since costs.yaml has no when_ledger_down",
+			noAllowance + "costs.yaml, which has no when_ledger_down: "},
+		"when_ledger_down: {default: refuse}\n": {
+			"; calls are refused until it is back, since when_ledger_down of costs.yaml allows none",
+			noAllowance + "when_ledger_down of costs.yaml: "},
+		"when_ledger_down: {search.list: refuse, default: {allow: 3}}\n": {
+			"; calls go out within the allowance of when_ledger_down, and are recorded when it is back",
+			noAllowance + "when_ledger_down of costs.yaml: "},
 	} {
 		t.Run(down, func(t *testing.T) {
 			t.Parallel()
@@ -93,16 +99,16 @@ func TestOutagePromisesCalls(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.Guard().Spend(t.Context(), quota.Call{Account: "a", Method: "search.list", Units: 1}); !errors.Is(err, quota.ErrLedgerDown) {
-				t.Errorf("%s: %v", down, err)
+			if _, err := c.Guard().Spend(t.Context(), quota.Call{Account: "a", Method: "search.list", Units: 1}); !errors.Is(err, quota.ErrLedgerDown) || !strings.Contains(err.Error(), want.refusal) {
+				t.Errorf("%s: %v; want %s", down, err, want.refusal)
 			}
 			c.Close()
 			other, err := client.New(table, options)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if outage := other.Outage(); len(reports) != 1 || !strings.HasSuffix(reports[0], want) || outage == nil || !strings.HasSuffix(outage.Error(), want) {
-				t.Errorf("%s: %q, and another process says %v; want %s", down, reports, outage, want)
+			if outage := other.Outage(); len(reports) != 1 || !strings.HasSuffix(reports[0], want.report) || outage == nil || !strings.HasSuffix(outage.Error(), want.report) {
+				t.Errorf("%s: %q, and another process says %v; want %s", down, reports, outage, want.report)
 			}
 			other.Close()
 		})

@@ -253,10 +253,17 @@ func (o *Options) whyRefused(table *costs.Table) string {
 	switch {
 	case o.replicaFolder() == "":
 		return "there is no folder for a replica to count them in"
+	case !hasDownRules(table):
+		return "costs.yaml has no when_ledger_down"
 	case !slices.ContainsFunc(table.Upstreams(), allowsAny):
-		return "costs.yaml has no allowance in when_ledger_down"
+		return "when_ledger_down of costs.yaml allows none"
 	}
 	return ""
+}
+
+// hasDownRules reports whether costs.yaml has a when_ledger_down.
+func hasDownRules(table *costs.Table) bool {
+	return slices.ContainsFunc(table.Upstreams(), func(u costs.Upstream) bool { return len(u.Down) > 0 })
 }
 
 // Table returns the prices and budgets in force.

@@ -127,8 +127,11 @@ func (c *Client) logOptions() *quota.Options {
 	o := &quota.Options{Host: host, Restored: c.noteRestored, Priority: c.table.Priority}
 	if c.replica != nil {
 		o.Replica = c.replica
-		o.Allowance = &quota.Allowance{Limit: c.table.Allowance, In: "when_ledger_down of costs.yaml",
-			Granted: c.outages.granted, Now: c.options.Now}
+		in := "when_ledger_down of costs.yaml"
+		if !hasDownRules(c.table) {
+			in = "costs.yaml, which has no when_ledger_down"
+		}
+		o.Allowance = &quota.Allowance{Limit: c.table.Allowance, In: in, Granted: c.outages.granted, Now: c.options.Now}
 	}
 	return o
 }
