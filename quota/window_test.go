@@ -22,6 +22,10 @@ func TestCalendarWindowsFollowTheirZone(t *testing.T) {
 		return parsed
 	}
 	day, month := quota.Daily, quota.Monthly
+	monday := func(zone *time.Location) quota.Window { return quota.Weekly(zone, time.Monday) }
+	sunday := func(zone *time.Location) quota.Window { return quota.Weekly(zone, time.Sunday) }
+	twelfth := func(zone *time.Location) quota.Window { return quota.Monthly(zone).From(12) }
+	quarter := func(*time.Location) quota.Window { return quota.Every(15 * time.Minute) }
 	for _, c := range []struct {
 		name, zone   string
 		window       func(*time.Location) quota.Window
@@ -45,6 +49,12 @@ func TestCalendarWindowsFollowTheirZone(t *testing.T) {
 		{"a month", "UTC", month, 0, "2026-11-20T12:00:00Z", "2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z"},
 		{"its last day, east of UTC", "Asia/Tokyo", month, 0, "2026-12-31T14:59:00Z", "2026-11-30T15:00:00Z", "2026-12-31T15:00:00Z"},
 		{"February of a leap year", "America/Los_Angeles", month, 0, "2028-02-15T00:00:00Z", "2028-02-01T08:00:00Z", "2028-03-01T08:00:00Z"},
+		{"a week", "America/Los_Angeles", monday, 0, "2026-11-22T12:00:00Z", "2026-11-16T08:00:00Z", "2026-11-23T08:00:00Z"},
+		{"a week with a clock set", "America/Los_Angeles", sunday, 0, "2026-11-03T12:00:00Z", "2026-11-01T07:00:00Z", "2026-11-08T08:00:00Z"},
+		{"a month from the twelfth", "UTC", twelfth, 0, "2026-11-11T23:00:00Z", "2026-10-12T00:00:00Z", "2026-11-12T00:00:00Z"},
+		{"an hour", "Asia/Kathmandu", quota.Hourly, 0, "2026-11-20T12:20:00Z", "2026-11-20T12:15:00Z", "2026-11-20T13:15:00Z"},
+		{"an hour that is shown twice", "Europe/Berlin", quota.Hourly, 0, "2026-10-25T01:30:00Z", "2026-10-25T01:00:00Z", "2026-10-25T02:00:00Z"},
+		{"a quarter of an hour, always", "UTC", quarter, 0, "2026-11-20T12:20:00Z", "2026-11-20T12:15:00Z", "2026-11-20T12:30:00Z"},
 		{"a month with a clock set", "America/Los_Angeles", month, 0, "2026-11-30T12:00:00Z", "2026-11-01T07:00:00Z", "2026-12-01T08:00:00Z"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -125,6 +135,9 @@ func TestWindowsAsCostsYAMLWritesThem(t *testing.T) {
 		{}: "none", quota.Sliding(24 * time.Hour): "24h", quota.Sliding(90 * time.Second): "1m30s", quota.Sliding(10 * time.Minute): "10m",
 		quota.Daily(time.UTC): "{day: UTC}", quota.Monthly(time.UTC): "{month: UTC}",
 		quota.Daily(time.UTC).At(6*time.Hour + 5*time.Minute): `{day: UTC, at: "06:05"}`,
+		quota.Monthly(time.UTC).From(12): "{month: UTC, from: 12}", quota.Weekly(time.UTC, time.Sunday): "{week: UTC, from: Sunday}",
+		quota.Every(15 * time.Minute): "{every: 15m}", quota.Hourly(time.UTC): "{hour: UTC}", quota.InFlight(2 * time.Minute): "{in_flight: 2m}",
+		quota.Bucket(50, time.Second): "{bucket: {restore: 50/s}}", quota.Bucket(1, 90*time.Second): "{bucket: {restore: 1/1m30s}}",
 	} {
 		if got := window.String(); got != want {
 			t.Errorf("%s; want %s", got, want)

@@ -8,14 +8,16 @@ type bucketMeter struct {
 	series    *series
 	empty     int64       // what it lacks at most
 	isTrimmed func() bool // older records are missing: it may lack all before the oldest
-	marks     []lackMark  // at some of the points, in order; the first is before all of them
+	dropped   lackMark    // before the first point, since others were dropped; zero: none were
+	marks     []lackMark  // at some of the points, in order
 }
 
 // lackMark is what the bucket lacks after its first points.
 type lackMark struct {
-	points int
-	at     int64
-	lack   int64
+	points  int
+	at      int64
+	lack    int64
+	isGuess bool // it lacks that at most
 }
 
 // marksEvery is how many points are between two marks.
@@ -33,6 +35,16 @@ func (w *Window) bucketHorizon(limit int64) int64 {
 	return 2 * limit * w.Every / max(w.Restore, 1)
 }
 
+// drop keeps what the bucket lacks after the first points, which are dropped.
+func (m *bucketMeter) drop(points int) {
+	mark := m.start()
+	for mark.points < points {
+		mark = m.next(mark)
+	}
+	mark.points = 0
+	m.dropped, m.marks = mark, nil
+}
+
 func (m *bucketMeter) invalidate(from int) {
 	for len(m.marks) > 0 && m.marks[len(m.marks)-1].points > from {
 		m.marks = m.marks[:len(m.marks)-1]
@@ -42,18 +54,12 @@ func (m *bucketMeter) invalidate(from int) {
 // lack returns what the bucket lacks at a time, in parts.
 func (m *bucketMeter) lack(now int64) int64 {
 	m.series.sort()
-	points := m.series.points
-	var mark lackMark
-	if len(points) > 0 && m.isTrimmed() {
-		mark = lackMark{at: points[0].at, lack: m.empty}
-	}
+	points, mark := m.series.points, m.start()
 	if n := len(m.marks); n > 0 {
 		mark = m.marks[n-1]
 	}
 	for mark.points < len(points) && points[mark.points].at <= now {
-		p := points[mark.points]
-		mark = lackMark{mark.points + 1, p.at, m.after(mark, p.at) + p.amount*m.window.Every}
-		if mark.points%marksEvery == 0 {
+		if mark = m.next(mark); mark.points%marksEvery == 0 {
 			m.marks = append(m.marks, mark)
 		}
 	}
@@ -62,6 +68,28 @@ func (m *bucketMeter) lack(now int64) int64 {
 		lack += p.amount * m.window.Every
 	}
 	return lack
+}
+
+// start returns what the bucket lacks before the first point.
+func (m *bucketMeter) start() lackMark {
+	points := m.series.points
+	isKnown := m.dropped.at != 0 || len(points) == 0 || !m.isTrimmed()
+	if isKnown {
+		return m.dropped
+	}
+	return lackMark{at: points[0].at, lack: m.empty, isGuess: true}
+}
+
+// next returns what the bucket lacks after one more point. A guess is over once
+// the bucket was full, and never more than what an empty one lacks.
+func (m *bucketMeter) next(mark lackMark) lackMark {
+	p := m.series.points[mark.points]
+	before, amount := m.after(mark, p.at), p.amount*m.window.Every
+	next := lackMark{mark.points + 1, max(mark.at, p.at), before + amount, mark.isGuess && before > 0}
+	if next.isGuess {
+		next.lack = min(next.lack, max(m.empty, amount))
+	}
+	return next
 }
 
 // after returns what is lacking at a later time if nothing is taken.

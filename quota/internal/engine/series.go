@@ -23,8 +23,12 @@ type series struct {
 	isMixed  bool // they are among others
 }
 
-// watcher is told from which point on what it has computed no longer holds.
-type watcher interface{ invalidate(from int) }
+// watcher is told from which point on what it has computed no longer holds, and
+// how many points are dropped.
+type watcher interface {
+	invalidate(from int)
+	drop(points int)
+}
 
 // cursor is the sum of the points of a series from a time on.
 type cursor struct {
@@ -158,6 +162,9 @@ func (s *series) drop(before int64) {
 	}
 	if n == 0 || n < len(s.points)/2 {
 		return
+	}
+	for _, w := range s.watchers {
+		w.drop(n)
 	}
 	for _, p := range s.points[:n] {
 		s.total -= p.amount
