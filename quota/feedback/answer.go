@@ -1,6 +1,8 @@
 package feedback
 
 import (
+	"bytes"
+	"html"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,8 +20,9 @@ type answer struct {
 	clock  func() time.Time // the host's
 	time   time.Time        // what now returns, once it was called
 	doc    any              // the body; nil if it was not read or is not JSON
-	plain  string           // a body that is text and not JSON
 	texts  []string         // the strings of the body, without markup
+	lower  []string         // said in lower case, once a rule needs it
+	lines  []string         // a body that is not JSON, without markup, or the beginning of a long one
 
 	candidates []*rule // those whose conditions on anything but the body hold
 	covered    []*coveredBudget
@@ -75,36 +78,54 @@ func dateOf(header http.Header) (time.Time, bool) {
 	return date, err == nil
 }
 
-// setBody sets the document or the text of a body.
-func (a *answer) setBody(body []byte) {
-	if len(body) == 0 {
+// setBody sets the document or the texts of a body. If it is only the
+// beginning of one, it is text for rules.
+func (a *answer) setBody(body []byte, isWhole bool) {
+	body = bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\ufeff")), " \t\r\n")
+	if isWhole {
+		if a.doc = parseJSON(body); a.doc != nil {
+			a.texts = collectTexts(a.doc, nil, 0)
+			return
+		}
+	}
+	if len(body) == 0 || body[0] == 0x1f {
 		return
 	}
-	if a.doc = parseJSON(body); a.doc != nil {
-		a.texts = collectTexts(a.doc, nil, 0)
-		return
+	isObject := body[0] == '{' || body[0] == '['
+	a.lines = linesOf(string(body), isObject)
+	isPage := strings.Contains(a.mediaType(), "html") || htmlBegin.Match(body)
+	if isWhole && !isPage && !isObject && len(body) <= 8*maxText {
+		a.texts = a.lines[:min(len(a.lines), maxTexts)]
 	}
-	kind := a.mediaType()
-	begin := strings.TrimSpace(string(body[:min(len(body), 20)]))
-	isMarkup := strings.Contains(kind, "html") || strings.HasPrefix(begin, "<")
-	if !isMarkup && len(body) <= 4*maxText && body[0] != '{' {
-		a.plain = plainText(string(body))
-		a.texts = []string{a.plain}
+}
+
+// linesOf returns the texts of a body that is not JSON, without markup, or the
+// strings of a JSON document that is cut.
+func linesOf(body string, isObject bool) (lines []string) {
+	between := "\n"
+	if isObject {
+		between = `"`
+	} else {
+		body = tags.ReplaceAllString(inline.ReplaceAllString(body, ""), "\n")
 	}
+	for line := range strings.SplitSeq(body, between) {
+		if line = strings.TrimSpace(html.UnescapeString(line)); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 func (a *answer) mediaType() string {
-	text := single(a.header, "Content-Type")
-	if text == "" {
-		return ""
-	}
-	kind, _, _ := strings.Cut(text, ";")
+	kind, _, _ := strings.Cut(single(a.header, "Content-Type"), ";")
 	return strings.ToLower(strings.TrimSpace(kind))
 }
 
-// isJSON and isStream report the kind of a body.
-func isJSON(kind string) bool {
-	return strings.HasSuffix(kind, "/json") || strings.HasSuffix(kind, "+json")
+// isText reports whether a body of a kind may be text; a body of no kind may.
+func isText(kind string) bool {
+	kind, subtype, _ := strings.Cut(kind, "/")
+	isOther := slices.Contains([]string{"image", "audio", "video", "font"}, kind)
+	return !isOther && !slices.Contains([]string{"pdf", "zip", "gzip", "octet-stream"}, subtype)
 }
 
 func isStream(kind string) bool {
@@ -163,10 +184,25 @@ func (c *rule) matchesBody(a *answer) bool {
 	if len(c.When.Text) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(a.texts, func(text string) bool {
-		text = strings.ToLower(text)
+	return slices.ContainsFunc(a.lowered(), func(text string) bool {
 		return slices.ContainsFunc(c.When.Text, func(words string) bool { return matches("*"+words+"*", text) })
 	})
+}
+
+// said returns the texts that rules are about.
+func (a *answer) said() []string {
+	if a.doc != nil {
+		return a.texts
+	}
+	return a.lines
+}
+
+// lowered returns said in lower case.
+func (a *answer) lowered() []string {
+	if a.lower == nil {
+		a.lower = lowered(a.said())
+	}
+	return a.lower
 }
 
 // lookup returns the values at a path. A path that does not say so begins in
@@ -253,8 +289,8 @@ func (v *RuleValue) readHeader(a *answer) (found []string) {
 // readTexts returns what follows the value's words in the texts.
 func (v *RuleValue) readTexts(a *answer) (found []string) {
 	for _, words := range v.Text {
-		for _, text := range a.texts {
-			at := strings.Index(strings.ToLower(text), words)
+		for i, text := range a.said() {
+			at := strings.Index(a.lowered()[i], words)
 			if at < 0 || at+len(words) > len(text) {
 				continue
 			}

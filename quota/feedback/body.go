@@ -130,8 +130,10 @@ func messageOf(v any) string {
 }
 
 var (
-	tags = pattern("tags")
-	keys = pattern("keys")
+	tags      = pattern("tags")
+	keys      = pattern("keys")
+	inline    = pattern("inline_tags")
+	htmlBegin = pattern("html")
 )
 
 // clean returns the first line of a text without markup, control characters and

@@ -67,9 +67,7 @@ func Classify(dialect string, status int, header http.Header, body []byte) Class
 		panic(err)
 	}
 	a := r.newAnswer(quota.Call{}, &http.Response{StatusCode: status, Header: header})
-	if len(body) <= maxBody {
-		a.setBody(body)
-	}
+	a.setBody(body[:min(len(body), maxBody)], len(body) <= maxBody)
 	out := &outcome{}
 	r.apply(a, out)
 	h := r.judge(a, out)

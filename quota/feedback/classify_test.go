@@ -146,7 +146,7 @@ var classified = []struct {
 	{"other types deeper", 429, `{"error":{"details":[null,7,{"metadata":{"quota_limit":7,"quota_unit":null}}]}}`, feedback.SlowDown, "default", ""},
 	{"null", 500, "null", feedback.Transient, "", ""},
 	{"deep", 403, strings.Repeat(`{"error":`, 6000), feedback.Permanent, "", ""},
-	{"10 MB", 429, `{"error":{"message":"` + strings.Repeat("per day quota ", 750_000) + `"}}`, feedback.SlowDown, "default", ""},
+	{"10 MB", 429, `{"error":{"message":"` + strings.Repeat("per day quota ", 750_000) + `"}}`, feedback.Exhausted, "default", "429 Too Many Requests"},
 	{"a message from outside", 429, body(429, "\x1b[31m<b>&lt;i&gt;red\u202e\n AIzaSyB-secret_0 https://x/?key=hush&q=1 "+strings.Repeat("é", 300), "r"),
 		feedback.SlowDown, "default", "r: [31mred REDACTED https://x/?key=REDACTED&q=1 éé"},
 }

@@ -24,6 +24,7 @@ type rule struct {
 	Rule
 	statuses  [][2]int // the first and the last of each range; none is all
 	needsBody bool
+	needsText bool // of a body that need not be JSON
 }
 
 // rulesFor returns the rules for answers of a status, perhaps with others.
@@ -66,7 +67,8 @@ func compile(r Rule) (*rule, error) {
 	c.When.Text = lowered(r.When.Text)
 	c.When.Header = loweredMap(r.When.Header, http.CanonicalHeaderKey)
 	c.When.Body = loweredMap(r.When.Body, strings.Clone)
-	c.needsBody = len(r.When.Body) > 0 || len(r.When.Text) > 0
+	c.needsText = len(r.When.Text) > 0
+	c.needsBody = len(r.When.Body) > 0 || c.needsText
 	c.Cost = slices.Clone(r.Cost)
 	c.Limits = slices.Clone(r.Limits)
 	return c, c.checkParts()
@@ -160,6 +162,7 @@ func (c *rule) checkValue(v *RuleValue) error {
 	if v.Path != "" && len(v.Header) == 0 {
 		return errors.New("path is for a header that holds JSON: write the whole path as body")
 	}
+	c.needsText = c.needsText || len(v.Text) > 0
 	c.needsBody = c.needsBody || len(v.Body) > 0 || len(v.Text) > 0
 	v.Text = lowered(v.Text)
 	v.Header = slices.Clone(v.Header)
@@ -205,8 +208,7 @@ func spanOf(text string) time.Duration {
 	return span
 }
 
-func lowered(words RuleWords) RuleWords {
-	var all RuleWords
+func lowered(words []string) (all []string) {
 	for _, word := range words {
 		all = append(all, strings.ToLower(word))
 	}

@@ -192,40 +192,52 @@ func (r *reader) apply(a *answer, out *outcome) {
 	out.limits = append(out.limits, common...)
 }
 
-// readBody reads the body if a rule or the common ones need it. It reports
-// whether the cost may come later, at the end of a stream or of a long body.
+// readBody reads the body, or its beginning, if a rule or the common ones need
+// it. It reports whether the cost may come later, at the end of a stream or of
+// a long body.
 func (r *reader) readBody(a *answer, resp *http.Response) (late bool) {
-	needs, saysCost := false, false
+	var needs, saysCost, byText bool
 	for _, c := range a.candidates {
-		if c.needsBody {
-			needs = true
-			saysCost = saysCost || len(c.Cost) > 0
-		}
+		needs = needs || c.needsBody
+		byText = byText || c.needsText
+		saysCost = saysCost || c.needsBody && len(c.Cost) > 0
 	}
 	isError := a.status >= http.StatusBadRequest
 	if a.status == http.StatusNotModified || a.status == http.StatusNoContent || a.status < 200 {
-		return false
-	}
-	if !isError && !needs && r.knowsErrors {
 		return false
 	}
 	kind := a.mediaType()
 	most := maxBody
 	switch {
 	case isError:
+	case !needs && (r.knowsErrors || !isText(kind)), resp.Body == http.NoBody:
+		return false
 	case isStream(kind):
 		return saysCost
-	case !isJSON(kind):
-		return false
 	case !needs:
 		most = maxSmall
 	}
-	if resp.ContentLength > int64(most) {
-		return saysCost && !isError
+	if resp.ContentLength > int64(most) && !isError && !byText {
+		return saysCost
 	}
-	body, whole := peek(resp, most)
-	a.setBody(gunzip(resp, body, maxBody))
-	return !whole && saysCost && !isError
+	isWanted := func(first byte) bool {
+		switch first {
+		case '{', 0x1f: // an object, gzip
+			return true
+		case '[': // without a length it may be a stream
+			return resp.ContentLength >= 0
+		}
+		return byText && isText(kind)
+	}
+	if isError {
+		isWanted = nil
+	}
+	body, isWhole := peek(resp, most, isWanted)
+	body, isUnpacked := gunzip(resp, body, maxBody)
+	if isWhole = isWhole && isUnpacked; isWhole || needs || isError {
+		a.setBody(body, isWhole)
+	}
+	return !isWhole && saysCost && !isError
 }
 
 // maxSmall is the longest body of a successful answer that may be an error all

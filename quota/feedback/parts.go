@@ -25,11 +25,11 @@ func partsOf(resp *http.Response) (parts []*http.Response, isWhole bool) {
 	if err != nil || kind != "multipart/mixed" || resp.ContentLength > maxBody {
 		return nil, false
 	}
-	body, ok := peek(resp, maxBody)
-	if !ok {
+	body, ok := peek(resp, maxBody, nil)
+	if body, isWhole = gunzip(resp, body, maxBody); !ok || !isWhole {
 		return nil, false
 	}
-	reader := multipart.NewReader(bytes.NewReader(gunzip(resp, body, maxBody)), parameters["boundary"])
+	reader := multipart.NewReader(bytes.NewReader(body), parameters["boundary"])
 	buffer := bufio.NewReader(nil)
 	isWhole = true
 	for len(parts) < maxParts {

@@ -16,15 +16,17 @@ import (
 // upstream causes which sends headers and then stalls.
 const peekTime = 3 * time.Second
 
-// peek returns the body of a response if it has at most limit bytes and ends
-// within peekTime and before the request's context does, and false otherwise.
-// It replaces the body with one that reads the same: the bytes read, then the
-// rest or the error.
-func peek(resp *http.Response, limit int) (body []byte, whole bool) {
+// peek returns at most limit bytes of the body of a response, and whether that
+// is all of it. It returns what has come after peekTime, when the request's
+// context ends, or at once if the first byte that is not a space is not wanted;
+// a nil isWanted wants all. It replaces the body with one that reads the same:
+// the bytes read, then the rest or the error.
+func peek(resp *http.Response, limit int, isWanted func(byte) bool) (body []byte, whole bool) {
 	if resp.Body == nil || resp.Body == http.NoBody {
 		return nil, true
 	}
-	ahead := readahead.New(resp.Body, limit+1)
+	first := &firstByte{ReadCloser: resp.Body, isWanted: isWanted, other: make(chan struct{})}
+	ahead := readahead.New(first, limit+1)
 	resp.Body = ahead
 	ctx := context.Background()
 	if resp.Request != nil {
@@ -34,31 +36,51 @@ func peek(resp *http.Response, limit int) (body []byte, whole bool) {
 	defer cancel()
 	select {
 	case <-ahead.Done():
+	case <-first.other:
 	case <-ctx.Done():
 	}
 	body, whole = ahead.Stop()
-	if !whole || len(body) > limit {
-		return nil, false
+	if len(body) > limit {
+		return body[:limit], false
 	}
-	return body, true
+	return body, whole
 }
 
-// gunzip decompresses a body. net/http leaves a body compressed if the caller
-// asked for gzip itself. A program that reports an answer has most often
-// decompressed its body, and left the header. gunzip returns nil if the body is
-// malformed or has more than limit bytes.
-func gunzip(resp *http.Response, body []byte, limit int) []byte {
+// firstByte is a body that closes other if its first byte that is not a space
+// is not wanted.
+type firstByte struct {
+	io.ReadCloser
+	isWanted func(byte) bool
+	other    chan struct{}
+}
+
+func (f *firstByte) Read(p []byte) (int, error) {
+	n, err := f.ReadCloser.Read(p)
+	if text := bytes.TrimLeft(p[:n], " \t\r\n\ufeff"); len(text) > 0 && f.isWanted != nil {
+		if !f.isWanted(text[0]) {
+			close(f.other)
+		}
+		f.isWanted = nil
+	}
+	return n, err
+}
+
+// gunzip decompresses at most limit bytes of a body, and returns whether that
+// is all of it. net/http leaves a body compressed if the caller asked for gzip
+// itself. A program that reports an answer has most often decompressed its
+// body, and left the header.
+func gunzip(resp *http.Response, body []byte, limit int) (plain []byte, whole bool) {
 	isPacked := bytes.HasPrefix(body, []byte("\x1f\x8b"))
 	if !isPacked || !strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
-		return body
+		return body, true
 	}
 	packed, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {
-		return nil
+		return nil, false
 	}
-	plain, err := io.ReadAll(io.LimitReader(packed, int64(limit)+1))
-	if err != nil || len(plain) > limit {
-		return nil
+	plain, err = io.ReadAll(io.LimitReader(packed, int64(limit)+1))
+	if len(plain) > limit {
+		return plain[:limit], false
 	}
-	return plain
+	return plain, err == nil
 }

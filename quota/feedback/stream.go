@@ -144,7 +144,11 @@ func documentsIn(kept [][]byte) (documents []any) {
 		return documents
 	}
 	whole := kept[len(kept)-1]
-	if doc := parseJSON(whole); doc != nil {
+	switch doc := parseJSON(whole).(type) {
+	case nil:
+	case []any:
+		return doc
+	default:
 		return []any{doc}
 	}
 	return lastObject(string(whole))
