@@ -3,6 +3,7 @@ package costs
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota/feedback"
@@ -15,7 +16,7 @@ func (d *document) readAnswers(n strictyaml.Node) {
 	n.Items(func(n strictyaml.Node) {
 		var rule feedback.Rule
 		before := n.Mistakes()
-		n.Fields(ruleFields(&rule)...)
+		n.Fields(d.ruleFields(&rule)...)
 		if n.Mistakes() > before {
 			return
 		}
@@ -31,12 +32,12 @@ func (d *document) readAnswers(n strictyaml.Node) {
 	d.setOrigin(n, "answers")
 }
 
-func ruleFields(r *feedback.Rule) []strictyaml.Field {
+func (d *document) ruleFields(r *feedback.Rule) []strictyaml.Field {
 	return []strictyaml.Field{
 		{Key: "about", Read: readText(&r.About)},
 		{
 			Key: "when", Missing: "when: {status: 429}, the answers that the rule is about",
-			Read: func(n strictyaml.Node) { n.Fields(whenFields(&r.When)...) },
+			Read: func(n strictyaml.Node) { n.Fields(d.whenFields(&r.When)...) },
 		},
 		{Key: "stop", Read: func(n strictyaml.Node) {
 			r.Stop = &feedback.Stop{}
@@ -44,10 +45,14 @@ func ruleFields(r *feedback.Rule) []strictyaml.Field {
 				r.Stop.Kind = n.OneOf("stop", stopKinds, "a map such as {until: {header: X-Reset}}")
 				return
 			}
-			n.Fields(stopFields(r.Stop)...)
+			n.Fields(d.stopFields(r.Stop)...)
 		}},
-		{Key: "cost", Read: func(n strictyaml.Node) { oneOrMore(n, (*[]feedback.RuleValue)(&r.Cost), valueFields) }},
-		{Key: "limits", Read: func(n strictyaml.Node) { oneOrMore(n, (*[]feedback.Limit)(&r.Limits), limitFields) }},
+		{Key: "cost", Read: readValues(&r.Cost)},
+		{Key: "limits", Read: func(n strictyaml.Node) {
+			oneOrMore(n, (*[]feedback.Limit)(&r.Limits), d.limitFields, func(l feedback.Limit) feedback.Rule {
+				return feedback.Rule{Limits: feedback.Limits{l}}
+			})
+		}},
 		{Key: "counts", Read: func(n strictyaml.Node) { r.Counts = new(n.Bool()) }},
 	}
 }
@@ -58,35 +63,96 @@ var (
 	valueUnits = []string{"ms", "seconds", "minutes", "hours", "days", "per second", "per minute", "per hour"}
 )
 
-func whenFields(w *feedback.RuleCondition) []strictyaml.Field {
+func (d *document) whenFields(w *feedback.RuleCondition) []strictyaml.Field {
 	return []strictyaml.Field{
 		{Key: "status", Read: func(n strictyaml.Node) {
 			readAnswerWords(&w.Status)(n)
-			checkRule(n, &feedback.Rule{When: feedback.RuleCondition{Status: w.Status}, Counts: new(true)})
+			checkWhen(n, feedback.RuleCondition{Status: w.Status})
 		}},
-		{Key: "method", Read: readAnswerWords(&w.Method)},
+		{Key: "method", Read: func(n strictyaml.Node) {
+			readAnswerWords(&w.Method)(n)
+			d.checkLater(n, func(n strictyaml.Node, _ []string) { d.readMethod(n) })
+		}},
 		{Key: "path", Read: readAnswerWords(&w.Path)},
-		{Key: "header", Read: readConditions(&w.Header)},
-		{Key: "body", Read: readConditions(&w.Body)},
+		{Key: "header", Read: readConditions(&w.Header, func(key strictyaml.Node, name string) {
+			checkWhen(key, feedback.RuleCondition{Header: map[string]feedback.RuleWords{name: {"*"}}})
+		})},
+		{Key: "body", Read: readConditions(&w.Body, func(strictyaml.Node, string) {})},
 		{Key: "text", Read: readAnswerWords(&w.Text)},
 	}
 }
 
-func stopFields(s *feedback.Stop) []strictyaml.Field {
+func (d *document) stopFields(s *feedback.Stop) []strictyaml.Field {
 	return []strictyaml.Field{
 		{Key: "kind", Read: func(n strictyaml.Node) { s.Kind = n.OneOf("kind of stop", stopKinds) }},
 		{Key: "scope", Read: func(n strictyaml.Node) { s.Scope = n.OneOf("scope", stopScopes) }},
-		{Key: "budgets", Read: readAnswerWords(&s.Budgets)},
+		{Key: "budgets", Read: func(n strictyaml.Node) {
+			readAnswerWords(&s.Budgets)(n)
+			d.checkLater(n, checkBudget)
+		}},
 		{Key: "window", Read: readSpan(&s.Window)},
-		{Key: "name", Read: func(n strictyaml.Node) { oneOrMore(n, (*[]feedback.RuleValue)(&s.Name), valueFields) }},
-		{Key: "word", Read: func(n strictyaml.Node) { oneOrMore(n, (*[]feedback.RuleValue)(&s.Word), valueFields) }},
-		{Key: "until", Read: func(n strictyaml.Node) { oneOrMore(n, (*[]feedback.RuleUntil)(&s.Until), untilFields) }},
+		{Key: "name", Read: readValues(&s.Name)},
+		{Key: "word", Read: readValues(&s.Word)},
+		{Key: "until", Read: func(n strictyaml.Node) {
+			oneOrMore(n, (*[]feedback.RuleUntil)(&s.Until), untilFields, func(u feedback.RuleUntil) feedback.Rule {
+				return feedback.Rule{Stop: &feedback.Stop{Until: feedback.RuleUntils{u}}}
+			})
+		}},
+	}
+}
+
+// readValues reads a value, or a list of them.
+func readValues(into *feedback.RuleValues) func(strictyaml.Node) {
+	return func(n strictyaml.Node) { oneOrMore(n, (*[]feedback.RuleValue)(into), valueFields, ruleOfValue) }
+}
+
+func ruleOfValue(v feedback.RuleValue) feedback.Rule {
+	return feedback.Rule{Cost: feedback.RuleValues{v}}
+}
+
+// checkLater checks the words of a rule once all documents are read. It is
+// called with the names of the account's budgets.
+func (d *document) checkLater(n strictyaml.Node, check func(n strictyaml.Node, budgets []string)) {
+	if d.reading != nil { // whose names a file may have replaced
+		return
+	}
+	word := func(n strictyaml.Node) {
+		if !strings.Contains(n.Scalar(maxText), "*") {
+			d.later = append(d.later, func(budgets []string) { check(n, budgets) })
+		}
+	}
+	if n.Kind() == strictyaml.List {
+		n.Items(word)
+		return
+	}
+	word(n)
+}
+
+func checkBudget(n strictyaml.Node, budgets []string) { n.OneOf("budget", budgets) }
+
+// checkRules makes the checks of rules that need all documents.
+func checkRules(documents []*document) {
+	for _, d := range documents {
+		var budgets []string
+		for _, other := range documents {
+			for i := range other.Budgets {
+				if other.Account == d.Account {
+					budgets = append(budgets, other.Budgets[i].Name)
+				}
+			}
+		}
+		for _, check := range d.later {
+			check(budgets)
+		}
 	}
 }
 
 func valueFields(v *feedback.RuleValue) []strictyaml.Field {
 	return []strictyaml.Field{
-		{Key: "header", Read: readAnswerWords(&v.Header)},
+		{Key: "header", Read: func(n strictyaml.Node) {
+			readAnswerWords(&v.Header)(n)
+			checkRule(n, ruleOfValue(feedback.RuleValue{Header: v.Header}))
+		}},
 		{Key: "body", Read: readAnswerWords(&v.Body)},
 		{Key: "path", Read: readText(&v.Path)},
 		{Key: "text", Read: readAnswerWords(&v.Text)},
@@ -113,15 +179,22 @@ func untilFields(u *feedback.RuleUntil) []strictyaml.Field {
 	}...)
 }
 
-func limitFields(l *feedback.Limit) []strictyaml.Field {
+func (d *document) limitFields(l *feedback.Limit) []strictyaml.Field {
 	value := func(into **feedback.RuleValue) func(strictyaml.Node) {
 		return func(n strictyaml.Node) {
 			*into = &feedback.RuleValue{}
+			before := n.Mistakes()
 			n.Fields(valueFields(*into)...)
+			if n.Mistakes() == before {
+				checkRule(n, ruleOfValue(**into))
+			}
 		}
 	}
 	return []strictyaml.Field{
-		{Key: "budget", Read: readText(&l.Budget)},
+		{Key: "budget", Read: func(n strictyaml.Node) {
+			l.Budget = n.Text(maxText)
+			d.checkLater(n, checkBudget)
+		}},
 		{Key: "name", Read: value(&l.Name)},
 		{Key: "window", Read: readSpan(&l.Window)},
 		{Key: "count", Read: func(n strictyaml.Node) { l.Count = n.OneOf("count", []string{"calls", "units"}) }},
@@ -136,11 +209,18 @@ func limitFields(l *feedback.Limit) []strictyaml.Field {
 	}
 }
 
-// oneOrMore reads a map, or a list of maps.
-func oneOrMore[T any](n strictyaml.Node, into *[]T, fields func(*T) []strictyaml.Field) {
+// oneOrMore reads a map, or a list of maps. Each is checked as the rule that
+// ruleOf makes of it, where it is written.
+func oneOrMore[T any](
+	n strictyaml.Node, into *[]T, fields func(*T) []strictyaml.Field, ruleOf func(T) feedback.Rule,
+) {
 	read := func(n strictyaml.Node) {
 		var one T
+		before := n.Mistakes()
 		n.Fields(fields(&one)...)
+		if n.Mistakes() == before {
+			checkRule(n, ruleOf(one))
+		}
 		*into = append(*into, one)
 	}
 	if n.Kind() == strictyaml.List {
@@ -167,13 +247,17 @@ func readAnswerWords(into *feedback.RuleWords) func(strictyaml.Node) {
 	}
 }
 
-func readConditions(into *map[string]feedback.RuleWords) func(strictyaml.Node) {
+func readConditions(
+	into *map[string]feedback.RuleWords, check func(key strictyaml.Node, name string),
+) func(strictyaml.Node) {
 	return func(n strictyaml.Node) {
 		*into = map[string]feedback.RuleWords{}
 		n.Entries(func(key, value strictyaml.Node) {
 			var words feedback.RuleWords
 			readAnswerWords(&words)(value)
-			(*into)[key.Text(maxText)] = words
+			name := key.Text(maxText)
+			(*into)[name] = words
+			check(key, name)
 		})
 	}
 }
@@ -186,7 +270,7 @@ func readText(into *string) func(strictyaml.Node) {
 func readSpan(into *string) func(strictyaml.Node) {
 	return func(n strictyaml.Node) {
 		if *into = n.Text(maxText); *into != "" {
-			checkRule(n, &feedback.Rule{Stop: &feedback.Stop{Window: *into}})
+			checkRule(n, feedback.Rule{Stop: &feedback.Stop{Window: *into}})
 		}
 	}
 }
@@ -200,8 +284,12 @@ func readZone(into *string) func(strictyaml.Node) {
 }
 
 // checkRule reports what is wrong with a part of a rule where it is written.
-func checkRule(n strictyaml.Node, part *feedback.Rule) {
+func checkRule(n strictyaml.Node, part feedback.Rule) {
 	if err := part.Check(); err != nil {
 		n.Mistake("%v", err)
 	}
+}
+
+func checkWhen(n strictyaml.Node, when feedback.RuleCondition) {
+	checkRule(n, feedback.Rule{When: when, Counts: new(true)})
 }

@@ -43,12 +43,19 @@ func TestMistakesInRulesHaveAPlace(t *testing.T) {
 		`{when: {}, stop: stoped}`:                 `7:28: unknown stop "stoped": write one of spent`,
 		`{when: {}, stop: {window: fortnight}}`:    `7:37: "fortnight" is not a window`,
 		`{when: {}, stop: {until: {day: Berlin}}}`: `7:42: day is "Berlin": write the IANA name of a zone`,
-		`{when: {}, cost: {header: X, body: y}}`:   `7:11: a value is in one place`,
-		`{when: {}, limits: {window: day}}`:        `7:11: a limit without left, used or pair says nothing`,
+		`{when: {}, cost: {header: X, body: y}}`:   `7:28: a value is in one place`,
+		`{when: {}, limits: {window: day}}`:        `7:30: a limit without left, used or pair says nothing`,
 		`{when: {heder: {A: b}}, stop: busy}`:      `7:19: unknown key "heder": write header`,
 
 		`{when: {}, stop: {until: {header: X, in: parsecs}}}`:           `7:52: unknown unit "parsecs"`,
 		`{when: {}, stop: {scope: tenant}}`:                             `unknown scope "tenant": write one of account`,
+		`{when: {header: {X Y: z}}, stop: busy}`:                        `7:28: "X Y" is not the name of a header`,
+		`{when: {}, cost: {header: "X-Cost:"}}`:                         `7:37: "X-Cost:" is not the name of a header`,
+		`{when: {method: raed}, stop: busy}`:                            `7:27: unknown method "raed": write read`,
+		`{when: {}, stop: {budgets: [hour, dya]}}`:                      `7:45: unknown budget "dya": write one of hour`,
+		`{when: {}, limits: {used: {header: X}}}`:                       `7:30: used without limit`,
+		`{when: {}, limits: {left: {header: X}}}`:                       `7:30: left alone does not say of what`,
+		`{when: {}, limits: [{budget: huor, left: {header: X}}]}`:       `7:40: unknown budget "huor": write hour`,
 		`{when: {body: {a.*.b: "*x"}}, cost: {body: c}, counts: maybe}`: `is not a switch: write true or false`,
 	} {
 		_, err := costs.Parse("costs.yaml", []byte(answersBase+"answers: ["+rule+"]\n"))

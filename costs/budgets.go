@@ -187,6 +187,7 @@ func newTable(documents []*document) *Table {
 	}
 	checkAccounts(documents)
 	checkCoverages(documents)
+	checkRules(documents)
 	return t
 }
 

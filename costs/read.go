@@ -105,6 +105,7 @@ type document struct {
 	costsAt      map[string]strictyaml.Node
 	budgets      []budgetAt // one for each budget
 	allowed      []placedRule
+	later        []func(budgets []string) // checks of names in answers, once all documents are read
 }
 
 func newDocument(node strictyaml.Node) *document {

@@ -71,12 +71,12 @@ func TestSchemaHasTheParsersKeys(t *testing.T) {
 	})
 	answer := root.Definitions["answer"]
 	checkKeys(t, map[string]fieldsAndSchema{
-		"an answer":         {ruleFields(&feedback.Rule{}), answer},
-		"what an answer is": {whenFields(&feedback.RuleCondition{}), answer.Properties["when"]},
-		"a stop":            {stopFields(&feedback.Stop{}), answer.Properties["stop"].OneOf[1]},
+		"an answer":         {without.ruleFields(&feedback.Rule{}), answer},
+		"what an answer is": {without.whenFields(&feedback.RuleCondition{}), answer.Properties["when"]},
+		"a stop":            {without.stopFields(&feedback.Stop{}), answer.Properties["stop"].OneOf[1]},
 		"a value":           {valueFields(&feedback.RuleValue{}), root.Definitions["value"]},
 		"an end":            {untilFields(&feedback.RuleUntil{}), root.Definitions["until"]},
-		"a limit":           {limitFields(&feedback.Limit{}), root.Definitions["limitOf"]},
+		"a limit":           {without.limitFields(&feedback.Limit{}), root.Definitions["limitOf"]},
 	})
 }
 

@@ -125,7 +125,11 @@ func (d *Document) Lines() (lines [][2]string) {
 		add("source", "%s", *d.Source)
 	}
 	for _, f := range d.Found {
-		add("read", "%s: %s", f.From, f.What)
+		if f.Missing {
+			add("missing", "%s: %s, by rule %s", f.From, f.What, f.Rule)
+		} else {
+			add("read", "%s: %s", f.From, f.What)
+		}
 	}
 	for _, text := range d.Would.lines(d.Account, d.Decided) {
 		add("ration", "%s", text)

@@ -109,13 +109,18 @@ func filter(list []*coveredBudget, is func(*coveredBudget) bool, to []*coveredBu
 func (r *reader) narrowest(a *answer) *coveredBudget {
 	found := a.covered
 	own := filter(found, func(b *coveredBudget) bool { return slices.Contains(b.Methods, a.call.Method) }, nil)
-	if len(own) > 0 {
-		return slices.MinFunc(own, func(a, b *coveredBudget) int { return cmp.Compare(a.span, b.span) })
+	if len(own) > 0 || len(found) > 1 {
+		return shortestOf(own)
 	}
-	if len(found) == 1 {
-		return found[0]
+	return shortestOf(found)
+}
+
+// shortestOf returns the budget of the shortest window, or nil for none.
+func shortestOf(list []*coveredBudget) *coveredBudget {
+	if len(list) == 0 {
+		return nil
 	}
-	return nil
+	return slices.MinFunc(list, func(a, b *coveredBudget) int { return cmp.Compare(a.span, b.span) })
 }
 
 // counts reports whether the name of a limit says that it counts a measure.

@@ -255,13 +255,14 @@ func TestRetryAfterIsMisread(t *testing.T) {
 		{[]string{"86400"}, 24 * time.Hour}, {[]string{"100000"}, 24 * time.Hour}, {[]string{"1.5"}, 2 * time.Second}, {[]string{"2.0"}, 2 * time.Second}, {[]string{"0.01"}, time.Second},
 		{[]string{"-1"}, none}, {[]string{"+1"}, none}, {[]string{"1."}, none}, {[]string{".5"}, none}, {[]string{"1.5.0"}, none}, {[]string{"1e3"}, none}, {[]string{"0x10"}, none},
 		{[]string{"NaN"}, none}, {[]string{"1_0"}, none}, {[]string{"٣"}, none}, {[]string{"60, 120"}, none}, {[]string{"60", "120"}, none},
-		{[]string{"9223372037"}, none}, {[]string{"9223372036854775808"}, none}, {[]string{"9223372036854775807.5"}, none},
+		{[]string{"9223372037"}, 24 * time.Hour}, {[]string{"9223372036854775808"}, 24 * time.Hour},
+		{[]string{"9223372036854775807.5"}, 24 * time.Hour},
 		{[]string{strings.Repeat("9", 4096)}, none}, {[]string{strings.Repeat("0", 4096)}, none},
 		{[]string{"Fri, 20 Nov 2026 12:01:30 GMT"}, 90 * time.Second},
 		{[]string{"Friday, 20-Nov-26 12:01:30 GMT"}, 90 * time.Second},
 		{[]string{"Fri Nov 20 12:01:30 2026"}, 90 * time.Second}, {[]string{"1m30s"}, 90 * time.Second},
 		{[]string{"Fri, 20 Nov 2026 11:00:00 GMT"}, 0}, {[]string{"Sun, 22 Nov 2026 12:00:00 GMT"}, 24 * time.Hour},
-		{[]string{"Fri, 31 Dec 9999 23:59:59 GMT"}, none},
+		{[]string{"Fri, 31 Dec 9999 23:59:59 GMT"}, 24 * time.Hour},
 		{[]string{"2026-11-20T12:01:30Z"}, 90 * time.Second}, {[]string{"1795176090"}, 90 * time.Second},
 	}
 	for _, test := range tests {

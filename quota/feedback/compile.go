@@ -22,6 +22,7 @@ func (r *Rule) Check() error {
 // rule is a Rule that is ready to be tried.
 type rule struct {
 	Rule
+	headers   []string // that it reads as limits or costs; the common rules leave them alone
 	statuses  [][2]int // the first and the last of each range; none is all
 	needsBody bool
 	needsText bool // of a body that need not be JSON
@@ -65,13 +66,20 @@ func compile(r Rule) (*rule, error) {
 	}
 	c.When.Method, c.When.Path = lowered(r.When.Method), lowered(r.When.Path)
 	c.When.Text = lowered(r.When.Text)
+	for name := range r.When.Header {
+		if err := checkHeader(name); err != nil {
+			return nil, err
+		}
+	}
 	c.When.Header = loweredMap(r.When.Header, http.CanonicalHeaderKey)
 	c.When.Body = loweredMap(r.When.Body, strings.Clone)
 	c.needsText = len(r.When.Text) > 0
 	c.needsBody = len(r.When.Body) > 0 || c.needsText
 	c.Cost = slices.Clone(r.Cost)
 	c.Limits = slices.Clone(r.Limits)
-	return c, c.checkParts()
+	err := c.checkParts()
+	c.headers = c.headersRead()
+	return c, err
 }
 
 func (c *rule) checkParts() error {
@@ -127,6 +135,13 @@ func (c *rule) checkLimit(l *Limit) error {
 	if l.Left == nil && l.Used == nil && l.Pair == nil {
 		return errors.New("a limit without left, used or pair says nothing: write left: {header: X-RateLimit-Remaining}")
 	}
+	if l.Used != nil && l.Left == nil && l.Limit == nil {
+		return errors.New("used without limit does not say what is left: write limit: {header: X-RateLimit-Limit} beside it")
+	}
+	isKnown := l.Budget+l.Window != "" || l.Name != nil
+	if l.Left != nil && l.Limit == nil && l.Used == nil && !isKnown {
+		return errors.New("left alone does not say of what: write limit, window: day, or budget beside it")
+	}
 	_, err := parseSpan(l.Window)
 	return cmp.Or(err, each(l.parts(), func(part ***RuleValue) error {
 		if **part == nil {
@@ -167,7 +182,19 @@ func (c *rule) checkValue(v *RuleValue) error {
 	v.Text = lowered(v.Text)
 	v.Header = slices.Clone(v.Header)
 	for i, name := range v.Header {
+		if err := checkHeader(name); err != nil {
+			return err
+		}
 		v.Header[i] = http.CanonicalHeaderKey(name)
+	}
+	return nil
+}
+
+// checkHeader returns an error if no header can have a name.
+func checkHeader(name string) error {
+	isOther := func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) }
+	if name == "" || strings.ContainsFunc(name, isOther) {
+		return fmt.Errorf("%q is not the name of a header: write one such as X-RateLimit-Reset", name)
 	}
 	return nil
 }
@@ -227,24 +254,15 @@ func loweredMap(from map[string]RuleWords, key func(string) string) map[string]R
 	return all
 }
 
-// headersOf returns the headers that rules read as limits or costs, which the
-// generic rules then leave alone.
-func headersOf(rules []*rule) map[string]bool {
-	names := map[string]bool{}
-	add := func(v *RuleValue) {
-		for _, name := range v.Header {
-			names[name] = true
-		}
+// headersRead returns the headers that a rule reads as limits or costs.
+func (c *rule) headersRead() (names []string) {
+	for i := range c.Cost {
+		names = append(names, c.Cost[i].Header...)
 	}
-	for _, r := range rules {
-		for i := range r.Cost {
-			add(&r.Cost[i])
-		}
-		for i := range r.Limits {
-			for _, part := range r.Limits[i].parts() {
-				if *part != nil {
-					add(*part)
-				}
+	for i := range c.Limits {
+		for _, part := range c.Limits[i].parts() {
+			if *part != nil {
+				names = append(names, (*part).Header...)
 			}
 		}
 	}

@@ -123,7 +123,7 @@ func newReader(name string, o Options) (*reader, error) {
 			r.rules = append(r.rules, c)
 		}
 	}
-	r.names.byRules, r.byClass = headersOf(r.rules), classes(r.rules)
+	r.byClass = classes(r.rules)
 	for _, b := range o.Budgets {
 		r.budgets = append(r.budgets, newCoveredBudget(b))
 	}
@@ -176,8 +176,15 @@ func (r *reader) read(call quota.Call, resp *http.Response) (v quota.Verdict, ou
 }
 
 // apply reads what most answers have in common, and applies the rules. What
-// rules say counts more.
+// rules say counts more: headers that a rule that matches reads are left to it.
 func (r *reader) apply(a *answer, out *outcome) {
+	matched := a.candidates[:0]
+	for _, c := range a.candidates {
+		if c.matchesBody(a) {
+			matched = append(matched, c)
+		}
+	}
+	a.candidates = matched
 	r.readFamilies(a, out)
 	ietf(a, out)
 	common := out.limits
@@ -185,9 +192,10 @@ func (r *reader) apply(a *answer, out *outcome) {
 		out.limits = nil
 	}
 	for _, c := range a.candidates {
-		if c.matchesBody(a) {
-			out.add(r, c, a)
+		if c.needsBody {
+			c.matchesBody(a) // sets what its values are about
 		}
+		out.add(r, c, a)
 	}
 	out.limits = append(out.limits, common...)
 }

@@ -38,9 +38,8 @@ type headerName struct {
 // nameCache holds what names of headers say: the names of one upstream are few.
 // Its map is replaced, not changed.
 type nameCache struct {
-	byRules map[string]bool
-	names   atomic.Pointer[map[string]*headerName]
-	mu      sync.Mutex
+	names atomic.Pointer[map[string]*headerName]
+	mu    sync.Mutex
 }
 
 const maxNames = 500
@@ -54,7 +53,7 @@ func (c *nameCache) parse(name string) *headerName {
 		}
 	}
 	var parsed *headerName
-	if h := parseHeaderName(name); h.role != noRole && !c.byRules[name] {
+	if h := parseHeaderName(name); h.role != noRole {
 		parsed = &h
 	}
 	c.mu.Lock()

@@ -49,12 +49,15 @@ func (r *reader) readFamilies(a *answer, out *outcome) {
 			continue
 		}
 		h := r.names.parse(name)
-		hasParameters := strings.IndexByte(values[0], '=') >= 0
-		if hasParameters && !r.names.byRules[name] && strings.Contains(values[0], "remaining=") {
+		hasParameters := strings.IndexByte(values[0], '=') >= 0 && strings.Contains(values[0], "remaining=")
+		if h == nil && !hasParameters || a.isOfRule(name) {
+			continue
+		}
+		if hasParameters {
 			out.addParameters(a, name)
 			continue
 		}
-		if h == nil || len(values) > 2 || len(values[0]) > 200 {
+		if len(values) > 2 || len(values[0]) > 200 {
 			continue
 		}
 		value := strings.TrimSpace(values[0])
@@ -77,6 +80,11 @@ func (r *reader) readFamilies(a *answer, out *outcome) {
 	for i := range families {
 		families[i].limits(a, out)
 	}
+}
+
+// isOfRule reports whether a rule that matches reads a header.
+func (a *answer) isOfRule(name string) bool {
+	return slices.ContainsFunc(a.candidates, func(c *rule) bool { return slices.Contains(c.headers, name) })
 }
 
 // addParameters reads a limit in the parameters of one header, such as
@@ -185,7 +193,7 @@ func (f *family) limits(a *answer, out *outcome) {
 			if !ok {
 				m, ok = parseMoment(itemAt(text, i), a, f.unit)
 			}
-			if ok {
+			if ok && !m.far {
 				l.reset, l.bare = m.wait, m.bare && f.unit == 0
 			}
 		}
@@ -275,13 +283,14 @@ func pairOf(text string) (most, used quota.Units, ok bool) {
 // asks for, from 0 to MaxRetryAfter. It may be in any form that ParseWait
 // reads; a fraction of a second is rounded up. A time is compared with the
 // answer's own Date, so that the host's clock does not matter. ok is false if
-// the header is missing, repeated, malformed or longer than a year.
+// the header is missing, repeated or malformed.
 func ParseRetryAfter(header http.Header) (after time.Duration, ok bool) {
 	date, _ := dateOf(header)
-	if after, ok = ParseWait(single(header, "Retry-After"), date, 0); !ok {
-		after, ok = ParseWait(single(header, "Retry-After-Ms"), date, time.Millisecond)
+	m, ok := parseMoment(single(header, "Retry-After"), stopped(date), 0)
+	if !ok {
+		m, ok = parseMoment(single(header, "Retry-After-Ms"), stopped(date), time.Millisecond)
 	}
-	return min(ceilSecond(after), MaxRetryAfter), ok
+	return min(ceilSecond(m.wait), MaxRetryAfter), ok
 }
 
 // ceilSecond rounds up to a second, waits that are as exact as milliseconds

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -34,6 +35,8 @@ type Finding struct {
 	Rule string `json:"rule"` // the rule that read it; empty for the common ones
 	What string `json:"what"`
 	From string `json:"from"`
+	// Missing says that a rule looked for it in vain.
+	Missing bool `json:"missing"`
 }
 
 // failed reports whether a rule says that the upstream failed.
@@ -53,6 +56,7 @@ type halt struct {
 	known  bool
 	told   bool // the answer itself says how long
 	date   bool // as a date
+	far    bool // more than a year ahead
 	moment bool // until a window ends
 	double bool // a guess, which doubles
 }
@@ -63,6 +67,22 @@ func (o *outcome) saw(rule, from, format string, args ...any) {
 	}
 	o.seen = append(o.seen, Finding{Rule: rule, From: from, What: fmt.Sprintf(format, args...)})
 }
+
+// missed says that a rule looked for something in vain.
+func (o *outcome) missed(rule, from, what string) {
+	o.seen = append(o.seen, Finding{Rule: rule, From: from, What: what, Missing: true})
+}
+
+// missedValue says why a value could not be read as a number, say.
+func (o *outcome) missedValue(a *answer, rule string, v *RuleValue, kind string) {
+	what := "not in the answer"
+	for _, text := range v.read(a) {
+		what = fmt.Sprintf("%q is not a %s", textfmt.Cut(text, maxMissed), kind)
+	}
+	o.missed(rule, v.where(), what)
+}
+
+const maxMissed = 60 // bytes of a value that cannot be read
 
 func (o *outcome) addRetry(a *answer, name, text string, unit time.Duration) {
 	m, ok := parseMoment(text, a, unit)
@@ -100,13 +120,39 @@ func (o *outcome) add(r *reader, c *rule, a *answer) {
 			o.saw(c.At, c.Cost[0].where(), "the call cost %d", units)
 		}
 	}
+	for i := range c.Cost {
+		if _, ok := c.Cost[i].number(a); !ok && o.traces {
+			o.missedValue(a, c.At, &c.Cost[i], "number")
+		}
+	}
 	for i := range c.Limits {
-		if l, ok := c.Limits[i].read(a); ok {
+		l, ok := c.Limits[i].read(a)
+		if ok {
 			o.limits = append(o.limits, l)
+		}
+		if o.traces {
+			o.missedParts(a, c.At, &c.Limits[i])
 		}
 	}
 	if c.Stop != nil && o.stop == nil {
 		o.stop = c.stop(r, a, o)
+	}
+}
+
+// missedParts says which parts of a limit could not be read.
+func (o *outcome) missedParts(a *answer, rule string, l *Limit) {
+	for _, part := range []*RuleValue{l.Limit, l.Left, l.Used, l.Rate, l.Needed} {
+		if _, ok := part.number(a); !ok && part != nil {
+			o.missedValue(a, rule, part, "number")
+		}
+	}
+	if _, ok := l.Until.wait(a); !ok && l.Until != nil {
+		o.missedValue(a, rule, l.Until, "time")
+	}
+	if l.Pair != nil {
+		if _, _, ok := pairOf(strings.Join(l.Pair.read(a), "")); !ok {
+			o.missedValue(a, rule, l.Pair, "pair such as 40/100")
+		}
 	}
 }
 
@@ -126,7 +172,7 @@ func (v RuleValues) sum(a *answer) (sum quota.Units, ok bool) {
 func (v *RuleValue) where() string {
 	for _, words := range []RuleWords{v.Header, v.Body, v.Text} {
 		if len(words) > 0 {
-			return words[0]
+			return strings.Join(words, " or ")
 		}
 	}
 	return v.Is
@@ -165,7 +211,7 @@ func (d *Limit) read(a *answer) (limit, bool) {
 		}
 	}
 	l.setUsed(used)
-	if m, ok := d.Until.wait(a); ok {
+	if m, ok := d.Until.wait(a); ok && !m.far {
 		l.reset, l.bare = m.wait, m.bare
 	}
 	if rate, ok := d.Rate.number(a); ok && l.left >= 0 {
@@ -193,6 +239,9 @@ func (c *rule) stop(r *reader, a *answer, out *outcome) *halt {
 			h.about.budget = b.Name
 			break
 		}
+	}
+	if len(s.Budgets) > 0 && h.about.budget == "" && out.traces {
+		out.missed(c.At, strings.Join(s.Budgets, " or "), "no such budget covers the call")
 	}
 	for i := range s.Until {
 		if s.Until[i].end(a, out, h) {
@@ -226,15 +275,23 @@ func (u *RuleUntil) end(a *answer, out *outcome, h *halt) bool {
 		if slices.Contains(u.Header, "Retry-After") {
 			m, ok = out.retry, out.hasRetry
 		}
+		if !ok && out.traces {
+			out.missedValue(a, h.rule, &u.RuleValue, "time")
+		}
 		if !ok {
 			return false
 		}
-		h.wait, h.date = m.wait, m.date
-		h.told = true
+		h.tell(m)
 		out.saw(h.rule, u.where(), "wait %s", m.wait)
 	}
 	h.known = true
 	return true
+}
+
+// tell sets how long the answer asks to wait.
+func (h *halt) tell(m moment) {
+	h.wait, h.date, h.far = m.wait, m.date, m.far
+	h.known, h.told = true, true
 }
 
 // reason returns the status, the upstream's word or message, and the name of

@@ -68,7 +68,7 @@ func asksToStop(a *answer, out *outcome) bool {
 	case a.status >= http.StatusBadRequest:
 		isForbidden := a.status == http.StatusForbidden && isSpent
 		isMissing := a.status == http.StatusNotFound || a.status == http.StatusGone
-		saysSo := a.doc != nil && !isMissing && saysLimited(a.texts)
+		saysSo := !isMissing && saysLimited(a.texts)
 		return waits || isForbidden || saysSo
 	case a.status >= 300:
 		return false
@@ -204,8 +204,7 @@ func (r *reader) readTold(a *answer, out *outcome, h *halt) bool {
 		from = "message"
 	}
 	if ok {
-		h.wait, h.date = m.wait, m.date
-		h.known, h.told = true, true
+		h.tell(m)
 		out.saw("", from, "wait %s", m.wait)
 	}
 	return ok
@@ -275,6 +274,11 @@ func (r *reader) untilWindowEnds(a *answer, h *halt, budget *coveredBudget) bool
 // stop sets the cooldown of an answer that asks to stop.
 func (r *reader) stop(v *quota.Verdict, a *answer, out *outcome, h *halt) {
 	budget := r.budgetOf(a, h)
+	if budget == nil && h.method {
+		if budget = shortestOf(a.covered); out.traces {
+			out.missed(h.rule, "scope: method", "no budget is of this method alone; that of the shortest window stops")
+		}
+	}
 	if budget != nil {
 		v.Budget = budget.Name
 	}
@@ -283,6 +287,9 @@ func (r *reader) stop(v *quota.Verdict, a *answer, out *outcome, h *halt) {
 	most := max(longest, MaxRetryAfter)
 	if h.date || h.moment {
 		most = max(most, MaxDate)
+	}
+	if h.far {
+		most = r.longest(a, nil, MaxRetryAfter)
 	}
 	waitsLong := h.about.span >= day || !out.hasRetry && h.wait > longWait
 	isClientError := a.status/100 == 4 && a.status != http.StatusForbidden

@@ -24,6 +24,7 @@ type moment struct {
 	wait time.Duration // from now, at least 0
 	date bool          // it was a time, not a wait
 	bare bool          // it was a whole number, so that the unit may be another
+	far  bool          // it was more than a year ahead, which no limit is
 }
 
 // ParseWait reads a time or a wait in any of the forms that upstreams use, and
@@ -33,8 +34,7 @@ type moment struct {
 // of RFC 3339, HTTP, JavaScript and Go. A time in the past is 0. ok is false
 // for anything else, and for times that are more than a year ahead.
 func ParseWait(text string, now time.Time, unit time.Duration) (wait time.Duration, ok bool) {
-	m, ok := parseMoment(text, stopped(now), unit)
-	return m.wait, ok
+	return near(parseMoment(text, stopped(now), unit))
 }
 
 // clock says what time it is, if a time needs that.
@@ -47,8 +47,14 @@ func (s stopped) now() time.Time { return time.Time(s) }
 
 // wait is ParseWait by the answer's clock.
 func (a *answer) wait(text string, unit time.Duration) (wait time.Duration, ok bool) {
-	m, ok := parseMoment(text, a, unit)
-	return m.wait, ok
+	return near(parseMoment(text, a, unit))
+}
+
+func near(m moment, ok bool) (time.Duration, bool) {
+	if !ok || m.far {
+		return 0, false
+	}
+	return m.wait, true
 }
 
 func parseMoment(text string, now clock, unit time.Duration) (m moment, ok bool) {
@@ -68,10 +74,10 @@ func parseMoment(text string, now clock, unit time.Duration) (m moment, ok bool)
 	} else if at, isDate := parseDate(text); isDate && !now.now().IsZero() {
 		m, ok = moment{wait: max(0, at.Sub(now.now())), date: true}, true
 	}
-	if !ok || m.wait > absurd || m.wait < 0 {
-		return moment{}, false
+	if m.far = m.wait > absurd; m.far {
+		m.wait = absurd
 	}
-	return m, true
+	return m, ok && m.wait >= 0
 }
 
 // parseNumber reads a number: a wait in a unit, or a Unix time, whose digits
@@ -82,10 +88,7 @@ func parseNumber(n float64, now clock, unit time.Duration) (moment, bool) {
 			unit = time.Second
 		}
 		wait := n * float64(unit)
-		if wait > float64(1<<62) {
-			return moment{}, false
-		}
-		return moment{wait: time.Duration(wait).Round(time.Microsecond)}, true
+		return moment{wait: time.Duration(min(wait, float64(1<<62))).Round(time.Microsecond)}, true
 	}
 	scale := 1.0
 	for range 3 {
