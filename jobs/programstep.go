@@ -95,8 +95,8 @@ func (p *pass) fetchProgram(ctx context.Context, step Step, at catalog.Checkpoin
 
 // resumesAt returns when a program that has stopped is started again before the
 // next tick: at the retry time of the budget or cooldown that refused its last
-// call, or that would refuse its first one. It is zero if none did, or not
-// before the next tick.
+// call, through the gateway or by ration spend, or that would refuse its first
+// one. It is zero if none did, or not before the next tick.
 func (p *pass) resumesAt(ctx context.Context, step Step, refused error) time.Time {
 	if refused == nil {
 		refused = p.probeFirstCall(ctx, step)
@@ -129,8 +129,8 @@ func (p *pass) probeFirstCall(ctx context.Context, step Step) error {
 }
 
 // runProgram runs a program behind the gateway and adds to the meter what it
-// was charged. refused is the last refusal of the program's calls, as far as
-// the gateway made it.
+// was charged. refused is the last refusal of the program's calls by the
+// gateway, or else by ration spend.
 func (p *pass) runProgram(ctx context.Context, program *command.Program) (refused, why error) {
 	args, err := program.Expand(p.region.values(p.tick))
 	if err != nil {
@@ -145,19 +145,37 @@ func (p *pass) runProgram(ctx context.Context, program *command.Program) (refuse
 		run.Env = os.Environ()
 	}
 	run.Env = append(run.Env, command.CallerVariables(caller)...)
+	began := p.ledgerTimes(ctx)
 	if p.Gateway != nil {
 		env, end, err := p.Gateway.Open(ctx, caller)
 		if err != nil {
 			return nil, fmt.Errorf("open the gateway: %w", err)
 		}
-		defer func() { refused = end() }()
+		defer func() {
+			if refused = end(); refused == nil {
+				refused = p.refusalSince(began, caller)
+			}
+		}()
 		run.Env = append(run.Env, env...)
 		run.Secrets = tokens(env)
 	}
-	began := p.ledgerTimes(ctx)
 	defer func() { p.meterProgram(context.WithoutCancel(ctx), program, caller, began) }()
 	p.report.Started++
 	return nil, run.Do(p.stop)
+}
+
+// refusalSince returns the last refusal by ration spend, which the state folder
+// has, if it is one of a caller since the given times.
+func (p *pass) refusalSince(began map[string]time.Time, caller quota.Caller) error {
+	last, err := client.LastRefusal(p.State)
+	if p.State == "" || err != nil || last == nil {
+		return nil
+	}
+	since, ok := began[last.Account]
+	if refused := last.RefusedError(); ok && refused.Caller == caller && !last.At.Before(since) {
+		return refused
+	}
+	return nil
 }
 
 // tokens returns the values of variables that are not to be shown.
