@@ -167,4 +167,8 @@ func TestRefusalThatNoRuleExplainsIsKept(t *testing.T) {
 		strings.Contains(kept[0].Reason+strings.Join(kept[0].Headers, " "), "s3cret") {
 		t.Errorf("%+v; want one refusal, twice, without its secrets", kept)
 	}
+	c.options.Now = func() time.Time { return time.Now().Add(unexplainedTime) }
+	if kept := c.Unexplained(); len(kept) != 0 {
+		t.Errorf("a week later: %+v; want none", kept)
+	}
 }

@@ -42,24 +42,23 @@ func (u *UnexplainedRefusal) Explain() string {
 const (
 	unexplainedFile = "unexplained.json"
 	maxUnexplained  = 20 // of an account, method and status each
+	unexplainedTime = 7 * 24 * time.Hour
 )
 
 // unexplainedLog adds to the file. What other processes add at the same time
 // may be lost.
 type unexplainedLog struct{ mu sync.Mutex }
 
-// UnexplainedRefusals returns what the state folder keeps, the newest first.
-func UnexplainedRefusals(state string) []UnexplainedRefusal {
+// Unexplained returns the refusals that no rule explained, the newest first. A
+// refusal is kept for a week after its last time.
+func (c *Client) Unexplained() []UnexplainedRefusal {
 	var all []UnexplainedRefusal
-	text, err := privatefile.ReadFile(filepath.Join(state, unexplainedFile), maxStateFile)
+	text, err := privatefile.ReadFile(filepath.Join(c.state, unexplainedFile), maxStateFile)
 	if err != nil || json.Unmarshal(text, &all) != nil {
 		return nil
 	}
-	return all
+	return slices.DeleteFunc(all, func(u UnexplainedRefusal) bool { return c.now().Sub(u.At) > unexplainedTime })
 }
-
-// Unexplained returns the refusals that no rule explained, the newest first.
-func (c *Client) Unexplained() []UnexplainedRefusal { return UnexplainedRefusals(c.state) }
 
 // keepingUnexplained returns a function that reads answers as read does, and
 // keeps the refusals that no rule explains.
@@ -69,24 +68,20 @@ func (c *Client) keepingUnexplained(
 	return func(call quota.Call, resp *http.Response) quota.Verdict {
 		v := read(call, resp)
 		if v.Unexplained {
-			now := time.Now
-			if c.options.Now != nil {
-				now = c.options.Now
-			}
-			c.unexplained.record(c.state, call, resp, &v, now())
+			c.unexplained.record(c, call, resp, &v)
 		}
 		return v
 	}
 }
 
 // record adds an answer. It is best effort: a call never fails for it.
-func (l *unexplainedLog) record(state string, call quota.Call, resp *http.Response, v *quota.Verdict, now time.Time) {
-	if state == "" {
+func (l *unexplainedLog) record(c *Client, call quota.Call, resp *http.Response, v *quota.Verdict) {
+	if c.state == "" {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := UnexplainedRefusals(state)
+	all := c.Unexplained()
 	u := UnexplainedRefusal{Account: call.Account, Method: call.Method, Status: resp.StatusCode}
 	if i := slices.IndexFunc(all, func(old UnexplainedRefusal) bool {
 		return old.Account == u.Account && old.Method == u.Method && old.Status == u.Status
@@ -95,13 +90,13 @@ func (l *unexplainedLog) record(state string, call quota.Call, resp *http.Respon
 		all = slices.Delete(all, i, i+1)
 	}
 	u.Count++
-	u.At, u.Reason = now.UTC(), v.Reason
+	u.At, u.Reason = c.now().UTC(), v.Reason
 	for name := range resp.Header {
 		u.Headers = append(u.Headers, name)
 	}
 	slices.Sort(u.Headers)
 	all = append([]UnexplainedRefusal{u}, all[:min(len(all), maxUnexplained-1)]...)
-	if text, err := json.Marshal(all); err == nil && privatefile.MkdirAll(state) == nil {
-		_ = privatefile.Replace(filepath.Join(state, unexplainedFile), append(text, '\n'), false)
+	if text, err := json.Marshal(all); err == nil && privatefile.MkdirAll(c.state) == nil {
+		_ = privatefile.Replace(filepath.Join(c.state, unexplainedFile), append(text, '\n'), false)
 	}
 }
