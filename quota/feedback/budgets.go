@@ -64,10 +64,12 @@ func (r *reader) match(a *answer, l *limit) *coveredBudget {
 	if b := first(func(b *coveredBudget) bool { return named(b, l.bucket) }); b != nil {
 		return b
 	}
-	if r.byMethod && l.bucket != "" && l.bucket != defaultBucket {
-		return first(func(b *coveredBudget) bool { return slices.Contains(b.Methods, a.call.Method) })
+	isNamed := l.bucket != "" && l.bucket != defaultBucket
+	if own := ofMethod(found, a.call.Method); r.byMethod && isNamed && len(own) > 0 {
+		isOfSpan := func(b *coveredBudget) bool { return sameSpan(b.span, l.span) }
+		return own[max(0, slices.IndexFunc(own, isOfSpan))]
 	}
-	if r.byMethod {
+	if r.byMethod && !isNamed {
 		b := first(func(b *coveredBudget) bool { return len(b.Except) > 0 && len(b.Methods) == 0 })
 		if b != nil || len(found) == 1 { // the upstream's limit is that of the account
 			return b
@@ -108,11 +110,16 @@ func filter(list []*coveredBudget, is func(*coveredBudget) bool, to []*coveredBu
 // the call, or nil.
 func (r *reader) narrowest(a *answer) *coveredBudget {
 	found := a.covered
-	own := filter(found, func(b *coveredBudget) bool { return slices.Contains(b.Methods, a.call.Method) }, nil)
+	own := ofMethod(found, a.call.Method)
 	if len(own) > 0 || len(found) > 1 {
 		return shortestOf(own)
 	}
 	return shortestOf(found)
+}
+
+// ofMethod returns those of a list that name a method.
+func ofMethod(list []*coveredBudget, method string) []*coveredBudget {
+	return filter(list, func(b *coveredBudget) bool { return slices.Contains(b.Methods, method) }, nil)
 }
 
 // shortestOf returns the budget of the shortest window, or nil for none.

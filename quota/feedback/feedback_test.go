@@ -190,7 +190,7 @@ func TestGoogleErrorCoolsDownTheWrongBudget(t *testing.T) {
 		{"the day, of a search", shared, searches, response(403, "", body(403, spentHTML, "quotaExceeded")), quota.Verdict{Reason: "403 quotaExceeded"}, midnight},
 		{"too fast", buckets, videos, response(429, "Retry-After: 90", ""), quota.Verdict{Budget: "others", Reason: "429 Too Many Requests", Transient: soon.Transient, After: soon.After}, now.Add(90 * time.Second)},
 		{"too fast, in a short window", []quota.Budget{{Account: "my-project", Name: "burst", Limit: 5, Window: quota.Sliding(10 * time.Second)}}, videos, response(429, "", ""),
-			guess("", 0, 10*time.Second, "429 Too Many Requests"), soonest},
+			guess("burst", 0, 10*time.Second, "429 Too Many Requests"), soonest},
 		{
 			"too fast, nonsense", buckets, videos, response(403, "Retry-After: -1", body(403, "x", "rateLimitExceeded")),
 			guess("others", 0, 25*time.Hour+31*time.Minute, "403 rateLimitExceeded"), soonest,

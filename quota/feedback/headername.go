@@ -74,7 +74,8 @@ var joinedWords = strings.NewReplacer(common.Headers.Joined...)
 // parseHeaderName reads the name of a header by its words.
 func parseHeaderName(name string) (h headerName) {
 	text := joinedWords.Replace(strings.ToLower(strings.ReplaceAll(name, "_", "-")))
-	aboutLimit := strings.Contains(text, "limit") || strings.Contains(text, "quota") || strings.Contains(text, "throttl")
+	isIn := func(word string) bool { return strings.Contains(text, word) }
+	aboutLimit := slices.ContainsFunc(common.Headers.AboutLimit, isIn)
 	h.role = noRole
 	var rest []string
 	for _, word := range strings.Split(strings.TrimPrefix(text, "x-"), "-") {

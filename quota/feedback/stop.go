@@ -83,7 +83,8 @@ func asksToStop(a *answer, out *outcome) bool {
 // besideErrors are words for what the document of an error has beside it.
 const besideErrors = " data result results message messages msg detail details description reason info note hint " +
 	"status statuscode httpcode code subcode success ok fault exception type title name domain requestid traceid " +
-	"correlationid timestamp time path instance documentationurl moreinfo help helplink extensions cost accountid "
+	"correlationid timestamp time path instance documentationurl moreinfo help helplink extensions cost accountid " +
+	"information "
 
 // hasContent reports whether a document holds more than an error does. It is
 // then an answer with content, such as a record of a job that has failed.
@@ -91,7 +92,7 @@ func hasContent(doc any) bool {
 	object, _ := doc.(map[string]any)
 	for key := range object {
 		word := strings.ToLower(separators.Replace(key))
-		isAbout := strings.HasPrefix(word, "error") || strings.Contains(word, "retry") || strings.Contains(word, "reset")
+		isAbout := strings.HasPrefix(word, "err") || strings.Contains(word, "retry") || strings.Contains(word, "reset")
 		isLimit := strings.Contains(word, "limit") || strings.Contains(word, "backoff")
 		if !isAbout && !isLimit && !strings.Contains(besideErrors, " "+word+" ") {
 			return true
@@ -104,20 +105,23 @@ func hasContent(doc any) bool {
 // answer, and whether it has one.
 func errorTexts(doc any) (texts []string, isError bool) {
 	object, _ := doc.(map[string]any)
+	hasCode, hasData := false, false
 	for _, key := range sortedKeys(object) {
 		v := object[key]
-		text, _ := scalar(v)
+		text, isScalar := scalar(v)
 		switch strings.ToLower(separators.Replace(key)) {
-		case "error", "errors", "errorcode", "errormessage", "fault", "exception":
-			if list, isList := v.([]any); v == nil || isList && len(list) == 0 {
-				continue
-			}
-			if text == "false" || text == "0" {
+		case "error", "errors", "errorcode", "errcode", "errormessage", "errormsg", "errmsg", "fault", "exception",
+			"information", "note":
+			if isEmpty(v) || text == "false" || text == "0" {
 				continue
 			}
 			isError = true
 			texts = collectTexts(v, texts, 0)
 		case "statuscode", "code", "status", "httpcode":
+			n, _ := decimal(text)
+			isOther := n > 1 && (n < 200 || n >= 300)
+			isObject := !isScalar && !isEmpty(v)
+			hasCode = hasCode || isOther || isObject
 			isCode := text == "429" || strings.EqualFold(text, "error") || strings.EqualFold(text, "throttled")
 			isError = isError || isCode
 			if text == "429" {
@@ -125,12 +129,25 @@ func errorTexts(doc any) (texts []string, isError bool) {
 			}
 		case "success", "ok":
 			isError = isError || text == "false"
+		case "data", "result", "results":
+			hasData = hasData || !isEmpty(v)
 		}
 	}
-	if isError && len(texts) == 0 {
+	if len(texts) == 0 && (isError || hasCode && !hasData) {
 		texts = append(texts, messageOf(doc))
 	}
-	return texts, isError
+	return texts, isError || hasCode && !hasData
+}
+
+// isEmpty reports whether a JSON value holds nothing.
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return v == nil
 }
 
 // spentLimit returns, of the limits with nothing left, the one of a window or
@@ -320,7 +337,9 @@ func (r *reader) budgetOf(a *answer, h *halt) *coveredBudget {
 	case h.method:
 		return r.narrowest(a)
 	}
-	if budget := r.match(a, &h.about); budget != nil || h.about.bucket != "" && r.byMethod {
+	budget := r.match(a, &h.about)
+	isOfAll := r.byMethod && h.about.bucket != "" && h.about.span >= day
+	if budget != nil || isOfAll {
 		return budget
 	}
 	return r.narrowest(a)

@@ -24,11 +24,12 @@ type commonTables struct {
 	Units        wordTable           `json:"units"`
 	Patterns     map[string][]string `json:"patterns"` // expressions by alternatives; {name} is another one
 	Headers      struct {
-		Roles   roleTable `json:"roles"`
-		Units   wordTable `json:"units"`
-		Spans   wordTable `json:"spans"`
-		Joined  []string  `json:"joined"`  // words of several words, and the word for them
-		Fillers []string  `json:"fillers"` // words that say nothing
+		AboutLimit []string  `json:"about_limit"` // parts of the names of limits
+		Roles      roleTable `json:"roles"`
+		Units      wordTable `json:"units"`
+		Spans      wordTable `json:"spans"`
+		Joined     []string  `json:"joined"`  // words of several words, and the word for them
+		Fillers    []string  `json:"fillers"` // words that say nothing
 	} `json:"headers"`
 }
 
