@@ -114,7 +114,7 @@ func (o *outcome) add(r *reader, c *rule, a *answer) {
 		o.counts = c.Counts
 	}
 	if len(c.Cost) > 0 && (!o.hasCost || o.undocumented) {
-		if units, ok := c.Cost.sum(a); ok {
+		if units, ok := c.readCost(a); ok {
 			o.cost, o.hasCost = units, true
 			o.undocumented = false
 			o.saw(c.At, c.Cost[0].where(), "the call cost %d", units)
@@ -137,6 +137,15 @@ func (o *outcome) add(r *reader, c *rule, a *answer) {
 	if c.Stop != nil && o.stop == nil {
 		o.stop = c.stop(r, a, o)
 	}
+}
+
+// readCost returns what the call cost. Of a list, the last item that says so
+// counts, as in a stream.
+func (c *rule) readCost(a *answer) (units quota.Units, ok bool) {
+	if list, isList := a.doc.([]any); isList {
+		return c.sumLast(*a, list)
+	}
+	return c.Cost.sum(a)
 }
 
 // missedParts says which parts of a limit could not be read.
