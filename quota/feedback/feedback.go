@@ -187,6 +187,9 @@ func (r *reader) apply(a *answer, out *outcome) {
 	a.candidates = matched
 	r.readFamilies(a, out)
 	ietf(a, out)
+	if len(a.candidates) == 0 {
+		return
+	}
 	common := out.limits
 	if len(common) > 0 {
 		out.limits = nil
@@ -214,11 +217,13 @@ func (r *reader) readBody(a *answer, resp *http.Response) (late bool) {
 	if a.status == http.StatusNotModified || a.status == http.StatusNoContent || a.status < 200 {
 		return false
 	}
-	kind := a.mediaType()
-	most := maxBody
+	if !isError && (resp.Body == http.NoBody || !needs && r.knowsErrors) {
+		return false
+	}
+	kind, most := a.mediaType(), maxBody
 	switch {
 	case isError:
-	case !needs && (r.knowsErrors || !isText(kind)), resp.Body == http.NoBody:
+	case !needs && !isText(kind):
 		return false
 	case isStream(kind):
 		return saysCost

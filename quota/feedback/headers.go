@@ -242,6 +242,9 @@ func itemAt(text string, i int) string {
 }
 
 func amountAt(text string, i int) quota.Units {
+	if n, ok := decimal(text); ok && n <= float64(quota.MaxLimit) { // as most are
+		return quota.Units(n)
+	}
 	if n, ok := parseAmount(itemAt(text, i)); ok {
 		return quota.Units(n)
 	}

@@ -61,7 +61,9 @@ func partsOf(resp *http.Response) (parts []*http.Response, isWhole bool) {
 
 // isParts reports whether an answer may hold others.
 func isParts(resp *http.Response) bool {
-	return strings.HasPrefix(strings.ToLower(single(resp.Header, "Content-Type")), "multipart/")
+	const begin = "multipart/"
+	kind := single(resp.Header, "Content-Type")
+	return len(kind) > len(begin) && strings.EqualFold(kind[:len(begin)], begin)
 }
 
 // readWorst reads the answers to the calls of a batch. The one that stops most
