@@ -94,7 +94,8 @@ func (a *answer) setBody(body []byte, isWhole bool) {
 	isObject := body[0] == '{' || body[0] == '['
 	a.lines = linesOf(string(body), isObject)
 	isPage := strings.Contains(a.mediaType(), "html") || htmlBegin.Match(body)
-	if isWhole && !isPage && !isObject && len(body) <= 8*maxText {
+	isShort := isWhole && len(body) <= 8*maxText
+	if isShort && !isPage && !isObject {
 		a.texts = a.lines[:min(len(a.lines), maxTexts)]
 	}
 }

@@ -132,14 +132,16 @@ func (c *rule) checkLimit(l *Limit) error {
 	if counts := []string{"", "calls", "units"}; !slices.Contains(counts, l.Count) {
 		return fmt.Errorf("unknown count %q: write calls or units", l.Count)
 	}
-	if l.Left == nil && l.Used == nil && l.Pair == nil {
+	isOfUse := l.Left != nil || l.Pair != nil
+	if !isOfUse && l.Used == nil {
 		return errors.New("a limit without left, used or pair says nothing: write left: {header: X-RateLimit-Remaining}")
 	}
-	if l.Used != nil && l.Left == nil && l.Limit == nil {
+	if !isOfUse && l.Limit == nil {
 		return errors.New("used without limit does not say what is left: write limit: {header: X-RateLimit-Limit} beside it")
 	}
+	isAlone := l.Limit == nil && l.Used == nil
 	isKnown := l.Budget+l.Window != "" || l.Name != nil
-	if l.Left != nil && l.Limit == nil && l.Used == nil && !isKnown {
+	if l.Left != nil && isAlone && !isKnown {
 		return errors.New("left alone does not say of what: write limit, window: day, or budget beside it")
 	}
 	_, err := parseSpan(l.Window)

@@ -217,7 +217,7 @@ func (r *reader) readBody(a *answer, resp *http.Response) (late bool) {
 	if a.status == http.StatusNotModified || a.status == http.StatusNoContent || a.status < 200 {
 		return false
 	}
-	if !isError && (resp.Body == http.NoBody || !needs && r.knowsErrors) {
+	if isUseless := resp.Body == http.NoBody || !needs && r.knowsErrors; isUseless && !isError {
 		return false
 	}
 	kind, most := a.mediaType(), maxBody
@@ -230,7 +230,7 @@ func (r *reader) readBody(a *answer, resp *http.Response) (late bool) {
 	case !needs:
 		most = maxSmall
 	}
-	if resp.ContentLength > int64(most) && !isError && !byText {
+	if isLong := resp.ContentLength > int64(most) && !byText; isLong && !isError {
 		return saysCost
 	}
 	isWanted := func(first byte) bool {

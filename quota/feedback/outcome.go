@@ -299,7 +299,8 @@ func (u *RuleUntil) end(a *answer, out *outcome, h *halt) bool {
 
 // tell sets how long the answer asks to wait.
 func (h *halt) tell(m moment) {
-	h.wait, h.date, h.far = m.wait, m.date, m.far
+	h.wait, h.date = m.wait, m.date
+	h.far = m.far
 	h.known, h.told = true, true
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -78,76 +77,6 @@ func asksToStop(a *answer, out *outcome) bool {
 	}
 	texts, isError := errorTexts(a.doc)
 	return isError && (waits || saysLimited(texts))
-}
-
-// besideErrors are words for what the document of an error has beside it.
-const besideErrors = " data result results message messages msg detail details description reason info note hint " +
-	"status statuscode httpcode code subcode success ok fault exception type title name domain requestid traceid " +
-	"correlationid timestamp time path instance documentationurl moreinfo help helplink extensions cost accountid " +
-	"information "
-
-// hasContent reports whether a document holds more than an error does. It is
-// then an answer with content, such as a record of a job that has failed.
-func hasContent(doc any) bool {
-	object, _ := doc.(map[string]any)
-	for key := range object {
-		word := strings.ToLower(separators.Replace(key))
-		isAbout := strings.HasPrefix(word, "err") || strings.Contains(word, "retry") || strings.Contains(word, "reset")
-		isLimit := strings.Contains(word, "limit") || strings.Contains(word, "backoff")
-		if !isAbout && !isLimit && !strings.Contains(besideErrors, " "+word+" ") {
-			return true
-		}
-	}
-	return false
-}
-
-// errorTexts returns the texts of the error in the document of a successful
-// answer, and whether it has one.
-func errorTexts(doc any) (texts []string, isError bool) {
-	object, _ := doc.(map[string]any)
-	hasCode, hasData := false, false
-	for _, key := range sortedKeys(object) {
-		v := object[key]
-		text, isScalar := scalar(v)
-		switch strings.ToLower(separators.Replace(key)) {
-		case "error", "errors", "errorcode", "errcode", "errormessage", "errormsg", "errmsg", "fault", "exception",
-			"information", "note":
-			if isEmpty(v) || text == "false" || text == "0" {
-				continue
-			}
-			isError = true
-			texts = collectTexts(v, texts, 0)
-		case "statuscode", "code", "status", "httpcode":
-			n, _ := decimal(text)
-			isOther := n > 1 && (n < 200 || n >= 300)
-			isObject := !isScalar && !isEmpty(v)
-			hasCode = hasCode || isOther || isObject
-			isCode := text == "429" || strings.EqualFold(text, "error") || strings.EqualFold(text, "throttled")
-			isError = isError || isCode
-			if text == "429" {
-				texts = append(texts, "too many requests")
-			}
-		case "success", "ok":
-			isError = isError || text == "false"
-		case "data", "result", "results":
-			hasData = hasData || !isEmpty(v)
-		}
-	}
-	if len(texts) == 0 && (isError || hasCode && !hasData) {
-		texts = append(texts, messageOf(doc))
-	}
-	return texts, isError || hasCode && !hasData
-}
-
-// isEmpty reports whether a JSON value holds nothing.
-func isEmpty(v any) bool {
-	switch v := v.(type) {
-	case []any:
-		return len(v) == 0
-	case map[string]any:
-		return len(v) == 0
-	}
-	return v == nil
 }
 
 // spentLimit returns, of the limits with nothing left, the one of a window or

@@ -23,7 +23,14 @@ type commonTables struct {
 	WaitFields   wordTable           `json:"wait_fields"`   // by the unit of a number in them
 	Units        wordTable           `json:"units"`
 	Patterns     map[string][]string `json:"patterns"` // expressions by alternatives; {name} is another one
-	Headers      struct {
+	Errors       struct {            // of an answer with status 200
+		Keys   []string `json:"keys"`   // of what is an error
+		Codes  []string `json:"codes"`  // of what is one if its value is
+		Values []string `json:"values"` // such values; numbers of errors aside
+		Beside []string `json:"beside"` // of what an error has beside it; more is content
+		About  []string `json:"about"`  // parts of such keys
+	} `json:"errors"`
+	Headers struct {
 		AboutLimit []string  `json:"about_limit"` // parts of the names of limits
 		Roles      roleTable `json:"roles"`
 		Units      wordTable `json:"units"`
