@@ -37,7 +37,6 @@ var unlisted = []string{
 	"metrics.Collector", "metrics.HostStats", "metrics.Passes",
 	"plan.Change", "plan.Column", "plan.Input", "plan.Picture", "plan.ReplayInput", "plan.ReplayedHour",
 	"plan.State", "plan.TickResult",
-	"privatefile.Problem", "privatefile.Reader",
 	"readahead.Body",
 	"reconcile.Result",
 	"redisledger.Severity",

@@ -1,296 +1,187 @@
 package privatefile
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/ration-dev/ration/internal/textfmt"
 )
 
-// rules modify the checks of a file.
-type rules struct {
-	secret bool // only its owner may read it
-	links  bool // it may be a symbolic link
+// TrustVariable is the environment variable with the number of one further user
+// whose files are trusted as root's are, such as the owner of a container's
+// bind mount. What root creates in that user's folders belongs to that user.
+// Empty means none.
+const TrustVariable = "RATION_TRUST_OWNER"
+
+// GroupVariable is the environment variable with the number of a group that
+// shares ledgers, replicas and catalogues. Files and folders of that group are
+// trusted whichever member owns them, and the group may write to them.
+// What this package creates in a folder of the group gets mode 0660, or 2770,
+// whatever the umask is. A secret that the group can read is refused as before.
+// Empty means none.
+const GroupVariable = "RATION_TRUST_GROUP"
+
+// Shared reports whether GroupVariable is set. For a moment, until its mode is
+// set, other members cannot write to what SQLite creates beside a database.
+func Shared() bool { return os.Getenv(GroupVariable) != "" }
+
+// ErrUnsafe matches all refusals: another user may have written a file, or may
+// read a secret.
+var ErrUnsafe = errors.New("unsafe file")
+
+// unsafeError lists all that is unsafe about some files and their folders, in
+// one line.
+type unsafeError struct {
+	what, do    []string // the findings, and what to do about them
+	write, read []string // paths that others may write to, or read
 }
 
-// maxLinks is how many symbolic links a path may go through.
-const maxLinks = 40
+func (e *unsafeError) Is(target error) bool { return target == ErrUnsafe }
 
-// checker collects what is unsafe about files and the folders that lead
-// to them.
-type checker struct {
-	rules
-	us           uint32
-	trusted      []uint32 // us, root, and the user of TrustVariable
-	trustedAbove []uint32 // owners allowed for the folders above a file's own
-	group        int64    // the group of GroupVariable, or -1
-
-	folders  map[string]string // checked folders, without links in their paths
-	shared   map[string]bool   // the folders in which every user may create files
-	closed   map[string]bool   // the folders that only trusted users can reach
-	findings []Finding
+func (e *unsafeError) Error() string {
+	var commands []string
+	if len(e.write) > 0 {
+		commands = append(commands, "chmod go-w "+strings.Join(e.write, " "))
+	}
+	if len(e.read) > 0 {
+		commands = append(commands, "chmod go-rwx "+strings.Join(e.read, " "))
+	}
+	do := slices.Compact(slices.Clone(e.do))
+	if len(commands) > 0 {
+		do = append(do, "run "+strings.Join(commands, " && "))
+	}
+	return strings.Join(e.what, ", ") + "; " + strings.Join(do, "; ")
 }
 
-func newChecker() (*checker, error) {
-	c := &checker{us: uint32(os.Geteuid()), group: -1, folders: map[string]string{}, shared: map[string]bool{}, closed: map[string]bool{}}
-	c.trusted = []uint32{c.us, 0}
+// add adds a finding once; list is where its path or its remedy belongs.
+func (e *unsafeError) add(what string, list *[]string, item string) {
+	if !slices.Contains(e.what, what) {
+		e.what, *list = append(e.what, what), append(*list, item)
+	}
+}
+
+// check collects what is unsafe about files and their folders.
+type check struct {
+	us    uint32
+	users []uint32 // us, root, and the user of TrustVariable
+	group uint32   // the group of GroupVariable, or 0
+
+	isSecret bool // only its owner may read the file
+	found    unsafeError
+}
+
+func newCheck() (*check, error) {
+	us := uint32(os.Geteuid())
+	c := &check{us: us, users: []uint32{us, 0}}
 	if text := os.Getenv(TrustVariable); text != "" {
-		uid, err := strconv.ParseUint(text, 10, 32)
+		user, err := strconv.ParseUint(text, 10, 32)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s=%q is not the number of a user; set it to one, as id -u prints it", ErrUnsafe, TrustVariable, text)
 		}
-		c.trusted = append(c.trusted, uint32(uid))
+		c.users = append(c.users, uint32(user))
 	}
 	if text := os.Getenv(GroupVariable); text != "" {
-		gid, err := strconv.ParseUint(text, 10, 32)
-		if err != nil || gid == 0 {
+		group, err := strconv.ParseUint(text, 10, 32)
+		if err != nil || group == 0 {
 			return nil, fmt.Errorf("%w: %s=%q is not the number of a group; set it to one, as getent group prints it, but not to 0", ErrUnsafe, GroupVariable, text)
 		}
-		c.group = int64(gid)
+		c.group = uint32(group)
 	}
 	return c, nil
 }
 
-// isShared reports whether a file or folder belongs to the group
-// of GroupVariable.
-func (c *checker) isShared(o owner) bool { return hasOwners && int64(o.gid) == c.group }
-
-// err returns the findings as an *Error, or nil.
-func (c *checker) err() error {
-	if len(c.findings) == 0 {
+// err returns what was found so far, or nil.
+func (c *check) err() error {
+	if len(c.found.what) == 0 {
 		return nil
 	}
-	return &Error{Findings: slices.Clone(c.findings)}
+	return &c.found
 }
 
-// safe returns the path that a check has resolved, or the check's error, or
-// the findings.
-func (c *checker) safe(resolved string, err error) (string, error) {
-	if err == nil {
-		err = c.err()
-	}
-	return resolved, err
+// isShared reports whether a file or folder belongs to the group of
+// GroupVariable.
+func (c *check) isShared(info fs.FileInfo) bool {
+	_, group := ownerOf(info)
+	return c.group != 0 && group == c.group
 }
 
-func (c *checker) report(f Finding) {
-	if !slices.Contains(c.findings, f) {
-		c.findings = append(c.findings, f)
-	}
-}
-
-// checkPath checks a file and its folder, without opening the file.
-func (c *checker) checkPath(path string) error {
-	resolved, err := c.resolve(path)
+// folder checks a folder.
+func (c *check) folder(dir string) error {
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
-	info, err := os.Lstat(resolved)
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
+	}
+	c.owner(dir, info)
+	return c.err()
+}
+
+// file checks a file without opening it.
+func (c *check) file(path string) error {
+	info, err := os.Lstat(path)
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		failed.Op = "open" // which is what the caller wants to do
+	}
 	if err != nil {
-		return withPath(err, path)
+		return err
 	}
-	c.checkFile(path, info)
-	return nil
+	return c.inspect(path, info)
 }
 
-// resolve checks the folders that lead to a file and returns its path without
-// symbolic links.
-func (c *checker) resolve(path string) (string, error) {
-	whole, err := filepath.Abs(path)
-	if err != nil || path == "" {
-		return "", &fs.PathError{Op: "open", Path: path, Err: fs.ErrInvalid}
-	}
-	folder, err := c.checkFolder(filepath.Dir(whole))
-	if err != nil {
-		return "", err
-	}
-	resolved := filepath.Join(folder, filepath.Base(whole))
-	if !c.links {
-		return resolved, nil
-	}
-	for range maxLinks {
-		info, err := os.Lstat(resolved)
-		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
-			return resolved, nil
-		}
-		c.checkLink(resolved, info)
-		target, err := os.Readlink(resolved)
-		if err != nil {
-			return "", err
-		}
-		if !filepath.IsAbs(target) {
-			target = filepath.Join(folder, target)
-		}
-		if folder, err = c.checkFolder(filepath.Dir(target)); err != nil {
-			return "", err
-		}
-		resolved = filepath.Join(folder, filepath.Base(target))
-	}
-	return "", &fs.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
-}
-
-// checkFolder checks a folder and those above it, and returns its path without
-// symbolic links.
-func (c *checker) checkFolder(dir string) (string, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	if resolved, ok := c.folders[dir]; ok {
-		return resolved, nil
-	}
-	resolved := dir
-	if hasOwners {
-		if resolved, err = c.walk(dir); err != nil {
-			return "", withPath(err, dir)
-		}
-	}
-	c.folders[dir] = resolved
-	return resolved, nil
-}
-
-// walk goes from the root to dir, one name at a time, so that it sees each link
-// and its owner.
-func (c *checker) walk(dir string) (string, error) {
-	root := filepath.VolumeName(dir) + string(filepath.Separator)
-	at, rest := root, split(dir[len(root):])
-	links := 0
-	passed := map[string]fs.FileInfo{}
-	for {
-		info, err := os.Lstat(at)
-		switch {
-		case err != nil:
-			return "", err
-		case info.Mode()&fs.ModeSymlink != 0:
-			if links++; links > maxLinks {
-				return "", &fs.PathError{Op: "open", Path: dir, Err: syscall.ELOOP}
-			}
-			c.checkLink(at, info)
-			target, err := os.Readlink(at)
-			if err != nil {
-				return "", err
-			}
-			at = filepath.Dir(at)
-			if filepath.IsAbs(target) {
-				at = root
-			}
-			rest = append(split(target), rest...)
-		case !info.IsDir():
-			return "", &fs.PathError{Op: "open", Path: at, Err: syscall.ENOTDIR}
-		default:
-			if at == root {
-				c.trustedAbove = append(slices.Clone(c.trusted), ownerOf(info).uid)
-			}
-			passed[at] = info
-		}
-		if len(rest) == 0 {
-			break
-		}
-		at, rest = filepath.Join(at, rest[0]), rest[1:]
-	}
-	for _, name := range slices.Sorted(maps.Keys(passed)) { // parents first
-		c.closed[name] = passed[name].Mode().Perm()&0o011 == 0 || c.closed[filepath.Dir(name)]
-		if name != at {
-			c.checkAncestor(name, passed[name])
-		}
-	}
-	c.checkParent(at, passed[at])
-	return at, nil
-}
-
-// split returns the names in a path, without empty ones and ".". It keeps "..",
-// which filepath.Join resolves correctly once walk has resolved the links.
-func split(path string) []string {
-	return slices.DeleteFunc(strings.Split(filepath.ToSlash(path), "/"), func(name string) bool { return name == "" || name == "." })
-}
-
-// checkParent checks the folder that contains the file. Its group may write to
-// it if a folder above it keeps the group out, as with a umask of 002 in a home
-// folder of mode 0700.
-func (c *checker) checkParent(path string, info fs.FileInfo) {
-	o, mode := ownerOf(info), info.Mode()
-	c.shared[path] = mode&fs.ModeSticky != 0 && mode.Perm()&0o022 != 0
-	if !slices.Contains(c.trusted, o.uid) && !c.isShared(o) {
-		c.report(Finding{Path: path, Problem: Owner, Owner: o.uid})
-	}
-	if c.closed[path] || c.isShared(o) {
-		mode &^= 0o020
-	}
-	if !c.shared[path] && othersMayWrite(mode, o) {
-		c.report(Finding{Path: path, Problem: Writeable, Mode: info.Mode().Perm()})
-	}
-}
-
-// checkAncestor checks a folder further up. The group of one of root's may
-// write to it, as to /usr/local on Debian.
-func (c *checker) checkAncestor(path string, info fs.FileInfo) {
-	o, mode := ownerOf(info), info.Mode()
-	if !slices.Contains(c.trustedAbove, o.uid) && !c.isShared(o) {
-		c.report(Finding{Path: path, Problem: Owner, Owner: o.uid})
-	}
-	if o.uid == 0 || c.closed[path] || c.isShared(o) {
-		mode &^= 0o020
-	}
-	if mode&fs.ModeSticky == 0 && othersMayWrite(mode, o) {
-		c.report(Finding{Path: path, Problem: Writeable, Mode: info.Mode().Perm()})
-	}
-}
-
-// checkLink checks the owner of a symbolic link on the way to a file.
-func (c *checker) checkLink(path string, info fs.FileInfo) {
-	if o := ownerOf(info); hasOwners && !slices.Contains(append(c.trustedAbove, c.trusted...), o.uid) {
-		c.report(Finding{Path: path, Problem: Owner, Owner: o.uid})
-	}
-}
-
-func (c *checker) checkFile(path string, info fs.FileInfo) {
+// inspect checks what stat says of a file.
+func (c *check) inspect(path string, info fs.FileInfo) error {
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0:
-		c.report(Finding{Path: path, Problem: Link})
-		return
+		c.found.add(path+": it is a symbolic link", &c.found.do, "name the file that it leads to, or remove the link")
+		return c.err()
 	case !info.Mode().IsRegular():
-		c.report(Finding{Path: path, Problem: NotRegular})
+		c.found.add(path+": it is not a regular file", &c.found.do, "name a regular file")
+		return c.err()
+	}
+	c.owner(path, info)
+	readers := fs.FileMode(0o044)
+	if user, _ := ownerOf(info); user == 0 && c.us != 0 {
+		readers = 0o004
+	}
+	if mode := info.Mode().Perm(); c.isSecret && hasOwners && mode&readers != 0 {
+		what := fmt.Sprintf("%s: others may read this secret (mode %04o)", path, mode)
+		c.found.add(what, &c.found.read, textfmt.ShellQuote(path))
+	}
+	return c.err()
+}
+
+// owner checks whose a file or folder is, and who may write to it.
+func (c *check) owner(path string, info fs.FileInfo) {
+	if !hasOwners {
 		return
-	case !hasOwners:
-		return
 	}
-	o, mode := ownerOf(info), info.Mode().Perm()
-	// In a folder that all users share, the owner may be outside of the group.
-	isShared := c.isShared(o) && !c.shared[c.folderOf(path)]
-	if !slices.Contains(c.trusted, o.uid) && !isShared {
-		c.report(Finding{Path: path, Problem: Owner, Owner: o.uid})
+	user, group := ownerOf(info)
+	isShared := c.isShared(info)
+	if !isShared && !slices.Contains(c.users, user) {
+		what := fmt.Sprintf("%s: it belongs to user %d, who is neither you nor root", path, user)
+		c.found.add(what, &c.found.do, fmt.Sprintf("use files of your own, or trust that user with %s=%d", TrustVariable, user))
 	}
-	if othersMayWrite(mode, o) && !(isShared && mode&0o002 == 0) {
-		c.report(Finding{Path: path, Problem: Writeable, Mode: mode})
+	writers := fs.FileMode(0o022)
+	if isShared || group == user && user != 0 { // containers give group 0 to arbitrary users
+		writers = 0o002
 	}
-	if o.links > 1 && c.shared[c.folderOf(path)] { // another user may have made the second link
-		c.report(Finding{Path: path, Problem: Linked})
-	}
-	allowed := fs.FileMode(0o700)
-	if o.uid == 0 && c.us != 0 {
-		allowed |= 0o050
-	}
-	if c.secret && mode&^allowed&0o044 != 0 && !c.closed[c.folderOf(path)] {
-		c.report(Finding{Path: path, Problem: Readable, Mode: mode})
+	mode := info.Mode()
+	isSticky := info.IsDir() && mode&fs.ModeSticky != 0 && !isShared
+	if mode&writers != 0 && !isSticky {
+		what := fmt.Sprintf("%s: others may write to it (mode %04o)", path, mode.Perm())
+		c.found.add(what, &c.found.write, textfmt.ShellQuote(path))
 	}
 }
-
-// folderOf returns the folder of a resolved file, without links in its path.
-func (c *checker) folderOf(path string) string {
-	whole, _ := filepath.Abs(path) // it did not fail before
-	return c.folders[filepath.Dir(whole)]
-}
-
-// othersMayWrite reports whether other users than the owner may write. A
-// group of the owner's own, which systems with a umask of 002 rely on, does
-// not count.
-func othersMayWrite(mode fs.FileMode, o owner) bool {
-	return mode&0o002 != 0 || mode&0o020 != 0 && !ownGroup(o)
-}
-
-// HasOtherNames reports whether a file has several names (hard links).
-func HasOtherNames(info fs.FileInfo) bool { return hasOwners && ownerOf(info).links > 1 }

@@ -85,7 +85,7 @@ func TestFolderOfTheGroupIsCalledOpen(t *testing.T) {
 }
 
 // TestGroupDoesNotCountInASharedFolder: any user can create a file of a
-// folder's group in one like /tmp.
+// folder's group in one that is open to all, sticky or not.
 func TestGroupDoesNotCountInASharedFolder(t *testing.T) {
 	dir := sharing(t)
 	path := write(t, filepath.Join(dir, "costs.yaml"), 0o660)
@@ -93,7 +93,7 @@ func TestGroupDoesNotCountInASharedFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv(privatefile.GroupVariable, "4330")
-	refused(t, path, path, "user 4321", openers())
+	refused(t, path, path, "chmod go-w "+dir, openers())
 }
 
 // TestGroupCannotWriteNewFiles: what is created in a folder of the group is for

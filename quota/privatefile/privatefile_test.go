@@ -28,21 +28,13 @@ func openers() map[string]func(path string) error {
 		"Open":       func(path string) error { return closing(privatefile.Open(path)) },
 		"Check":      func(path string) error { return privatefile.Check(path) },
 		"OpenRead":   func(path string) error { return closing(privatefile.OpenRead(path)) },
-		"Reader": func(path string) error {
-			r, err := privatefile.NewReader()
-			if err != nil {
-				return err
-			}
-			_ = closing(r.Open(path))    // has checked the folder
-			return closing(r.Open(path)) // and must still know what it found
-		},
 	}
 }
 
 // makers are all ways to create a file.
 func makers() map[string]func(path string) error {
 	all := openers()
-	for _, reads := range []string{"ReadFile", "ReadSecret", "OpenRead", "Reader"} {
+	for _, reads := range []string{"ReadFile", "ReadSecret", "OpenRead"} {
 		delete(all, reads)
 	}
 	all["Create"] = func(path string) error {
@@ -129,11 +121,6 @@ func TestFileInAFolderThatOthersMayWriteIsRefused(t *testing.T) {
 		if !open {
 			refused(t, path, path, "chmod go-w "+dir, openers())
 			refused(t, filepath.Join(dir, "new"), dir, "chmod go-w "+dir, makers())
-			below := filepath.Join(dir, "below")
-			if err := os.Mkdir(below, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			refused(t, write(t, filepath.Join(below, "file"), 0o600), dir, "chmod go-w "+dir, openers())
 			continue
 		}
 		for name, open := range openers() {
@@ -142,31 +129,6 @@ func TestFileInAFolderThatOthersMayWriteIsRefused(t *testing.T) {
 			}
 		}
 	}
-}
-
-// The group cannot reach what a umask of 002 creates in a home of mode 0700, or
-// in t.TempDir. The file's own mode is still checked.
-func TestGroupCannotReachAFolderBelowAClosedOne(t *testing.T) {
-	home := folder(t, 0o700)
-	dir := filepath.Join(home, "ration")
-	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o775)); err != nil {
-		t.Fatal(err)
-	}
-	path := write(t, filepath.Join(dir, "costs.yaml"), 0o644)
-	for name, open := range map[string]func(string) error{"Check": openers()["Check"], "Open": openers()["Open"]} {
-		if err := open(path); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	refused(t, write(t, path, 0o666), path, "run chmod go-w "+path, openers())
-	if os.Getuid() != 0 { // the group is this user's own
-		return
-	}
-	refused(t, write(t, path, 0o664), path, "run chmod go-w "+path, openers())
-	if err := errors.Join(os.Chmod(path, 0o644), os.Chmod(home, 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	refused(t, path, path, "run chmod go-w "+dir, openers())
 }
 
 // One line names everything that is unsafe, with one command that repairs it.
@@ -198,13 +160,6 @@ func TestSecretThatOthersMayReadIsRefused(t *testing.T) {
 			t.Errorf("mode %04o: %v; want it readable as a file without secrets", mode, err)
 		}
 	}
-	closed := filepath.Join(dir, "closed")
-	if err := os.Mkdir(closed, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := privatefile.ReadSecret(write(t, filepath.Join(closed, "key"), 0o644)); err != nil {
-		t.Errorf("in a private folder: %v", err)
-	}
 	long := write(t, filepath.Join(dir, "long"), 0o600)
 	if err := os.Truncate(long, privatefile.MaxSecret+1); err != nil {
 		t.Fatal(err)
@@ -229,21 +184,7 @@ func TestSecretFromADescriptor(t *testing.T) {
 	}
 }
 
-// In a folder such as /tmp, another user may create a hard link to our file.
-func TestSecondNameInASharedFolderIsRefused(t *testing.T) {
-	dir, shared := folder(t, 0o700), folder(t, 0o777|fs.ModeSticky)
-	victim := write(t, filepath.Join(dir, "victim"), 0o600)
-	linked, own := filepath.Join(shared, "catalog.db.US.lock"), filepath.Join(dir, "backup")
-	if err := errors.Join(os.Link(victim, linked), os.Link(victim, own)); err != nil {
-		t.Fatal(err)
-	}
-	refused(t, linked, victim, "second name", openers())
-	if err := privatefile.Check(own); err != nil {
-		t.Errorf("in a folder of our own: %v", err)
-	}
-}
-
-// Paths may go through links of trusted users, such as /var on macOS.
+// Paths may go through links, such as /var on macOS.
 func TestFolderBehindALink(t *testing.T) {
 	dir := folder(t, 0o700)
 	path, link := write(t, filepath.Join(dir, "file"), 0o600), filepath.Join(filepath.Dir(dir), "link")
@@ -306,7 +247,7 @@ func TestNewFilesArePrivate(t *testing.T) {
 }
 
 // TestFileOfAnotherUserIsRefused needs root to create such a file. As another
-// user it tests that root's files are trusted; see TestUntrustedOwner.
+// user it tests that root's files are trusted.
 func TestFileOfAnotherUserIsRefused(t *testing.T) {
 	if os.Getuid() != 0 {
 		if _, err := privatefile.ReadFile("/etc/passwd", 1<<20); err != nil && runtime.GOOS == "linux" {
@@ -318,18 +259,12 @@ func TestFileOfAnotherUserIsRefused(t *testing.T) {
 	dir := folder(t, 0o777|fs.ModeSticky)
 	path := write(t, filepath.Join(dir, "costs.yaml"), 0o600)
 	theirs := filepath.Join(dir, "theirs")
-	link := filepath.Join(dir, "link")
-	err := errors.Join(os.Mkdir(theirs, 0o755), os.Symlink("/etc", link),
-		os.Lchown(path, stranger, stranger), os.Lchown(theirs, stranger, stranger), os.Lchown(link, stranger, stranger))
+	err := errors.Join(os.Mkdir(theirs, 0o755), os.Chown(path, stranger, stranger), os.Chown(theirs, stranger, stranger))
 	if err != nil {
 		t.Fatal(err)
 	}
 	below := write(t, filepath.Join(theirs, "regions.yaml"), 0o600)
-	deeper := filepath.Join(theirs, "ours")
-	if err := os.Mkdir(deeper, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{path, below, write(t, filepath.Join(deeper, "file"), 0o600), filepath.Join(link, "passwd")} {
+	for _, path := range []string{path, below} {
 		refused(t, path, path, "user 4321", openers())
 	}
 	t.Setenv(privatefile.TrustVariable, "4321")

@@ -3,6 +3,7 @@
 package privatefile_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -47,18 +48,15 @@ func TestRootLeavesItsFilesToAService(t *testing.T) {
 			}
 		}
 	}
-	t.Setenv(privatefile.GroupVariable, "")
-	other := write(t, filepath.Join(folder(t, 0o755), "other"), 0o600)
-	linked := filepath.Join(dir, "linked")
-	if err := os.Link(other, linked); err != nil {
+}
+
+func TestPipeFolderAndDeviceAreNotOpened(t *testing.T) {
+	dir := folder(t, 0o700)
+	pipe, below := filepath.Join(dir, "pipe"), filepath.Join(dir, "below")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Mkdir(below, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	file, err := privatefile.Open(linked)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if info, err := os.Stat(other); err != nil || info.Sys().(*syscall.Stat_t).Uid != 0 {
-		t.Errorf("root's file with a second link there: %v, %v; want it to stay root's", info, err)
+	for _, path := range []string{pipe, below, "/dev/null"} {
+		refused(t, path, "", "not a regular file", openers())
 	}
 }
