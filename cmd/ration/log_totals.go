@@ -23,7 +23,7 @@ func (r *logReport) printTotals(ctx context.Context, all *usage.Totals) error {
 	switch {
 	case r.json:
 		encoder := json.NewEncoder(r.stdout)
-		for s := range all.Largest(r.flags.Top) {
+		for _, s := range all.Largest(r.flags.Top) {
 			if err := encoder.Encode(s); err != nil {
 				return err
 			}
@@ -39,7 +39,7 @@ func (r *logReport) printTotals(ctx context.Context, all *usage.Totals) error {
 	}
 	t := r.table(headings...)
 	left, rest := all.Len(), all.Units()
-	for s := range all.Largest(r.flags.Top) {
+	for _, s := range all.Largest(r.flags.Top) {
 		row := []any{human.Name(s.Name), s.Units, s.Calls, percent(s.Share), r.clock(s.First), r.clock(s.Last)}
 		if several {
 			row = append(row, human.Name(s.Account))
@@ -60,7 +60,7 @@ func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 
 func (r *logReport) totalsCSV(all *usage.Totals) error {
 	w := csv.NewWriter(r.stdout)
 	_ = w.Write([]string{"by", "name", "account", "units", "calls", "share", "first", "last"}) // Error says it at the end
-	for s := range all.Largest(r.flags.Top) {
+	for _, s := range all.Largest(r.flags.Top) {
 		_ = w.Write([]string{s.By, terminal.Cell(s.Name), terminal.Cell(s.Account), fmt.Sprint(s.Units), fmt.Sprint(s.Calls),
 			strconv.FormatFloat(s.Share, 'f', 4, 64), s.First.Format(time.RFC3339Nano), s.Last.Format(time.RFC3339Nano)})
 	}

@@ -125,7 +125,7 @@ func (q *Query) Documents(found *Selection) iter.Seq2[any, error] {
 			}
 		}
 		if found.Totals != nil {
-			for total := range found.Totals.Largest(q.Top) {
+			for _, total := range found.Totals.Largest(q.Top) {
 				if !yield(total, nil) {
 					return
 				}

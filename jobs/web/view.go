@@ -289,7 +289,7 @@ func (r *runRow) Regions() string { return r.firstNames("region") }
 func (r *runRow) firstNames(by string) string {
 	const most = 3
 	var names []string
-	for total := range usage.TotalsOf(r.lines, by).Largest(0) {
+	for _, total := range usage.TotalsOf(r.lines, by).Largest(0) {
 		names = append(names, total.Name)
 	}
 	slices.Sort(names)
@@ -304,7 +304,7 @@ const shownRuns = 12
 // runRows returns the runs that spent last.
 func runRows(s *snapshot) any {
 	lines := newestLines(s, keptNewest)
-	runs := slices.Collect(usage.TotalsOf(lines, "run").Largest(0))
+	runs := usage.TotalsOf(lines, "run").Largest(0)
 	slices.SortStableFunc(runs, func(x, y usage.Total) int { return y.Last.Compare(x.Last) })
 	rows, shown := make([]*runRow, min(len(runs), shownRuns)), map[[2]string]*runRow{}
 	for i := range rows {

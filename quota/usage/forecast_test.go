@@ -171,28 +171,3 @@ func TestForecastOfASteadyPace(t *testing.T) {
 		t.Errorf("%d of %d used at %g an hour: forecast for %s, want none", status.Used, status.Limit(), status.Pace, status.RunsOut)
 	}
 }
-
-// TestForecastReadsAThousandSums: where units leave at the pace at which they
-// are spent, a day that has few of them left would be searched in a thousand
-// parts.
-func TestForecastReadsAThousandSums(t *testing.T) {
-	now := noon
-	ledger := &countedReads{Log: testledger.Memory(&memledger.Options{Now: func() time.Time { return now }})}
-	const every = 24 * time.Hour / 5000
-	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "day", Limit: 5007, Window: quota.Sliding(24 * time.Hour)}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 5000 {
-		now = now.Add(every)
-		if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: "m", Units: 1}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := usage.Status(t.Context(), guard); err != nil {
-		t.Fatal(err)
-	}
-	if ledger.sums < 200 || ledger.sums > 200+5+20 {
-		t.Errorf("%d sums were read; want 200, one each for the window, its pace and 3 returns, and some twenty for what is left of the window", ledger.sums)
-	}
-}

@@ -28,32 +28,26 @@ func (f *Filter) field(dimension string) string {
 
 // Selects reports whether f selects an entry.
 func (f *Filter) Selects(e *quota.Entry) bool {
-	p := partOf(e)
-	return f.selects(&p)
-}
-
-// selects reports whether f selects the entries of a sum.
-func (f *Filter) selects(s *part) bool {
 	matches := func(want, has string) bool { return want == "" || want == name(has) }
-	isRun := f.Run == "" || f.Run == Run(s.client)
-	isJob := matches(f.Job, s.Caller.Job) || f.Job == JobOf(s.Kind, s.Caller)
-	isCaller := isJob && matches(f.Region, s.Caller.Region) && matches(f.Lane, s.Caller.Lane)
-	return isRun && isCaller && matches(f.Method, s.Method)
+	isRun := f.Run == "" || f.Run == Run(e.ID.Client)
+	isJob := matches(f.Job, e.Caller.Job) || f.Job == JobOf(e.Kind, e.Caller)
+	isCaller := isJob && matches(f.Region, e.Caller.Region) && matches(f.Lane, e.Caller.Lane)
+	return isRun && isCaller && matches(f.Method, e.Method)
 }
 
-// nameIn returns the name of a sum's entries in a dimension.
-func nameIn(dimension string, s *part) string {
+// nameIn returns the name of an entry in a dimension.
+func nameIn(dimension string, e *quota.Entry) string {
 	switch dimension {
 	case "run":
-		return Run(s.client)
+		return Run(e.ID.Client)
 	case "job":
-		return JobOf(s.Kind, s.Caller)
+		return JobOf(e.Kind, e.Caller)
 	case "region":
-		return name(s.Caller.Region)
+		return name(e.Caller.Region)
 	case "lane":
-		return name(s.Caller.Lane)
+		return name(e.Caller.Lane)
 	}
-	return name(s.Method)
+	return name(e.Method)
 }
 
 // Run returns the name of a client's run: the first part of its ids.
@@ -77,16 +71,16 @@ type Line struct {
 	Account string
 }
 
-// part is what is added up: a Sum of a ledger or, if runs are told apart, that
-// of one entry, with its client.
-type part struct {
-	quota.Sum
-	client uint64
-}
-
-func partOf(e *quota.Entry) part {
-	sum := quota.Sum{Kind: e.Kind, Method: e.Method, Caller: e.Caller, Entries: 1, Units: e.Units, Calls: e.Calls, First: e.At, Last: e.At}
-	return part{sum, e.ID.Client}
+// entries yields the selected entries of an account, oldest first.
+func (s *LogReader) entries(ctx context.Context, account string) iter.Seq2[quota.Entry, error] {
+	return func(yield func(quota.Entry, error) bool) {
+		for e, err := range s.Ledger.Entries(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until}) {
+			isYielded := err != nil || s.Filter.Selects(&e)
+			if isYielded && !yield(e, err) {
+				return
+			}
+		}
+	}
 }
 
 // Lines yields the selected entries of all accounts in the order of their
@@ -154,73 +148,19 @@ func (h *head) before(other *head, newest bool) bool {
 }
 
 // Last returns the newest n selected lines, oldest first, and reports whether
-// there are more. It reads no further back than it must.
+// there are more.
 func (s *LogReader) Last(ctx context.Context, n int) (lines []Line, more bool, err error) {
-	matching, newest, err := s.count(ctx)
-	if err != nil || matching == 0 {
-		return nil, false, err
-	}
-	selected := *s
-	if matching > 0 {
-		selected.Until = newest.Add(time.Microsecond)
-	}
-	for line, err := range selected.Lines(ctx, true) {
+	for line, err := range s.Lines(ctx, true) {
 		if err != nil {
 			return nil, false, err
 		}
 		if more = len(lines) == n; more {
 			break
 		}
-		if lines = append(lines, line); int64(len(lines)) == matching {
-			break
-		}
+		lines = append(lines, line)
 	}
 	slices.Reverse(lines)
 	return lines, more, nil
-}
-
-// count returns how many entries the filter selects, and the newest timestamp
-// of them; or -1 if that is too expensive: sums by run require reading the
-// whole log.
-func (s *LogReader) count(ctx context.Context) (n int64, newest time.Time, err error) {
-	if s.Filter == (Filter{}) || s.Filter.Run != "" {
-		return -1, newest, nil
-	}
-	for _, account := range s.Accounts {
-		for sum, err := range s.sums(ctx, account, s.Since, s.Until, false) {
-			if err != nil {
-				return 0, newest, err
-			}
-			n += sum.Entries
-			if sum.Last.After(newest) {
-				newest = sum.Last
-			}
-		}
-	}
-	return n, newest, nil
-}
-
-// sums yields sums of the selected entries of an account from one time to
-// another, of one entry each if runs are told apart: sums of each run would all
-// be in memory, and can be as many as entries.
-func (s *LogReader) sums(ctx context.Context, account string, since, until time.Time, byRun bool) iter.Seq2[part, error] {
-	query := quota.Query{Account: account, Since: since, Until: until}
-	return func(yield func(part, error) bool) {
-		selected := func(p part, err error) bool { return err == nil && !s.Filter.selects(&p) || yield(p, err) }
-		if byRun || s.Filter.Run != "" {
-			for e, err := range s.Ledger.Entries(ctx, query) {
-				if !selected(partOf(&e), err) {
-					return
-				}
-			}
-			return
-		}
-		for sum, err := range s.Ledger.Sums(ctx, query) {
-			if !selected(part{Sum: sum}, err) {
-				return
-			}
-		}
-	}
 }
 
 // maxNames is the most names that Names returns for a dimension.
@@ -231,21 +171,21 @@ const maxNames = 50
 // and that of the Filter if it occurs. It leaves out runs, of which there can
 // be as many as entries. Without entries the map is empty.
 func (s *LogReader) Names(ctx context.Context) (map[string][]string, error) {
-	var sums []part
+	var entries []quota.Entry
 	for _, account := range s.Accounts {
-		for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until}) {
+		for e, err := range s.Ledger.Entries(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until}) {
 			if err != nil {
 				return nil, err
 			}
-			sums = append(sums, part{Sum: sum})
+			entries = append(entries, e)
 		}
 	}
-	slices.SortFunc(sums, func(x, y part) int { return x.First.Compare(y.First) })
+	slices.SortStableFunc(entries, func(x, y quota.Entry) int { return x.At.Compare(y.At) })
 	names := map[string][]string{}
-	for i := range sums {
+	for i := range entries {
 		for _, dimension := range Dimensions()[1:] { // without run
-			n := nameIn(dimension, &sums[i])
-			if job := name(sums[i].Caller.Job); dimension == "job" && job == s.Filter.Job {
+			n := nameIn(dimension, &entries[i])
+			if job := name(entries[i].Caller.Job); dimension == "job" && job == s.Filter.Job {
 				n = job // of corrections, which it selects
 			}
 			isListed := len(names[dimension]) < maxNames || n == s.Filter.field(dimension)

@@ -1,64 +1,32 @@
 package usage_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// TestLastOfARareJobReadsTheLog: the last calls of a job that ran long ago were
-// looked for in all that came after it, and those of one that made few in all
-// that came before.
-func TestLastOfARareJobReadsTheLog(t *testing.T) {
-	now := noon
-	ledger := &countedReads{Log: testledger.Memory(&memledger.Options{Now: func() time.Time { return now }})}
-	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "day", Limit: 1e6, Window: quota.Sliding(24 * time.Hour)}}, nil)
+// totals returns all totals, largest first.
+func totals(ctx context.Context, source *usage.LogReader, by string) ([]usage.Total, error) {
+	all, err := source.Totals(ctx, by)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	spend := func(job string, calls int) {
-		for range calls {
-			now = now.Add(time.Millisecond)
-			if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: "list", Units: 1, Caller: quota.Caller{Job: job}}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	spend("busy", 10_000)
-	spend("rare", 20)
-	spend("busy", 10_000)
-	for _, c := range []struct {
-		job        string
-		last, want int
-		more       bool
-	}{{"", 10, 10, true}, {"busy", 10, 10, true}, {"rare", 10, 10, true}, {"rare", 50, 20, false}, {"none", 10, 0, false}} {
-		ledger.entries = 0
-		source := &usage.LogReader{Ledger: ledger, Accounts: []string{"p"}, Filter: usage.Filter{Job: c.job}}
-		lines, more, err := source.Last(t.Context(), c.last)
-		if err != nil || len(lines) != c.want || more != c.more {
-			t.Errorf("the last %d of %q: %d, more: %v, %v; want %d, %v", c.last, c.job, len(lines), more, err, c.want, c.more)
-		}
-		if ledger.entries > c.want+1 {
-			t.Errorf("the last %d of %q: %d entries were read; want %d and one more at most", c.last, c.job, ledger.entries, c.want)
-		}
-	}
+	return all.Largest(0), nil
 }
 
-// TestSumsOfRunsAreInMemory: a ledger held the sums of each run with each
-// method, job and region, as many as entries, before the first was added up.
-func TestSumsOfRunsAreInMemory(t *testing.T) {
+// TestTotalsOfARun: of a region, by its job, and by the hour.
+func TestTotalsOfARun(t *testing.T) {
 	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
 	for i := range 6 {
 		s.spend(t, quota.Call{Method: "list", Units: 1, Caller: quota.Caller{Region: []string{"US", "IN"}[i%2]}})
 	}
-	ledger := &countedReads{Log: s.ledger}
-	source := &usage.LogReader{Ledger: ledger, Accounts: []string{"p"}}
+	source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p"}}
 	all, err := totals(t.Context(), source, "run")
 	if err != nil || len(all) != 1 || all[0].Units != 6 {
 		t.Fatalf("%v, %v; want a run of 6 units", all, err)
@@ -71,9 +39,6 @@ func TestSumsOfRunsAreInMemory(t *testing.T) {
 	hours, err := source.Periods(t.Context(), "hour")
 	if err != nil || len(hours) != 1 || hours[0].Units != 3 {
 		t.Errorf("%v, %v; want 3 units of the run", hours, err)
-	}
-	if ledger.sums > 0 {
-		t.Errorf("the ledger was asked for sums %d times", ledger.sums)
 	}
 }
 

@@ -37,43 +37,27 @@ func NewPeriod(by, account string, at time.Time) Period {
 func (s *LogReader) Periods(ctx context.Context, by string) ([]Period, error) {
 	var all []Period
 	for _, account := range s.Accounts {
-		oldest, err := s.edge(ctx, account, false)
-		if err != nil {
-			return nil, err
-		}
-		newest, err := s.edge(ctx, account, true)
-		if err != nil {
-			return nil, err
-		}
-		for from := oldest; !from.IsZero() && !from.After(newest); {
-			p := NewPeriod(by, account, from)
-			until := p.To
-			if !s.Until.IsZero() && s.Until.Before(until) {
-				until = s.Until
+		var last *Period
+		for e, err := range s.entries(ctx, account) {
+			if err != nil {
+				return nil, err
 			}
-			entries := int64(0)
-			for sum, err := range s.sums(ctx, account, from, until, false) {
-				if err != nil {
-					return nil, err
-				}
-				entries += sum.Entries
-				p.Units += sum.Units
-				p.Calls += sum.Calls
+			if last == nil || !e.At.Before(last.To) {
+				all = append(all, NewPeriod(by, account, e.At))
+				last = &all[len(all)-1]
 			}
-			if entries > 0 {
-				all = append(all, p)
-			}
-			from = p.To
+			last.Units += e.Units
+			last.Calls += e.Calls
 		}
 	}
 	slices.SortStableFunc(all, func(x, y Period) int { return x.From.Compare(y.From) })
 	return all, nil
 }
 
-// edge returns the timestamp of the oldest or the newest entry of an account in
-// the selected time, or the zero time.
-func (s *LogReader) edge(ctx context.Context, account string, newest bool) (time.Time, error) {
-	for e, err := range s.Ledger.Entries(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until, Newest: newest}) {
+// oldest returns the timestamp of the oldest entry of an account, or the zero
+// time.
+func (s *LogReader) oldest(ctx context.Context, account string) (time.Time, error) {
+	for e, err := range s.Ledger.Entries(ctx, quota.Query{Account: account, Limit: 1}) {
 		return e.At, err
 	}
 	return time.Time{}, nil
@@ -98,8 +82,7 @@ func (s *LogReader) Missing(ctx context.Context, retention func(account string) 
 		} else if !dropped {
 			continue
 		}
-		all := LogReader{Ledger: s.Ledger}
-		oldest, err := all.edge(ctx, account, false)
+		oldest, err := s.oldest(ctx, account)
 		if err != nil {
 			return nil, err
 		}

@@ -46,76 +46,109 @@ func Status(ctx context.Context, guard *quota.Guard) ([]BudgetStatus, error) {
 		accounts[b.Budget.Account] = append(accounts[b.Budget.Account], &statuses[i])
 	}
 	for account, budgets := range accounts {
-		log := &log{ledger: guard.Log(), account: account}
-		if err := log.attribute(ctx, budgets); err != nil {
+		if err := readLog(ctx, guard.Log(), account, budgets); err != nil {
 			return nil, err
-		}
-		oldest, err := (&LogReader{Ledger: guard.Log()}).edge(ctx, account, false)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range budgets {
-			if err := log.forecast(ctx, s, oldest); err != nil {
-				return nil, err
-			}
-			if s.Budget.Window.Kind() != quota.KindSliding {
-				continue
-			}
-			if err := log.findReturns(ctx, s); err != nil {
-				return nil, err
-			}
 		}
 	}
 	return statuses, nil
 }
 
-// attribute sets the Attribution, the Drift and, for calendar windows, the
-// Returns of budgets. It splits the log wherever a window begins, so that it
-// reads each part once.
-func (l *log) attribute(ctx context.Context, budgets []*BudgetStatus) error {
-	var splits []time.Time
-	for _, s := range budgets {
-		splits = append(splits, s.Since)
-		if s.Budget.Window.Kind() == quota.KindCalendar {
-			splits = append(splits, s.Budget.Window.Day(s.At).Next)
-		}
+// readLog sets what the log of an account says of its budgets. It reads the log
+// once.
+func readLog(ctx context.Context, log quota.Log, account string, budgets []*BudgetStatus) error {
+	oldest, err := (&LogReader{Ledger: log}).oldest(ctx, account)
+	if err != nil {
+		return err
 	}
-	slices.SortFunc(splits, time.Time.Compare)
-	splits = slices.CompactFunc(splits, time.Time.Equal)
-	for i, from := range splits {
-		var until time.Time
-		if i+1 < len(splits) {
-			until = splits[i+1]
-		}
-		sums, err := l.read(ctx, from, until)
+	scans := make([]*scan, len(budgets))
+	since := budgets[0].Since
+	for i, s := range budgets {
+		scans[i] = newScan(s, oldest)
+		since = earlier(since, earlier(s.Since, scans[i].paceSince))
+	}
+	for e, err := range log.Entries(ctx, quota.Query{Account: account, Since: since}) {
 		if err != nil {
 			return err
 		}
-		for n := range sums {
-			for _, s := range budgets {
-				if !from.Before(s.Since) {
-					s.add(&sums[n])
-				}
-			}
+		for _, s := range scans {
+			s.add(&e)
 		}
 	}
-	for _, s := range budgets {
+	for _, s := range scans {
 		slices.SortFunc(s.Returns, func(x, y Return) int { return x.At.Compare(y.At) })
+		s.forecast()
 	}
 	return nil
 }
 
-// add adds a sum of entries, all on the same side of a calendar window's Next.
-func (s *BudgetStatus) add(sum *quota.Sum) {
-	n := amount(s.Coverage, sum)
+// scan is what the entries of a log add up to for one budget.
+type scan struct {
+	*BudgetStatus
+	oldest    time.Time // entry of the log; zero without entries
+	paceSince time.Time
+	spent     quota.Units   // since then
+	leaving   []quota.Units // by the steps of the time to come; of a sliding window
+	step      time.Duration
+	spanEnd   time.Time // of the newest of Returns
+}
+
+// steps is the most steps in which a window is followed into the future.
+const steps = 4096
+
+func newScan(b *BudgetStatus, oldest time.Time) *scan {
+	over := min(paceOver(&b.Budget), b.At.Sub(oldest))
+	s := &scan{BudgetStatus: b, oldest: oldest, paceSince: b.At.Add(time.Microsecond - over)}
+	if b.Budget.Window.Kind() != quota.KindCalendar {
+		length := b.Budget.Window.Length()
+		s.step = max(length/steps, time.Second)
+		s.leaving = make([]quota.Units, (length+s.step-1)/s.step)
+	}
+	return s
+}
+
+// add adds an entry. Entries are added in the order of their timestamps.
+func (s *scan) add(e *quota.Entry) {
+	n := amount(s.Coverage, e.Method, e.Caller, e.Amounts())
 	if n == 0 {
 		return
 	}
-	s.Attribution.add(sum, n)
-	s.Drift.add(sum.Kind, n)
-	if s.Budget.Window.Kind() == quota.KindCalendar {
-		s.addReturn(returnsAt(s.Budget.Window, sum.First), n)
+	isAdjusted := e.Kind == quota.EntryCorrection || e.Kind == quota.EntryNote
+	if !isAdjusted && !e.At.Before(s.paceSince) { // they enter at once what was spent over hours or days
+		s.spent += n
 	}
+	if e.At.Before(s.Since) {
+		return
+	}
+	s.Attribution.add(e.Kind, e.Method, e.Caller, n)
+	s.Drift.add(e.Kind, n)
+	window := s.Budget.Window
+	switch window.Kind() {
+	case quota.KindCalendar:
+		s.addReturn(returnsAt(window, e.At), n)
+		return
+	case quota.KindSliding:
+		s.addToSpan(e.At, n)
+	}
+	begin := s.At.Add(time.Microsecond - window.Length())
+	if i := int(e.At.Sub(begin) / max(s.step, 1)); i >= 0 && i < len(s.leaving) {
+		s.leaving[i] += n
+	}
+}
+
+// addToSpan adds units of a sliding window to the newest of its returns. A
+// return is what becomes free from its first entry on for returnSpan.
+func (s *scan) addToSpan(at time.Time, n quota.Units) {
+	window := s.Budget.Window
+	if len(s.Returns) == 0 || !at.Before(s.spanEnd) {
+		if len(s.Returns) == maxReturns {
+			return
+		}
+		s.Returns = append(s.Returns, Return{})
+		s.spanEnd = at.Add(min(returnSpan, window.Length()/60))
+	}
+	r := &s.Returns[len(s.Returns)-1]
+	r.At = returnsAt(window, at)
+	r.Units += n
 }
 
 // addReturn adds units that become free at a given time.
@@ -128,68 +161,11 @@ func (s *BudgetStatus) addReturn(at time.Time, units quota.Units) {
 	s.Returns[i].Units += units
 }
 
-// maxGap is how many entries in a row that do not count for a budget are read,
-// before sums are used to find the next one that does.
-const maxGap = 2000
-
-// findReturns sets the Returns of a sliding window: the sums of the spans that
-// begin with the first entry that counts, and with the first one after the last
-// of them.
-func (l *log) findReturns(ctx context.Context, s *BudgetStatus) error {
-	span := min(returnSpan, s.Budget.Window.Length()/60)
-	unread := quota.Units(0)
-	for _, units := range s.ByMethod {
-		unread += units
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
 	}
-	for from := s.Since; unread > 0 && len(s.Returns) < maxReturns; {
-		first, err := l.firstCounted(ctx, s, from)
-		if err != nil || first.IsZero() {
-			return err
-		}
-		from = first.Add(span)
-		sums, err := l.read(ctx, first, from)
-		if err != nil {
-			return err
-		}
-		r, last := Return{}, first
-		for i := range sums {
-			if n := amount(s.Coverage, &sums[i]); n > 0 {
-				r.Units += n
-				last = later(last, sums[i].Last)
-			}
-		}
-		r.At = returnsAt(s.Budget.Window, last)
-		s.Returns = append(s.Returns, r)
-		unread -= r.Units
-	}
-	return nil
-}
-
-// firstCounted returns the timestamp of the first entry at or after from that
-// counts for a budget, or the zero time if there is none.
-func (l *log) firstCounted(ctx context.Context, s *BudgetStatus, from time.Time) (first time.Time, err error) {
-	gap := 0
-	for e, err := range l.from(ctx, from) {
-		if err != nil {
-			return first, err
-		}
-		if amount(s.Coverage, &quota.Sum{Method: e.Method, Caller: e.Caller, Units: e.Units, Calls: e.Calls}) > 0 {
-			return e.At, nil
-		}
-		if gap++; gap == maxGap {
-			break
-		}
-	}
-	if gap < maxGap {
-		return first, nil
-	}
-	sums, err := l.read(ctx, from, time.Time{})
-	for i := range sums {
-		if amount(s.Coverage, &sums[i]) > 0 && (first.IsZero() || sums[i].First.Before(first)) {
-			first = sums[i].First
-		}
-	}
-	return first, err
+	return b
 }
 
 func later(a, b time.Time) time.Time {

@@ -1,6 +1,4 @@
-// Package usage reports who spent a quota and why a call was refused. Where it
-// can, it reads a ledger's sums instead of its entries, so that a report is
-// cheap however long the log is.
+// Package usage reports who spent a quota and why a call was refused.
 package usage
 
 import (
@@ -51,12 +49,12 @@ func (a Attribution) NotNil() Attribution {
 	return a
 }
 
-// add adds an amount of a sum to each of the maps.
-func (a *Attribution) add(s *quota.Sum, amount quota.Units) {
+// add adds an amount of entries to each of the maps.
+func (a *Attribution) add(kind quota.EntryKind, method string, caller quota.Caller, amount quota.Units) {
 	for _, by := range []struct {
 		sums *map[string]quota.Units
 		name string
-	}{{&a.ByMethod, s.Method}, {&a.ByRegion, s.Caller.Region}, {&a.ByLane, s.Caller.Lane}, {&a.ByJob, JobOf(s.Kind, s.Caller)}} {
+	}{{&a.ByMethod, method}, {&a.ByRegion, caller.Region}, {&a.ByLane, caller.Lane}, {&a.ByJob, JobOf(kind, caller)}} {
 		if *by.sums == nil {
 			*by.sums = map[string]quota.Units{}
 		}
@@ -101,12 +99,12 @@ func (d Drift) Text(measure string) string {
 	return strings.Join(parts, ", ")
 }
 
-// amount returns what a coverage counts of a sum: its units, its calls or 0.
-func amount(c *quota.Coverage, s *quota.Sum) quota.Units {
-	if !c.Covers(s.Method, s.Caller) {
+// amount returns what a coverage counts of entries.
+func amount(c *quota.Coverage, method string, caller quota.Caller, amounts quota.Amounts) quota.Units {
+	if !c.Covers(method, caller) {
 		return 0
 	}
-	return s.Amounts().Of(c.Measure)
+	return amounts.Of(c.Measure)
 }
 
 // Log summarizes the log of an account, without the logs of its keys.

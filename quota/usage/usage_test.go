@@ -1,9 +1,6 @@
 package usage_test
 
 import (
-	"context"
-	"fmt"
-	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -136,59 +133,6 @@ func TestStatusAddsUpToWhatIsUsed(t *testing.T) {
 	})
 }
 
-// countedReads counts what is read.
-type countedReads struct {
-	quota.Log
-	entries, listings, sums int
-}
-
-func (l *countedReads) Sums(ctx context.Context, q quota.Query) iter.Seq2[quota.Sum, error] {
-	l.sums++
-	return l.Log.Sums(ctx, q)
-}
-
-func (l *countedReads) Entries(ctx context.Context, q quota.Query) iter.Seq2[quota.Entry, error] {
-	l.listings++
-	return func(yield func(quota.Entry, error) bool) {
-		for e, err := range l.Log.Entries(ctx, q) {
-			if l.entries++; !yield(e, err) {
-				return
-			}
-		}
-	}
-}
-
-// TestReturnsOfARareCallReadTheLog: to find when the few searches of a long
-// log return, status read all of it.
-func TestReturnsOfARareCallReadTheLog(t *testing.T) {
-	now := noon.Add(-23 * time.Hour)
-	ledger := &countedReads{Log: testledger.Memory(&memledger.Options{Now: func() time.Time { return now }})}
-	budget := quota.Budget{Account: "p", Name: "search", Limit: 100, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search"}}
-	guard, err := quota.NewGuard(ledger, []quota.Budget{budget}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want []usage.Return
-	for i := range 60_000 {
-		now = now.Add(time.Second)
-		call := quota.Call{Account: "p", Method: "list", Units: 1}
-		if i%20_000 == 10_000 {
-			call.Method = "search"
-			want = append(want, usage.Return{At: now.Add(24 * time.Hour), Units: 1})
-		}
-		if _, err := guard.Spend(t.Context(), call); err != nil {
-			t.Fatal(err)
-		}
-	}
-	standings, err := usage.Status(t.Context(), guard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, standings[0].Returns); diff != "" || ledger.entries > 10_000 {
-		t.Errorf("%d entries were read; returns (-want +got):\n%s", ledger.entries, diff)
-	}
-}
-
 // TestLinesOfSeveralAccountsAreOrdered: entries at the same time come in the
 // order of their accounts, and newest first is exactly the reverse order.
 func TestLinesOfSeveralAccountsAreOrdered(t *testing.T) {
@@ -229,7 +173,7 @@ func TestTotals(t *testing.T) {
 	line := func(minute int, account, region string, units, calls quota.Units) usage.Line {
 		return usage.Line{Account: account, Entry: quota.Entry{At: noon.Add(time.Duration(minute) * time.Minute), Caller: quota.Caller{Region: region}, Units: units, Calls: calls}}
 	}
-	got := slices.Collect(usage.TotalsOf([]usage.Line{line(0, "p", "GB", 1, 1), line(1, "p", "IN", 100, 1), line(2, "q", "GB", 7, 1), line(3, "p", "GB", 49, 1), line(4, "p", "GB", 50, 0), line(5, "p", "", 0, 1)}, "region").Largest(0))
+	got := usage.TotalsOf([]usage.Line{line(0, "p", "GB", 1, 1), line(1, "p", "IN", 100, 1), line(2, "q", "GB", 7, 1), line(3, "p", "GB", 49, 1), line(4, "p", "GB", 50, 0), line(5, "p", "", 0, 1)}, "region").Largest(0)
 	want := []usage.Total{
 		{"region", "GB", "p", 100, 2, 0.5, noon, noon.Add(4 * time.Minute)},
 		{"region", "IN", "p", 100, 1, 0.5, noon.Add(time.Minute), noon.Add(time.Minute)},
@@ -267,89 +211,6 @@ func TestDriftText(t *testing.T) {
 		if got := d.Text("units"); got != want {
 			t.Errorf("%+v: %q; want %q", d, got, want)
 		}
-	}
-}
-
-// TestStatusReadsTheLogForEachBudget: a status of 200 budgets read 200 sums
-// and the beginning of 200 windows. What it says is what it says of each
-// budget alone.
-func TestStatusReadsTheLogForEachBudget(t *testing.T) {
-	now := noon.Add(-23 * time.Hour)
-	ledger := &countedReads{Log: testledger.Memory(&memledger.Options{Now: func() time.Time { return now }})}
-	var budgets []quota.Budget
-	windows := []quota.Window{quota.Sliding(24 * time.Hour), quota.Sliding(6 * time.Hour), quota.Daily(time.UTC)}
-	for i := range 200 {
-		b := quota.Budget{Account: "p", Name: fmt.Sprint("b", i), Limit: quota.Units(100 + 5*i), Window: windows[i%3]}
-		if i > 2 {
-			b.Methods = []string{fmt.Sprint("m", i%10)}
-		}
-		budgets = append(budgets, b)
-	}
-	all, err := quota.NewGuard(ledger, nil, &quota.Options{History: map[string]time.Duration{"p": 30 * time.Hour}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 5000 {
-		now = now.Add(16 * time.Second)
-		if _, err := all.Spend(t.Context(), quota.Call{Account: "p", Method: fmt.Sprint("m", i*i%53), Units: quota.Units(1 + i%3)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	guard, err := quota.NewGuard(ledger, budgets, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	statuses, err := usage.Status(t.Context(), guard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if ledger.listings > 40 || ledger.entries > 1000 || ledger.sums > 120 {
-		t.Errorf("%d listings of %d entries and %d sums were read; want a few for each window", ledger.listings, ledger.entries, ledger.sums)
-	}
-	for i := range budgets {
-		alone, err := quota.NewGuard(ledger, budgets[i:i+1], nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := usage.Status(t.Context(), alone)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ignored := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Budget" || p.Last().String() == ".Coverage" }, cmp.Ignore())
-		if diff := cmp.Diff(want[0], statuses[i], ignored); diff != "" {
-			t.Fatalf("%s (-alone +with others):\n%s", budgets[i].Name, diff)
-		}
-	}
-}
-
-// TestStatusReadsABurst: of a budget that was spent within a second, the
-// returns were found by reading every entry.
-func TestStatusReadsABurst(t *testing.T) {
-	now := noon
-	ledger := &countedReads{Log: testledger.Memory(&memledger.Options{Now: func() time.Time { return now }})}
-	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "day", Limit: 100_000, Window: quota.Sliding(24 * time.Hour)}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		for range 10_000 {
-			now = now.Add(100 * time.Microsecond)
-			if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: "m", Units: 1}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		now = now.Add(time.Hour)
-	}
-	statuses, err := usage.Status(t.Context(), guard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if ledger.entries > 100 {
-		t.Errorf("%d entries were read; want the first of each return", ledger.entries)
-	}
-	want := []usage.Return{{noon.Add(24*time.Hour + time.Second), 10_000}, {noon.Add(25*time.Hour + 2*time.Second), 10_000}, {noon.Add(26*time.Hour + 3*time.Second), 10_000}}
-	if got := statuses[0].Returns; !slices.EqualFunc(got, want, func(a, b usage.Return) bool { return a.At.Equal(b.At) && a.Units == b.Units }) {
-		t.Errorf("%v; want %v", got, want)
 	}
 }
 

@@ -73,12 +73,12 @@ func (e *Explanation) read(ctx context.Context, ledger quota.Log, b *quota.Balan
 		if err != nil {
 			return err
 		}
-		n := amount(b.Coverage, &sum)
+		n := amount(b.Coverage, sum.Method, sum.Caller, sum.Amounts())
 		if n == 0 {
 			continue
 		}
 		e.Held += n
-		e.add(&sum, n)
+		e.add(sum.Kind, sum.Method, sum.Caller, n)
 		region := sum.Caller.Region
 		if b.Budget.Floor[region] == 0 || region == refused.Caller.Region { // had it not used its floor, more would be reserved
 			spent[Spender{Method: name(sum.Method), Region: name(region)}] += n
