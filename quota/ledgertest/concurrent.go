@@ -95,14 +95,19 @@ const (
 	connections = 4
 )
 
+func (s *suite) connectAll() []engine.Ledger {
+	ledgers := []engine.Ledger{s.ledger}
+	for len(ledgers) < connections {
+		ledgers = append(ledgers, s.connect())
+	}
+	return ledgers
+}
+
 // testConcurrentTotals: appends land as long as a bound on a total allows them.
 func testConcurrentTotals(s *suite) {
 	const limit = 200
 	shared := s.log("project")
-	ledgers := [connections]engine.Ledger{s.ledger}
-	for i := 1; i < connections; i++ {
-		ledgers[i] = s.connect()
-	}
+	ledgers := s.connectAll()
 	var landed sync.Map // of engine.Tag: the position
 	var sum atomic.Int64
 	parallel(goroutines, func(i int) {
@@ -155,10 +160,7 @@ func testConcurrentGenerations(s *suite) {
 	const generations = 10
 	shared := s.log("project")
 	shared.must(engine.Append{})
-	ledgers := [connections]engine.Ledger{s.ledger}
-	for i := 1; i < connections; i++ {
-		ledgers[i] = s.connect()
-	}
+	ledgers := s.connectAll()
 	for gen := range uint64(generations) {
 		var landed atomic.Int64
 		parallel(goroutines, func(i int) {
@@ -183,10 +185,7 @@ func testConcurrentGenerations(s *suite) {
 // testConcurrentCreation: of all appends that create a log, one lands.
 func testConcurrentCreation(s *suite) {
 	shared := s.log("project")
-	ledgers := [connections]engine.Ledger{s.ledger}
-	for i := 1; i < connections; i++ {
-		ledgers[i] = s.connect()
-	}
+	ledgers := s.connectAll()
 	for _, account := range []string{"a", "b", "c", "d"} {
 		var epochs sync.Map
 		var landed atomic.Int64

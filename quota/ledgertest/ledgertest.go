@@ -26,23 +26,13 @@ func Run(t *testing.T, store Store) {
 		name string
 		run  func(*suite)
 	}{
-		{"Creation", testCreation},
-		{"CreationUnderConditions", testCreationUnderConditions},
-		{"Generation", testGeneration},
+		{"AgainstAModel", testAgainstAModel},
 		{"Totals", testTotals},
-		{"TotalConditions", testTotalConditions},
 		{"StepsOfConditions", testStepsOfConditions},
-		{"Times", testTimes},
-		{"Any", testAny},
-		{"Divergence", testDivergence},
-		{"UnknownLog", testUnknownLog},
 		{"Malformed", testMalformed},
-		{"Timestamps", testTimestamps},
 		{"Reset", testReset},
-		{"ReturnedBatches", testReturnedBatches},
 		{"Pages", testPages},
 		{"DefaultPage", testDefaultPage},
-		{"Trim", testTrim},
 		{"DataIsCopied", testDataIsCopied},
 		{"SeveralAccounts", testSeveralAccounts},
 		{"AccountNames", testAccountNames},
@@ -53,7 +43,6 @@ func Run(t *testing.T, store Store) {
 		{"ConcurrentTotals", testConcurrentTotals},
 		{"ConcurrentGenerations", testConcurrentGenerations},
 		{"ConcurrentCreation", testConcurrentCreation},
-		{"AgainstAModel", testAgainstAModel},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := &suite{tb: t, t: t, clock: &clock{}}

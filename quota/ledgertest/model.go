@@ -39,7 +39,8 @@ func testAgainstAModel(s *suite) {
 				m.drawnRead()
 			},
 			"clock": func(draw *rapid.T) {
-				steps := rapid.SampledFrom([]int64{1, 2, 10, second, hour, -1, -10, -hour, 24 * hour, -24 * hour})
+				steps := rapid.SampledFrom([]int64{1, 2, 10, second, hour, -1, -10, -hour, 24 * hour, -24 * hour,
+					10 * 365 * 24 * hour})
 				s.clock.step(steps.Draw(draw, "step"))
 			},
 		})
@@ -52,12 +53,12 @@ func testAgainstAModel(s *suite) {
 // drawKnown draws what a caller knows: mostly something that is true.
 func (m *model) drawKnown() engine.Known {
 	kind := rapid.SampledFrom([]string{"newest", "newest", "newest", "newest", "older", "older", "nothing", "ahead",
-		"epoch", "tag"}).Draw(m.draw, "knows")
+		"epoch", "tag", "older tag"}).Draw(m.draw, "knows")
 	known := engine.Known{Epoch: m.epoch, After: m.position()}
 	switch kind {
 	case "nothing":
 		return engine.Known{}
-	case "older":
+	case "older", "older tag":
 		known.After = rapid.Uint64Range(0, m.position()).Draw(m.draw, "after")
 	case "ahead":
 		known.After++
@@ -70,7 +71,7 @@ func (m *model) drawKnown() engine.Known {
 	if n := known.After; n > 0 && n <= m.position() {
 		known.Tag = m.batches[n-1].Tag()
 	}
-	if kind == "tag" {
+	if kind == "tag" || kind == "older tag" {
 		known.Tag[1] ^= 1
 	}
 	return known
@@ -113,8 +114,8 @@ func (m *model) drawAppend() *engine.Append {
 		}
 		a.Conditions = append(a.Conditions, c)
 	}
-	if a.After > 0 && rare.Draw(m.draw, "trims") {
-		a.Trim = rapid.Uint64Range(1, a.After).Draw(m.draw, "trim")
+	if rare.Draw(m.draw, "trims") {
+		a.Trim = rapid.Uint64Range(1, m.position()+3).Draw(m.draw, "trim") // some batches that are to come, too
 	}
 	return a
 }
@@ -172,7 +173,7 @@ func (m *model) drawnAppend() {
 		at = max(m.now(), m.newest+1)
 		m.batches = append(m.batches, engine.Batch{Position: m.position() + 1, At: at, Data: a.Data})
 		m.newest = at + int64(a.Count) - 1
-		m.trimmed = max(m.trimmed, a.Trim)
+		m.trimmed = max(m.trimmed, min(a.Trim, m.position()))
 		for _, add := range a.Adds {
 			m.totals[add.Index] += add.Amount
 		}

@@ -7,42 +7,6 @@ import (
 	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
-// testReturnedBatches: an append returns what the caller has not received,
-// whether it lands or not, but not its own batch.
-func testReturnedBatches(s *suite) {
-	g, other := s.log("project"), s.log("project")
-	g.must(engine.Append{})
-	first := g.known
-	for range 3 {
-		g.must(engine.Append{})
-	}
-	all := g.all(0)
-	other.known = first
-	if tail := other.refused("generation", engine.Append{Gen: 5}); !sameBatches(tail.Batches, all[1:]) || tail.More {
-		g.Errorf("refused: %s; want batches 2 to 4", describe(tail))
-	}
-	tail := other.append(engine.Append{})
-	if !tail.Appended || tail.Position != 5 {
-		g.Errorf("%s; want it appended", describe(tail))
-	}
-	checkPage(other, tail, all[1:], 0)
-	// The page is cut, whether the append lands or not.
-	for _, gen := range []uint64{0, 5} {
-		tail = other.append(engine.Append{Gen: gen, Bytes: 2 * engine.TagSize})
-		there := g.all(0)[1:]
-		if tail.Appended {
-			there = there[:len(there)-1] // without its own
-		}
-		checkPage(other, tail, there, 2*engine.TagSize)
-	}
-	// A caller that knows nothing gets all.
-	other.known = engine.Known{}
-	tail = other.refused("there is a log", engine.Append{})
-	if len(tail.Batches) != 6 || !sameBatches(tail.Batches, g.all(0)) {
-		g.Errorf("%s; want all 6 batches", describe(tail))
-	}
-}
-
 // testPages: pages have at least one batch, then as many as fit.
 func testPages(s *suite) {
 	g := s.log("project")
@@ -110,48 +74,6 @@ func testDefaultPage(s *suite) {
 	}
 	if !sameBatches(g.all(0), want) {
 		g.Error("the pages differ from what was appended")
-	}
-}
-
-// testTrim: an append that lands drops the batches up to Trim, and nothing
-// else of the log.
-func testTrim(s *suite) {
-	g := s.log("project")
-	for range 10 {
-		g.must(engine.Append{Adds: add(0, 1)})
-	}
-	before := g.all(0)
-	g.refused("generation", engine.Append{Gen: 1, Trim: 5})
-	trim := func(to, first uint64) {
-		g.Helper()
-		tail := g.must(engine.Append{Trim: to, Adds: add(0, 1)})
-		head := g.head()
-		if tail.First != first || head.First != first || head.Position != tail.Position {
-			g.Fatalf("trimmed to %d: %s, then %s; want first %d", to, describe(tail), describe(&head), first)
-		}
-	}
-	trim(0, 1)
-	trim(4, 5)
-	trim(2, 5) // it never comes back
-	if got := g.all(0); len(got) != 9 || !sameBatches(got[:6], before[4:]) {
-		g.Fatalf("%d batches; want 5 to 13", len(got))
-	}
-	// A caller that knows less than there is gets what there is.
-	tail := g.read(engine.Known{Epoch: g.epoch, After: 2, Tag: before[1].Tag()}, 0)
-	if tail.Diverged || len(tail.Batches) != 9 {
-		g.Errorf("%s; want batches 5 to 13", describe(tail))
-	}
-	// All of it, the appended one too; positions and totals go on.
-	trim(1<<40, 15)
-	if got := g.all(0); len(got) != 0 {
-		g.Errorf("%d batches; want none", len(got))
-	}
-	tail = g.must(engine.Append{Adds: add(0, 1)})
-	if tail.Position != 15 || tail.Totals[0] != 15 || tail.First != 15 {
-		g.Errorf("%s, total %d; want position, first and total 15", describe(tail), tail.Totals[0])
-	}
-	if got := g.all(0); len(got) != 1 || got[0].Position != 15 {
-		g.Errorf("%d batches; want batch 15", len(got))
 	}
 }
 
