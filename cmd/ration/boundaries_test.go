@@ -30,7 +30,6 @@ var boundaries = map[string][]string{
 	"quota/privatefile":                {"internal/textfmt"},
 	"quota/readahead":                  {},
 	"internal/redistest":               {},
-	"internal/straced":                 {},
 	"internal/testledger":              {"quota", "quota/memledger", "quota/redisledger", "quota/sqliteledger"},
 	"internal/textfmt":                 {},
 	"quota/internal/loghead":           {"quota/internal/engine"},

@@ -30,9 +30,6 @@ type Server struct {
 // user postgres needs no password.
 func (s *Server) URL() string { return "postgres://postgres@" + s.Addr + "/postgres?sslmode=disable" }
 
-// PID returns the server's process id.
-func (s *Server) PID() int { return s.cmd.Process.Pid }
-
 // Start starts a PostgreSQL server on a free loopback port, with settings such
 // as "lock_timeout=1s". It syncs its commits to the disk. The server is ready
 // when Start returns, and is stopped when the test ends. Without PostgreSQL on

@@ -8,7 +8,6 @@ import (
 	"os/user"
 	"strconv"
 	"syscall"
-	"testing"
 )
 
 // serverUser returns the user that runs servers: postgres or nobody if the
@@ -48,21 +47,6 @@ func asUser(cmd *exec.Cmd, dir string) *exec.Cmd {
 
 // Stop stops the server at once, as a crash does, and waits until it has ended.
 func (s *Server) Stop() {
-	_ = s.cmd.Process.Signal(syscall.SIGCONT)
 	_ = s.cmd.Process.Signal(syscall.SIGQUIT) // PostgreSQL's children would outlive a SIGKILL
 	<-s.done
-}
-
-// Hang suspends the server: its connections stay open, and it does not reply.
-// PostgreSQL's children go on.
-func (s *Server) Hang(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
-
-// GoOn resumes a server that hangs.
-func (s *Server) GoOn(t testing.TB) { s.signal(t, syscall.SIGCONT) }
-
-func (s *Server) signal(t testing.TB, signal os.Signal) {
-	t.Helper()
-	if err := s.cmd.Process.Signal(signal); err != nil {
-		t.Fatalf("postgrestest: %v", err)
-	}
 }

@@ -25,9 +25,6 @@ type Server struct {
 // URL returns the server's address as a URL.
 func (s *Server) URL() string { return "redis://" + s.Addr + "/0" }
 
-// PID returns the server's process id.
-func (s *Server) PID() int { return s.cmd.Process.Pid }
-
 // Start starts a server on a free loopback port. Its arguments are args after
 // those that disable persistence. The server is ready when Start returns, and
 // is killed when the test ends. Without a redis-server on this machine, the

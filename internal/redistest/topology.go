@@ -1,7 +1,6 @@
 package redistest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -205,20 +204,6 @@ func StartSentinel(t testing.TB, port string, quorum int, args ...string) *Serve
 
 // Addrs returns the addresses of the sentinels, separated by commas.
 func (s *Sentinels) Addrs() string { return addrs(s.Sentinels) }
-
-// Failovers returns how often the sentinels have put another server in the
-// place of the master.
-func (s *Sentinels) Failovers(t testing.TB) (most int) {
-	t.Helper()
-	for _, sentinel := range s.Sentinels {
-		log, err := os.ReadFile(filepath.Join(sentinel.Dir, "redis.log"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		most = max(most, bytes.Count(log, []byte("+switch-master")))
-	}
-	return most
-}
 
 // Present returns the current master according to the sentinels, or nil if no
 // sentinel replies.
