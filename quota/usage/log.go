@@ -88,63 +88,30 @@ func (s *LogReader) entries(ctx context.Context, account string) iter.Seq2[quota
 // stops after yielding an error.
 func (s *LogReader) Lines(ctx context.Context, newest bool) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
-		heads := make([]*head, 0, len(s.Accounts))
+		var lines []Line
 		for _, account := range s.Accounts {
-			next, stop := iter.Pull2(s.Ledger.Entries(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until, Newest: newest}))
-			defer stop()
-			h := &head{account: account, next: next}
-			heads = append(heads, h)
-			h.advance(&s.Filter)
-		}
-		if newest {
-			slices.Reverse(heads) // entries at the same time come in reverse order too
-		}
-		for {
-			var first *head
-			for _, h := range heads {
-				if !h.done && (first == nil || h.before(first, newest)) {
-					first = h
+			for e, err := range s.entries(ctx, account) {
+				if err != nil {
+					yield(Line{}, err)
+					return
 				}
+				lines = append(lines, Line{e, account})
 			}
-			if first == nil || !yield(first.line, first.err) || first.err != nil {
+		}
+		slices.SortStableFunc(lines, func(x, y Line) int { return x.At.Compare(y.At) })
+		if newest {
+			slices.Reverse(lines)
+		}
+		for _, line := range lines {
+			if err := ctx.Err(); err != nil {
+				yield(Line{}, err)
 				return
 			}
-			first.advance(&s.Filter)
+			if !yield(line, nil) {
+				return
+			}
 		}
 	}
-}
-
-// head is the next selected line of one account.
-type head struct {
-	account string
-	next    func() (quota.Entry, error, bool)
-	line    Line
-	err     error
-	done    bool
-}
-
-// advance moves to the next line that f selects.
-func (h *head) advance(f *Filter) {
-	for {
-		e, err, ok := h.next()
-		h.line = Line{e, h.account}
-		h.err = err
-		h.done = !ok
-		if !ok || err != nil || f.Selects(&e) {
-			return
-		}
-	}
-}
-
-// before reports whether h's line comes before other's. Errors come first.
-func (h *head) before(other *head, newest bool) bool {
-	switch {
-	case h.err != nil || other.err != nil:
-		return other.err == nil
-	case newest:
-		return h.line.At.After(other.line.At)
-	}
-	return h.line.At.Before(other.line.At)
 }
 
 // Last returns the newest n selected lines, oldest first, and reports whether
@@ -171,13 +138,13 @@ const maxNames = 50
 // and that of the Filter if it occurs. It leaves out runs, of which there can
 // be as many as entries. Without entries the map is empty.
 func (s *LogReader) Names(ctx context.Context) (map[string][]string, error) {
-	var entries []quota.Entry
+	var entries []quota.Entry // the first one of each name
 	for _, account := range s.Accounts {
-		for e, err := range s.Ledger.Entries(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until}) {
+		for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until}) {
 			if err != nil {
 				return nil, err
 			}
-			entries = append(entries, e)
+			entries = append(entries, quota.Entry{At: sum.First, Kind: sum.Kind, Method: sum.Method, Caller: sum.Caller})
 		}
 	}
 	slices.SortStableFunc(entries, func(x, y quota.Entry) int { return x.At.Compare(y.At) })
