@@ -142,7 +142,7 @@ func (w *Watch) Check(ctx context.Context) {
 			}
 			continue
 		}
-		for _, e := range w.found(account, balances) {
+		for _, e := range w.found(balances) {
 			w.claimAndSend(ctx, e)
 		}
 		if e := w.moved(ctx, account); e != nil {
@@ -169,7 +169,7 @@ func (w *Watch) Check(ctx context.Context) {
 }
 
 // found returns what balances have to tell.
-func (w *Watch) found(account string, balances []quota.Balance) (events []*event) {
+func (w *Watch) found(balances []quota.Balance) (events []*event) {
 	cooling := map[string]bool{}
 	for i := range balances {
 		b := &balances[i]

@@ -31,7 +31,7 @@ type request struct {
 }
 
 // Open opens the file at path, and creates it with mode 0600 if it does not
-// exist. A file that package privatefile refuses is a *privatefile.Error.
+// exist. A refusal of package privatefile matches its ErrUnsafe.
 func Open(path string) (*Lock, error) {
 	file, err := privatefile.Open(path)
 	if err != nil {

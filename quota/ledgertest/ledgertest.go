@@ -170,7 +170,7 @@ func (g *log) must(a engine.Append) *engine.Tail {
 }
 
 // refused appends, and fails if all conditions held or the log has diverged.
-func (g *log) refused(why string, a engine.Append) *engine.Tail {
+func (g *log) refused(why string, a engine.Append) {
 	g.Helper()
 	before := g.head()
 	tail := g.append(a)
@@ -178,7 +178,6 @@ func (g *log) refused(why string, a engine.Append) *engine.Tail {
 		g.Fatalf("%s: %s; want it refused", why, describe(tail))
 	}
 	g.sameHead(before)
-	return tail
 }
 
 // read reads the page after known.
