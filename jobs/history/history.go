@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/jobs/catalog"
@@ -109,34 +108,22 @@ func (f *filler) findOldest(ctx context.Context) error {
 	return nil
 }
 
-// readSums adds up the log between all places at which a slice of any
-// series begins.
+// readSums adds up the log for all series.
 func (f *filler) readSums(ctx context.Context) error {
-	last := f.at + quota.MaxStepBack.Microseconds() // entries may be ahead
-	var places []int64
+	since := int64(math.MaxInt64)
 	for _, s := range f.series {
-		for at := max(s.from, f.oldest); at <= last; {
-			places = append(places, at)
-			_, _, at = s.slice(at)
-		}
+		since = min(since, max(s.from, f.oldest))
 	}
-	slices.Sort(places)
-	places = slices.Compact(places)
-	for i, from := range places {
-		query := quota.Query{Account: f.account, Since: time.UnixMicro(from)}
-		if i+1 < len(places) {
-			query.Until = time.UnixMicro(places[i+1])
+	for e, err := range f.ledger.Entries(ctx, quota.Query{Account: f.account, Since: time.UnixMicro(since)}) {
+		if err != nil {
+			return err
 		}
-		for sum, err := range f.ledger.Sums(ctx, query) {
-			if err != nil {
-				return err
-			}
-			f.until = max(f.until, sum.Last.UnixMicro()+1)
-			labels := labelsOf(&sum)
-			for _, s := range f.series {
-				if from >= s.from {
-					s.add(from, &sum, labels)
-				}
+		at := e.At.UnixMicro()
+		f.until = max(f.until, at+1)
+		labels := labelsOf(&e)
+		for _, s := range f.series {
+			if at >= s.from {
+				s.add(&e, labels)
 			}
 		}
 	}

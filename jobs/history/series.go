@@ -105,21 +105,21 @@ func (s *series) slice(at int64) (day, begin, next int64) {
 	return s.day.Start.UnixMilli(), begin / 1000, next
 }
 
-// add adds a sum of entries that are all in the slice of at.
-func (s *series) add(at int64, sum *quota.Sum, labels unique.Handle[catalog.SumLabels]) {
-	if sum.Units == 0 && sum.Calls == 0 || !s.coverage.Covers(sum.Method, sum.Caller) {
+// add adds an entry.
+func (s *series) add(e *quota.Entry, labels unique.Handle[catalog.SumLabels]) {
+	if e.Units == 0 && e.Calls == 0 || !s.coverage.Covers(e.Method, e.Caller) {
 		return
 	}
-	day, begin, _ := s.slice(at)
+	day, begin, _ := s.slice(e.At.UnixMicro())
 	key := catalog.SumKey{Day: day, Slice: begin, Labels: labels}
 	amount := s.sums[key]
-	amount.Units += int64(sum.Units)
-	amount.Calls += int64(sum.Calls)
+	amount.Units += int64(e.Units)
+	amount.Calls += int64(e.Calls)
 	s.sums[key] = amount
 }
 
-func labelsOf(sum *quota.Sum) unique.Handle[catalog.SumLabels] {
-	return unique.Make(catalog.SumLabels{Method: name(sum.Method), Region: name(sum.Caller.Region), Job: usage.JobOf(sum.Kind, sum.Caller), Lane: name(sum.Caller.Lane)})
+func labelsOf(e *quota.Entry) unique.Handle[catalog.SumLabels] {
+	return unique.Make(catalog.SumLabels{Method: name(e.Method), Region: name(e.Caller.Region), Job: usage.JobOf(e.Kind, e.Caller), Lane: name(e.Caller.Lane)})
 }
 
 // name returns s, or "-" if s is empty, as in reports.
