@@ -3,6 +3,7 @@ package feedback_test
 import (
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -95,7 +96,7 @@ func TestRuleHidesItsHeadersFromItsAnswersOnly(t *testing.T) {
 		t.Errorf("a 429: %+v; want it read without the rule", got)
 	}
 	header = strings.ReplaceAll(header, "Remaining: 0", "Remaining: 40")
-	if got := read(call, response(200, header, "")); got != left(quota.Verdict{}, "hour", 40) {
+	if got := read(call, response(200, header, "")); !reflect.DeepEqual(got, left(quota.Verdict{}, "hour", 40)) {
 		t.Errorf("a 200: %+v; want it read by the rule alone", got)
 	}
 }
