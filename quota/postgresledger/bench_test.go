@@ -2,6 +2,7 @@ package postgresledger_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/ration-dev/ration/internal/postgrestest"
 	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/postgresledger"
 )
 
 // BenchmarkAppend compares an append with a commit of one row, by a connection
@@ -68,4 +71,32 @@ func committer(b *testing.B, server *postgrestest.Server) func() {
 			b.Fatal(err)
 		}
 	}
+}
+
+func BenchmarkStart(b *testing.B) {
+	server := postgrestest.Start(b)
+	ledgertest.Start(b, func(b *testing.B, account string, batches []engine.Batch) engine.Ledger {
+		schema := fmt.Sprintf("start_%d", len(batches))
+		l := open(b, server.URL(), &postgresledger.Options{Schema: schema})
+		if _, err := l.Append(b.Context(), account, &engine.Append{NewEpoch: 7, Data: batches[0].Data}); err != nil {
+			b.Fatal(err)
+		}
+		conn, last := connect(b, server), batches[len(batches)-1]
+		rows := pgx.CopyFromSlice(len(batches)-1, func(i int) ([]any, error) {
+			return []any{int64(1), int64(i + 2), batches[i+1].At, batches[i+1].Data}, nil
+		})
+		columns := []string{"log", "position", "at", "data"}
+		_, err := conn.CopyFrom(b.Context(), pgx.Identifier{schema, "batches"}, columns, rows)
+		if err == nil {
+			_, err = conn.Exec(b.Context(), "ANALYZE "+schema+".batches") // as autovacuum does within a minute
+		}
+		if err == nil {
+			update := "UPDATE " + schema + ".heads SET position = $1, tag = $2"
+			_, err = conn.Exec(b.Context(), update, len(batches), last.Data[:engine.TagSize])
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		return l
+	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/quota/ledgertest"
 )
 
 // alternate runs PING and the subject in turns of a hundred, and reports the
@@ -129,46 +130,32 @@ func BenchmarkEmptyScript(b *testing.B) {
 	b.ReportMetric((serverCPU(b, server)-cpu)/float64(b.N)*1e6, "server-us/op")
 }
 
-// BenchmarkStart reads a whole log of batches of 45 bytes.
 func BenchmarkStart(b *testing.B) {
-	for _, n := range []int{10_000, 100_000, 1_000_000} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			server := redistest.Start(b)
-			l := newLog(b, open(b, server.URL(), nil), "a")
-			fill(b, server, l, n, 45)
-			cpu := serverCPU(b, server)
-			for b.Loop() {
-				known, got := engine.Known{}, 0
-				for more := true; more; {
-					tail, err := l.Read(b.Context(), "a", &engine.Read{Known: known})
-					if err != nil {
-						b.Fatal(err)
-					}
-					got, more, known = got+len(tail.Batches), tail.More, following(tail).Known
-				}
-				if got != n {
-					b.Fatalf("%d batches; want %d", got, n)
-				}
-			}
-			b.ReportMetric((serverCPU(b, server)-cpu)/float64(b.N)*1e3, "server-ms/op")
-		})
-	}
+	ledgertest.Start(b, func(b *testing.B, account string, batches []engine.Batch) engine.Ledger {
+		server := redistest.Start(b)
+		l := newLog(b, open(b, server.URL(), nil), account)
+		fill(b, server, l, batches)
+		return l.Ledger
+	})
 }
 
-// fill writes n batches as the script would.
-func fill(b testing.TB, server *redistest.Server, l *log, n, size int) {
-	l.append(l.next())
+// fill writes batches as the script would.
+func fill(b testing.TB, server *redistest.Server, l *log, batches []engine.Batch) {
+	l.append(&engine.Append{NewEpoch: 7, Data: batches[0].Data})
 	client := server.Client(b)
-	for i := 1; i < n; {
-		elements := []any{"rpush", "ration:{a}:batches"}
-		for ; i < n && len(elements) < 1000; i++ {
-			elements = append(elements, append(make([]byte, 8), batch(i+1, size)...))
+	for rest := range slices.Chunk(batches[1:], 1000) {
+		elements := []any{"rpush", l.base(l.account) + "batches"}
+		for _, batch := range rest {
+			var element numbers
+			element.add(batch.At)
+			elements = append(elements, append([]byte(element), batch.Data...))
 		}
 		if err := client.Do(context.Background(), elements...).Err(); err != nil {
 			b.Fatal(err)
 		}
 	}
-	server.Do(b, "hset", "ration:{a}:head", "position", n, "tag", string(batch(n, size)[:engine.TagSize]))
+	last := batches[len(batches)-1]
+	server.Do(b, "hset", l.base(l.account)+"head", "position", len(batches), "tag", string(last.Data[:engine.TagSize]))
 }
 
 // BenchmarkMemory reports how many bytes of the server's memory an element
@@ -180,7 +167,11 @@ func BenchmarkMemory(b *testing.B) {
 				const n = 100_000
 				server := redistest.Start(b)
 				before := info(b, server, "memory", "used_memory_dataset")
-				fill(b, server, newLog(b, open(b, server.URL(), nil), "a"), n, size)
+				batches := make([]engine.Batch, n)
+				for i := range batches {
+					batches[i].Data = batch(i+1, size)
+				}
+				fill(b, server, newLog(b, open(b, server.URL(), nil), "a"), batches)
 				b.ReportMetric((info(b, server, "memory", "used_memory_dataset")-before)/n, "bytes/element")
 				usage := server.Do(b, "memory", "usage", "ration:{a}:batches", "samples", "0").(int64)
 				b.ReportMetric(float64(usage)/n, "usage/element")

@@ -140,8 +140,16 @@ func (l *Ledger) Append(ctx context.Context, account string, a *engine.Append) (
 
 // Read implements engine.Ledger.
 func (l *Ledger) Read(ctx context.Context, account string, r *engine.Read) (*engine.Tail, error) {
-	args := l.arguments(account, &r.Known, l.known(&r.Known, r.Bytes), nil)
-	return l.run(ctx, &command{account: account, args: args})
+	page := r.Bytes
+	if page <= 0 {
+		page = engine.DefaultPage
+	}
+	args := l.arguments(account, &r.Known, l.known(&r.Known, min(page, scriptPage)), nil)
+	t, err := l.run(ctx, &command{account: account, args: args})
+	if err == nil && t.More && page > scriptPage {
+		l.extend(ctx, account, t, page)
+	}
+	return t, err
 }
 
 // Close implements engine.Ledger.

@@ -104,9 +104,9 @@ func (l *Ledger) try(ctx context.Context, c *command) ([]string, error) {
 		ctx, cancel = context.WithTimeout(ctx, max(time.Until(deadline)/2, leastTry))
 		defer cancel()
 	}
-	answer, err := l.send(ctx, c, "evalsha", script.Hash())
+	answer, err := l.send(ctx, append([]any{"evalsha", script.Hash()}, c.args...)...)
 	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
-		answer, err = l.send(ctx, c, "eval", appendLua)
+		answer, err = l.send(ctx, append([]any{"eval", appendLua}, c.args...)...)
 	}
 	return answer, err
 }
@@ -116,8 +116,8 @@ var errSilent = errors.New("no answer in time")
 
 // send sends one command. A client given to New may ignore deadlines, so send
 // abandons it when the time is up.
-func (l *Ledger) send(ctx context.Context, c *command, name, script string) ([]string, error) {
-	cmd := once{redis.NewStringSliceCmd(ctx, append([]any{name, script}, c.args...)...)}
+func (l *Ledger) send(ctx context.Context, command ...any) ([]string, error) {
+	cmd := once{redis.NewStringSliceCmd(ctx, command...)}
 	if l.address != nil {
 		err := l.client.Process(ctx, cmd)
 		return cmd.Val(), l.reloadSlots(ctx, err)
@@ -129,5 +129,30 @@ func (l *Ledger) send(ctx context.Context, c *command, name, script string) ([]s
 		return cmd.Val(), l.reloadSlots(ctx, err)
 	case <-ctx.Done():
 		return nil, errSilent
+	}
+}
+
+// scriptPage is how many bytes of batches the script reads: what processes miss
+// of each other. In a longer page LRANGE reads the rest, which takes an eighth of
+// the server's time.
+const scriptPage = 64 << 10
+
+// extend adds the batches to t that follow those it has, as many as fit a page
+// if they are as long as these. If the log was trimmed or lost since t was read,
+// or the command fails, it adds none: the next page begins where t ends.
+func (l *Ledger) extend(ctx context.Context, account string, t *engine.Tail, page int) {
+	ctx, cancel := context.WithTimeout(ctx, l.patience)
+	defer cancel()
+	size := 0
+	for i := range t.Batches {
+		size += len(t.Batches[i].Data)
+	}
+	last := t.Batches[len(t.Batches)-1]
+	count := min(uint64(max(0, page-size)*len(t.Batches)/size), t.Position-last.Position)
+	from := last.Position - t.First
+	elements, err := l.send(ctx, "lrange", l.base(account)+"batches", from, from+count)
+	isThisLog := err == nil && len(elements) > 0 && strings.HasSuffix(elements[0], string(last.Data))
+	if isThisLog && parseBatches(t, elements[1:], last.Position+1) == nil {
+		t.More = t.Batches[len(t.Batches)-1].Position < t.Position
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -100,10 +101,13 @@ func (l *Ledger) conditions(a *engine.Append) numbers {
 	return n
 }
 
+// base returns what the keys of an account begin with.
+func (l *Ledger) base(account string) string { return l.prefix + ":{" + escape(account, "") + "}:" }
+
 // arguments returns the script's KEYS, preceded by their number, and ARGV. A
 // caller that knows nothing of a log names the keys of earlier releases too.
 func (l *Ledger) arguments(account string, known *engine.Known, n numbers, data []byte) []any {
-	base := l.prefix + ":{" + escape(account, "") + "}:"
+	base := l.base(account)
 	args := append(make([]any, 0, 10), 2, base+"head", base+"batches")
 	if known.Epoch == 0 && !l.imports {
 		args[0] = 5
@@ -141,7 +145,7 @@ func parseTail(answer []string) (*engine.Tail, error) {
 	return t, parseBatches(t, answer[2:], uint64(n.at(10)))
 }
 
-// parseBatches sets the batches of t, of which the first has position first.
+// parseBatches adds batches to t, of which the first has position first.
 func parseBatches(t *engine.Tail, elements []string, first uint64) error {
 	const stamp = 8 // bytes that an element begins with
 	size := 0
@@ -155,12 +159,13 @@ func parseBatches(t *engine.Tail, elements []string, first uint64) error {
 		return nil
 	}
 	data := make([]byte, 0, size)
-	t.Batches = make([]engine.Batch, len(elements))
+	t.Batches = slices.Grow(t.Batches, len(elements))
 	for i, element := range elements {
 		begin := len(data)
 		data = append(data, element...)
 		batch := data[begin:len(data):len(data)]
-		t.Batches[i] = engine.Batch{Position: first + uint64(i), At: numbers(batch).at(0), Data: batch[stamp:]}
+		t.Batches = append(t.Batches,
+			engine.Batch{Position: first + uint64(i), At: numbers(batch).at(0), Data: batch[stamp:]})
 	}
 	return nil
 }

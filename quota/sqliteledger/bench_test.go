@@ -2,11 +2,13 @@ package sqliteledger_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
@@ -71,4 +73,28 @@ func committer(b *testing.B, sync sqliteledger.Sync) func() {
 			b.Fatal(err)
 		}
 	}
+}
+
+func BenchmarkStart(b *testing.B) {
+	ledgertest.Start(b, func(b *testing.B, account string, batches []engine.Batch) engine.Ledger {
+		path := fresh(b)
+		l := open(b, path, nil)
+		if _, err := l.Append(b.Context(), account, &engine.Append{NewEpoch: 7, Data: batches[0].Data}); err != nil {
+			b.Fatal(err)
+		}
+		tx, err := openSQL(b, path).Begin()
+		exec := func(query string, args ...any) {
+			if err == nil {
+				_, err = tx.Exec(query, args...)
+			}
+		}
+		for _, batch := range batches[1:] {
+			exec("INSERT INTO batches VALUES (1, ?, ?, ?)", batch.Position, batch.At, batch.Data)
+		}
+		exec("UPDATE heads SET position = ?", len(batches))
+		if err = errors.Join(err, tx.Commit()); err != nil {
+			b.Fatal(err)
+		}
+		return l
+	})
 }

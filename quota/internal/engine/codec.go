@@ -214,20 +214,22 @@ func (p *packer) fields(r *Record, head, more byte) {
 	}
 }
 
-// unpacker reads a batch record by record, without allocating for most of them.
+// unpacker reads a batch record by record, without allocating for most of them,
+// and without setting pointers, which is slow while garbage is collected.
 type unpacker struct {
 	batch  *Batch
 	first  ID
 	next   uint64
 	stamps int64 // grants and notes so far, which take a timestamp each
-	rest   []byte
+	data   []byte
+	at     int      // what is read next of data
 	labels []uint32 // of the fold's labels, by index in the batch
 	bad    bool
 }
 
 // unpack begins to read a batch; intern returns a number for packed labels.
 func (u *unpacker) unpack(b *Batch, intern func([]byte) uint32) error {
-	*u = unpacker{batch: b, labels: u.labels[:0]}
+	*u = unpacker{batch: b, data: b.Data, at: TagSize + 1, labels: u.labels[:0]}
 	if len(b.Data) <= TagSize || b.Data[TagSize] != version {
 		return ErrUnreadable
 	}
@@ -235,17 +237,16 @@ func (u *unpacker) unpack(b *Batch, intern func([]byte) uint32) error {
 	copy(client[2:], b.Data)
 	u.first = ID{binary.BigEndian.Uint64(client[:]), uint64(binary.BigEndian.Uint32(b.Data[6:]))}
 	u.next = u.first.Seq
-	u.rest = b.Data[TagSize+1:]
 	count := u.number()
 	for range count {
-		start := u.rest
+		start := u.at
 		for mask := u.byte(); mask != 0; mask &= mask - 1 {
 			u.bytes()
 		}
 		if u.bad {
 			return u.err()
 		}
-		u.labels = append(u.labels, intern(start[:len(start)-len(u.rest)]))
+		u.labels = append(u.labels, intern(u.data[start:u.at]))
 	}
 	return u.err()
 }
@@ -257,35 +258,36 @@ func (u *unpacker) err() error {
 	return nil
 }
 
+// fail ends the batch, which is malformed.
+func (u *unpacker) fail() { u.bad, u.at = true, len(u.data) }
+
 func (u *unpacker) byte() byte {
-	if len(u.rest) == 0 {
+	if u.at == len(u.data) {
 		u.bad = true
 		return 0
 	}
-	b := u.rest[0]
-	u.rest = u.rest[1:]
-	return b
+	u.at++
+	return u.data[u.at-1]
 }
 
 func (u *unpacker) number() uint64 {
-	n, size := binary.Uvarint(u.rest)
+	n, size := binary.Uvarint(u.data[u.at:])
 	if size <= 0 {
-		u.bad, u.rest = true, nil
+		u.fail()
 		return 0
 	}
-	u.rest = u.rest[size:]
+	u.at += size
 	return n
 }
 
 func (u *unpacker) bytes() []byte {
 	n := u.number()
-	if n > uint64(len(u.rest)) {
-		u.bad, u.rest = true, nil
+	if n > uint64(len(u.data)-u.at) {
+		u.fail()
 		return nil
 	}
-	text := u.rest[:n]
-	u.rest = u.rest[n:]
-	return text
+	u.at += int(n)
+	return u.data[u.at-int(n) : u.at]
 }
 
 func (u *unpacker) id() ID {
@@ -299,7 +301,7 @@ func (u *unpacker) id() ID {
 // record reads the next record into r, all but its Labels, whose number it
 // returns. ok is false at the end of the batch.
 func (u *unpacker) record(r *Record) (labels uint32, ok bool, err error) {
-	if len(u.rest) == 0 {
+	if u.at == len(u.data) {
 		return 0, false, u.err()
 	}
 	head, more := u.byte(), byte(0)
@@ -360,7 +362,7 @@ func (u *unpacker) fields(r *Record, head, more byte) {
 
 // unpackLabels is the inverse of Labels.append.
 func unpackLabels(packed []byte) (l Labels) {
-	u := unpacker{rest: packed}
+	u := unpacker{data: packed}
 	mask := u.byte()
 	for i, field := range [...]*string{&l.Method, &l.Lane, &l.Job, &l.Region, &l.Host, &l.Key} {
 		if mask&(1<<i) != 0 {

@@ -44,16 +44,15 @@ type fold struct {
 	tried  int       // the newest entries, which are not in the log yet
 	trying []*series // those that count them
 
-	voids   map[ID]voided  // by the id that never was
-	settles map[ID]*Record // of grants that have not arrived
-	control controls
-	clocks  []clockRecord
-	isMixed bool           // positions are of several logs
-	lack    map[ID]*Record // records that the log is not known to have: of an outage, or of its former life
-	lookFor Tag            // of the batch that was appended last
-	foundAt uint64         // where it is in the log; 0 if it was not received
-	unpack  unpacker
-	record1 Record // memory for the one that is folded
+	voids    map[ID]voided  // by the id that never was
+	settles  map[ID]*Record // of grants that have not arrived
+	control  controls
+	clocks   []clockRecord
+	isMixed  bool           // positions are of several logs
+	lack     map[ID]*Record // records that the log is not known to have: of an outage, or of its former life
+	lookFor  Tag            // of the batch that was appended last
+	foundAt  uint64         // where it is in the log; 0 if it was not received
+	unpacked []uint32       // memory for the labels of a batch
 }
 
 // keyRecords are the entries of one key and the series that count them alone.
@@ -152,13 +151,14 @@ func (f *fold) batch(b *Batch) error {
 	if b.Position != 0 && b.Position <= f.known.After {
 		return nil // received before
 	}
-	u := &f.unpack
+	u := unpacker{labels: f.unpacked}
 	if err := u.unpack(b, f.labelsOf); err != nil {
 		return err
 	}
+	f.unpacked = u.labels
+	var r Record
 	for {
-		r := &f.record1
-		labels, ok, err := u.record(r)
+		labels, ok, err := u.record(&r)
 		if err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ func (f *fold) batch(b *Batch) error {
 		if len(f.lack) > 0 {
 			delete(f.lack, r.ID)
 		}
-		f.record(r, labels, b.Position)
+		f.record(&r, labels, b.Position)
 	}
 	if b.Position != 0 {
 		f.mark(b)

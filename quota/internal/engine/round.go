@@ -148,27 +148,43 @@ func (a *Account) look(tasks []*task) {
 	}
 }
 
-// read folds what is new in the log.
+// read folds what is new in the log. While it folds a page of a long log, it
+// reads the next one.
 func (a *Account) read(ctx context.Context) error {
+	pages := make(chan page, 1)
+	pages <- a.page(ctx, a.fold.known)
 	for {
-		t, err := a.engine.ledger.Read(ctx, a.name, &Read{Known: a.fold.known})
-		if err != nil {
+		t := <-pages
+		switch {
+		case t.err != nil:
 			a.wasDown = true
-			return err
-		}
-		if t.Diverged || a.isBehind(t, 0) {
+			return t.err
+		case t.Diverged || a.isBehind(t.Tail, 0):
 			if err := a.restore(ctx); err != nil {
 				return err
 			}
+			pages <- a.page(ctx, a.fold.known)
 			continue
+		case t.More:
+			last := &t.Batches[len(t.Batches)-1]
+			known := Known{Epoch: t.Epoch, After: last.Position, Tag: last.Tag()}
+			go func() { pages <- a.page(ctx, known) }()
 		}
-		if err := a.receive(t); err != nil {
+		if err := a.receive(t.Tail); err != nil || !t.More {
 			return err
 		}
-		if !t.More {
-			return nil
-		}
 	}
+}
+
+// page is the answer to a read.
+type page struct {
+	*Tail
+	err error
+}
+
+func (a *Account) page(ctx context.Context, known Known) (p page) {
+	p.Tail, p.err = a.engine.ledger.Read(ctx, a.name, &Read{Known: known})
+	return p
 }
 
 // receive folds an answer of the ledger.
