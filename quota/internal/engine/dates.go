@@ -68,22 +68,17 @@ func (w *Window) boundary(now time.Time, offset int) time.Time {
 		return shown.Add(time.Duration(offset)*step - zone)
 	}
 	wall := time.Date(year, month, dayOfMonth, 0, 0, 0, 0, time.UTC).Add(time.Duration(w.Start) * time.Microsecond)
-	y, m, d := wall.Date()
-	t := time.Date(y, m, d, wall.Hour(), wall.Minute(), 0, 0, w.Zone)
-	start, end := t.ZoneBounds()
-	switch shown := t.Add(zoneOffset(t)).UTC(); {
-	case shown.Before(wall):
-		return end
-	case shown.After(wall):
-		return start
-	case start.IsZero():
-		return t
+	for t := wall.AddDate(0, 0, -2).In(w.Zone); ; { // in each period of the zone that has one offset from UTC
+		start, end := t.ZoneBounds()
+		at := wall.Add(-zoneOffset(t))
+		switch {
+		case at.Before(start):
+			return start
+		case end.IsZero() || at.Before(end):
+			return at
+		}
+		t = end
 	}
-	before := start.Add(-1)
-	if back := zoneOffset(before) - zoneOffset(t); back > 0 && t.Add(-back).Before(start) {
-		return t.Add(-back)
-	}
-	return t
 }
 
 // zoneOffset returns the offset from UTC of t's zone at t.
