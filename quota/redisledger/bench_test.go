@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/engine"
 	"github.com/ration-dev/ration/quota/ledgertest"
 )
@@ -114,6 +115,48 @@ func BenchmarkProcesses(b *testing.B) {
 			b.ReportMetric((serverCPU(b, server)-cpu)/float64(b.N)*1e6, "server-us/op")
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "appends/s")
 			b.ReportMetric(float64(sum(received[:]))/float64(max(1, sum(pages[:]))), "received/op")
+		})
+	}
+}
+
+// BenchmarkGuards is the calls of several processes with some callers each, far
+// from the limits of four budgets. PING alone is in BenchmarkAppend.
+func BenchmarkGuards(b *testing.B) {
+	search := []string{"search"}
+	budgets := []quota.Budget{
+		{Account: "a", Name: "trailing", Limit: quota.MaxLimit, Window: quota.Sliding(24 * time.Hour)},
+		{Account: "a", Name: "day", Limit: quota.MaxLimit, Window: quota.Daily(time.UTC)},
+		{Account: "a", Name: "search", Limit: quota.MaxLimit, Window: quota.Sliding(24 * time.Hour), Methods: search},
+		{Account: "a", Name: "burst", Limit: quota.MaxLimit, Window: quota.Sliding(10 * time.Minute), Methods: search},
+	}
+	call := quota.Call{Account: "a", Method: "search", Units: 1}
+	for _, c := range []struct{ processes, callers int }{{1, 1}, {1, 64}, {4, 16}, {16, 1}} {
+		b.Run(fmt.Sprintf("%dof%d", c.processes, c.callers), func(b *testing.B) {
+			server := redistest.Start(b)
+			var guards []*quota.Guard
+			for range c.processes {
+				guard, err := quota.NewGuard(open(b, server.URL(), nil), budgets, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				guards = append(guards, guard)
+			}
+			cpu := serverCPU(b, server)
+			b.ResetTimer()
+			var wg sync.WaitGroup
+			for i := range c.processes * c.callers {
+				wg.Go(func() {
+					for range max(1, b.N/c.processes/c.callers) {
+						if _, err := guards[i%len(guards)].Spend(b.Context(), call); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+			b.ReportMetric((serverCPU(b, server)-cpu)/float64(b.N)*1e6, "server-us/op")
 		})
 	}
 }
