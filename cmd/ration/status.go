@@ -78,9 +78,6 @@ func (a *app) status(ctx context.Context) error {
 			return err
 		}
 		a.warnOfSpelling(ctx, c)
-		if err := c.CheckReplica(ctx); err != nil {
-			a.warn("replica", err.Error())
-		}
 		report.Forgotten, shown = a.warnOfLoss(), true
 		if err := a.showStatus(ctx, report, nil); err != nil {
 			return err
