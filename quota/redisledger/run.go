@@ -133,13 +133,13 @@ func (l *Ledger) send(ctx context.Context, command ...any) ([]string, error) {
 }
 
 // scriptPage is how many bytes of batches the script reads: what processes miss
-// of each other. In a longer page LRANGE reads the rest, which takes an eighth of
-// the server's time.
+// of each other. Of a longer page LRANGE reads the rest, in an eighth of the
+// server's time.
 const scriptPage = 64 << 10
 
 // extend adds the batches to t that follow those it has, as many as fit a page
-// if they are as long as these. If the log was trimmed or lost since t was read,
-// or the command fails, it adds none: the next page begins where t ends.
+// if they are as long as these. If the log was trimmed or lost since t was
+// read, or the command fails, it adds none: the next page begins where t ends.
 func (l *Ledger) extend(ctx context.Context, account string, t *engine.Tail, page int) {
 	ctx, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
