@@ -15,8 +15,8 @@ type BudgetStatus struct {
 	Drift
 	Forecast
 	// Returns lists when the next units become free, at most three times,
-	// soonest first. It is empty for a Counter window, which frees units
-	// gradually.
+	// soonest first. It is empty for windows that are neither sliding nor
+	// calendar ones.
 	Returns []Return
 }
 
@@ -121,17 +121,15 @@ func (s *scan) add(e *quota.Entry) {
 	}
 	s.Attribution.add(e.Kind, e.Method, e.Caller, n)
 	s.Drift.add(e.Kind, n)
-	window := s.Budget.Window
-	switch window.Kind() {
+	switch window := s.Budget.Window; window.Kind() {
 	case quota.KindCalendar:
 		s.addReturn(returnsAt(window, e.At), n)
-		return
 	case quota.KindSliding:
 		s.addToSpan(e.At, n)
-	}
-	begin := s.At.Add(time.Microsecond - window.Length())
-	if i := int(e.At.Sub(begin) / max(s.step, 1)); i >= 0 && i < len(s.leaving) {
-		s.leaving[i] += n
+		begin := s.At.Add(time.Microsecond - window.Length())
+		if i := int(e.At.Sub(begin) / s.step); i >= 0 && i < len(s.leaving) {
+			s.leaving[i] += n
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 type Explanation struct {
 	Window quota.Window // the budget's window; invalid if the guard has no such budget
 	Since  time.Time    // the beginning of the window at the time of the refusal
-	Held   quota.Units  // what the ledger still holds of the window; an upper bound for a Counter window
+	Held   quota.Units  // what the ledger still holds of the window
 	Attribution
 	Most Spender // the largest spender; its Units are 0 if Held is
 
