@@ -186,7 +186,6 @@ func (r *reader) apply(a *answer, out *outcome) {
 	}
 	a.candidates = matched
 	r.readFamilies(a, out)
-	ietf(a, out)
 	if len(a.candidates) == 0 {
 		return
 	}

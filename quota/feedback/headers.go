@@ -49,12 +49,12 @@ func (r *reader) readFamilies(a *answer, out *outcome) {
 			continue
 		}
 		h := r.names.parse(name)
-		hasParameters := strings.IndexByte(values[0], '=') >= 0 && strings.Contains(values[0], "remaining=")
-		if h == nil && !hasParameters || a.isOfRule(name) {
+		isList := name == "Ratelimit" || strings.Contains(values[0], "remaining=")
+		if h == nil && !isList || a.isOfRule(name) {
 			continue
 		}
-		if hasParameters {
-			out.addParameters(a, name)
+		if isList {
+			out.addList(a, name)
 			continue
 		}
 		if len(values) > 2 || len(values[0]) > 200 {
@@ -85,25 +85,6 @@ func (r *reader) readFamilies(a *answer, out *outcome) {
 // isOfRule reports whether a rule that matches reads a header.
 func (a *answer) isOfRule(name string) bool {
 	return slices.ContainsFunc(a.candidates, func(c *rule) bool { return slices.Contains(c.headers, name) })
-}
-
-// addParameters reads a limit in the parameters of one header, such as
-// total=100; remaining=99; resets=41. RateLimit itself is read by ietf.
-func (o *outcome) addParameters(a *answer, name string) {
-	if name == "Ratelimit" {
-		return
-	}
-	for _, m := range members(a.header, name) {
-		l := newLimit()
-		l.bucket, l.from = bucketName(name), name
-		l.max, l.left = m.number("total", "limit", "q"), m.number("remaining", "r")
-		if wait, ok := a.wait(m.text("resets", "reset", "t"), 0); ok {
-			l.reset = wait
-		}
-		if l.left >= 0 {
-			o.limits = append(o.limits, l)
-		}
-	}
 }
 
 // shareReset gives the reset and the window of headers that name no limit to

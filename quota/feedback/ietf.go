@@ -8,17 +8,13 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// ietf reads the header RateLimit of draft-ietf-httpapi-ratelimit-headers: one
-// of limit=, remaining=, reset= (draft 07), or a list of named policies such as
-// "default";r=50;t=30 (from 08 on). Those of older drafts are a common family.
-// Resets are in seconds. No draft defines a cost; a parameter cost= is read
-// anyway.
-func ietf(a *answer, out *outcome) {
-	list := members(a.header, "Ratelimit")
-	if len(list) == 0 {
-		return
-	}
-	policies := members(a.header, "Ratelimit-Policy")
+// addList reads a header that is a list of limits with parameters: RateLimit of
+// draft-ietf-httpapi-ratelimit-headers, one of limit=, remaining=, reset= (draft
+// 07), or a list of named policies such as "default";r=50;t=30 (from 08 on), or
+// one of an upstream's own, such as total=100; remaining=99; resets=41. Resets
+// are in seconds. No draft defines a cost; a parameter cost= is read anyway.
+func (o *outcome) addList(a *answer, name string) {
+	list, policies := members(a.header, name), members(a.header, name+"-Policy")
 	if slices.ContainsFunc(list, func(m member) bool { return m.name == "remaining" }) {
 		var one member
 		for _, m := range list {
@@ -28,19 +24,22 @@ func ietf(a *answer, out *outcome) {
 	}
 	for _, m := range list {
 		l := newLimit()
-		l.bucket, l.from = bucketName(m.name), "RateLimit"
-		l.max, l.left = m.number("limit", "q"), m.number("remaining", "r")
-		if wait, ok := a.wait(m.text("reset", "t"), 0); ok {
+		l.bucket, l.from = bucketName(m.name), name
+		if m.text(m.name) != "" { // it is a parameter
+			l.bucket = bucketName(name)
+		}
+		l.max, l.left = m.number("limit", "q", "total"), m.number("remaining", "r")
+		if wait, ok := a.wait(m.text("reset", "t", "resets"), 0); ok {
 			l.reset = wait
 		}
 		if p, ok := policyOf(policies, m); ok && !l.addPolicy(p, a) {
 			continue
 		}
 		if n := m.number("cost"); n >= 0 {
-			out.addCost(n, true, "RateLimit")
+			o.addCost(n, true, name)
 		}
 		if l.left >= 0 || l.reset >= 0 {
-			out.limits = append(out.limits, l)
+			o.limits = append(o.limits, l)
 		}
 	}
 }
@@ -108,15 +107,15 @@ const (
 
 // members parses a header that is a list, over all its lines. It returns nil if
 // the list is too long or malformed.
-func members(header http.Header, name string) []member {
+func members(header http.Header, name string) (list []member) {
 	text := strings.Join(header[name], ",")
-	if text == "" || len(text) > maxList {
+	isOpen := strings.Count(text, `"`)%2 > 0
+	if text == "" || len(text) > maxList || isOpen {
 		return nil
 	}
-	var list []member
-	for _, item := range split(text, ',') {
+	for _, item := range listItem.FindAllString(text, maxMembers+1) {
 		var m member
-		for i, part := range split(item, ';') {
+		for i, part := range itemPart.FindAllString(item, -1) {
 			key, value, valued := strings.Cut(strings.TrimSpace(part), "=")
 			key, value = strings.ToLower(strings.TrimSpace(key)), unquoted(strings.TrimSpace(value))
 			if i == 0 {
@@ -126,35 +125,18 @@ func members(header http.Header, name string) []member {
 				m.parameters = append(m.parameters, key, value)
 			}
 		}
-		if len(list) == maxMembers {
-			return nil
-		}
 		list = append(list, m)
+	}
+	if len(list) > maxMembers {
+		return nil
 	}
 	return list
 }
 
-// split splits text at a byte that is not within quotes. It returns nil if a
-// quote does not end.
-func split(text string, at byte) []string {
-	var parts []string
-	from, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\\' && quoted:
-			i++
-		case c == '"':
-			quoted = !quoted
-		case c == at && !quoted:
-			parts = append(parts, text[from:i])
-			from = i + 1
-		}
-	}
-	if quoted {
-		return nil
-	}
-	return append(parts, text[from:])
-}
+var (
+	listItem = pattern("list_item")
+	itemPart = pattern("item_part")
+)
 
 func unquoted(text string) string {
 	if len(text) >= 2 && text[0] == '"' && text[len(text)-1] == '"' {

@@ -2,6 +2,7 @@ package feedback
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -11,7 +12,7 @@ import (
 )
 
 // What is kept of a body that the caller reads: the beginning, where some
-// streams say what the input cost, and a ring of the last bytes.
+// streams say what the input cost, and at least the last maxTail bytes.
 const (
 	maxHead = 4 << 10
 	maxTail = maxBody - maxHead
@@ -23,34 +24,24 @@ const (
 type tap struct {
 	io.ReadCloser
 	head, tail []byte
-	next       int  // where the next byte of tail goes, once it is full
-	full       bool // tail has wrapped
+	isCut      bool  // bytes between head and tail are gone
+	err        error // what follows the last bytes
 
 	once sync.Once
 	done func(kept [][]byte)
 }
 
-func (t *tap) Read(p []byte) (int, error) {
-	n, err := t.ReadCloser.Read(p)
-	t.keep(p[:n])
-	if err == nil {
-		return n, nil
+func (t *tap) Read(p []byte) (n int, err error) {
+	if t.err == nil {
+		n, t.err = t.ReadCloser.Read(p)
+		t.keep(p[:n])
 	}
-	if n > 0 {
-		t.ReadCloser = &ended{t.ReadCloser, err}
+	if n > 0 || t.err == nil {
 		return n, nil
 	}
 	t.end()
-	return 0, err
+	return 0, t.err
 }
-
-// ended is a body that has only its error left.
-type ended struct {
-	io.ReadCloser
-	err error
-}
-
-func (e *ended) Read([]byte) (int, error) { return 0, e.err }
 
 // Close closes the body. What was read until then counts.
 func (t *tap) Close() error {
@@ -59,22 +50,11 @@ func (t *tap) Close() error {
 }
 
 func (t *tap) keep(p []byte) {
-	if room := maxHead - len(t.head); room > 0 {
-		t.head = append(t.head, p[:min(room, len(p))]...)
-		p = p[min(room, len(p)):]
-	}
-	if len(p) > maxTail {
-		p = p[len(p)-maxTail:]
-		t.full, t.next = true, 0
-		t.tail = t.tail[:0]
-	}
-	room := min(maxTail-len(t.tail), len(p))
-	t.tail = append(t.tail, p[:room]...)
-	for p = p[room:]; len(p) > 0; {
-		n := copy(t.tail[t.next:], p)
-		t.full = true
-		t.next = (t.next + n) % maxTail
-		p = p[n:]
+	room := min(maxHead-len(t.head), len(p))
+	t.head = append(t.head, p[:room]...)
+	t.tail = append(t.tail, p[room:]...)
+	if extra := len(t.tail) - maxTail; extra > maxTail {
+		t.tail, t.isCut = append(t.tail[:0], t.tail[extra:]...), true
 	}
 }
 
@@ -82,11 +62,11 @@ func (t *tap) keep(p []byte) {
 // not follow at once.
 func (t *tap) end() {
 	t.once.Do(func() {
-		if !t.full {
-			t.done([][]byte{append(t.head, t.tail...)})
-			return
+		kept := [][]byte{t.head, t.tail}
+		if !t.isCut {
+			kept = [][]byte{append(t.head, t.tail...)}
 		}
-		t.done([][]byte{t.head, append(append([]byte{}, t.tail[t.next:]...), t.tail[:t.next]...)})
+		t.done(kept)
 	})
 }
 
@@ -97,9 +77,10 @@ func (r *reader) readLate(a *answer, resp *http.Response) *quota.LateVerdict {
 	resp.Body = &tap{ReadCloser: resp.Body, done: func(kept [][]byte) {
 		var v quota.Verdict
 		out := &outcome{}
+		documents := documentsIn(kept)
 		for _, c := range r.rules {
 			if len(c.Cost) > 0 && c.mayMatch(&late) && !out.hasCost {
-				out.cost, out.hasCost = c.sumLast(late, documentsIn(kept))
+				out.cost, out.hasCost = c.sumLast(late, documents)
 			}
 		}
 		r.settle(&v, &late, out)
@@ -154,50 +135,32 @@ func documentsIn(kept [][]byte) (documents []any) {
 	return lastObject(string(whole))
 }
 
-// lastObject returns the document that the last named objects of a cut
-// document make.
+// lastObject returns the document that the last named object of a cut document
+// makes, unless that is within another one.
 func lastObject(text string) []any {
-	for at := len(text); ; {
-		at = strings.LastIndex(text[:at], `":`)
-		if at < 0 {
+	at := len(text)
+	for tries := 0; tries < maxTries; {
+		if at = strings.LastIndex(text[:at], `":`); at < 0 {
 			return nil
 		}
-		rest := strings.TrimLeft(text[at+2:], " \t\r\n")
 		from := strings.LastIndexByte(text[:at], '"')
-		if !strings.HasPrefix(rest, "{") || from < 0 {
+		if isObject := strings.HasPrefix(strings.TrimLeft(text[at+2:], " \t\r\n"), "{"); !isObject || from < 0 {
 			continue
 		}
-		if end := endOfObject(rest); end > 0 {
-			if v := parseJSON([]byte(rest[:end])); v != nil && !isNested(text[at+2+end:]) {
-				return []any{map[string]any{text[from+1 : at]: v}}
-			}
+		tries++
+		var object map[string]any
+		decoder := json.NewDecoder(strings.NewReader(text[at+2:]))
+		decoder.UseNumber()
+		if decoder.Decode(&object) != nil {
+			continue
+		}
+		rest := text[at+2+int(decoder.InputOffset()):]
+		if isNested := strings.Count(rest, "}")-strings.Count(rest, "{") > 1; !isNested {
+			return []any{map[string]any{text[from+1 : at]: object}}
 		}
 	}
+	return nil
 }
 
-// isNested reports whether an object that ends here is within another one than
-// the document.
-func isNested(rest string) bool {
-	return strings.Count(rest, "}")-strings.Count(rest, "{") > 1
-}
-
-// endOfObject returns the length of the JSON object at the beginning of a text.
-func endOfObject(text string) int {
-	depth, quoted := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\\' && quoted:
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{':
-			depth++
-		case c == '}':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-	}
-	return -1
-}
+// maxTries bounds the time for a hostile document.
+const maxTries = 100

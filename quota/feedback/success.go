@@ -67,4 +67,3 @@ func isEmpty(v any) bool {
 	}
 	return v == nil
 }
-
