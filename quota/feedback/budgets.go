@@ -105,16 +105,16 @@ func filter(list []*coveredBudget, is func(*coveredBudget) bool, to []*coveredBu
 	return to
 }
 
-// narrowest returns the budget to stop if an answer does not say which: the
-// shortest of those that name the call's method, or the only one that covers
+// narrowest returns the budget to stop for a time if an answer does not say
+// which: one of those that name the call's method, or the only one that covers
 // the call, or nil.
-func (r *reader) narrowest(a *answer) *coveredBudget {
+func (r *reader) narrowest(a *answer, wait time.Duration) *coveredBudget {
 	found := a.covered
 	own := ofMethod(found, a.call.Method)
 	if len(own) > 0 || len(found) > 1 {
-		return shortestOf(own)
+		return nearest(own, wait)
 	}
-	return shortestOf(found)
+	return nearest(found, wait)
 }
 
 // ofMethod returns those of a list that name a method.
@@ -122,12 +122,18 @@ func ofMethod(list []*coveredBudget, method string) []*coveredBudget {
 	return filter(list, func(b *coveredBudget) bool { return slices.Contains(b.Methods, method) }, nil)
 }
 
-// shortestOf returns the budget of the shortest window, or nil for none.
-func shortestOf(list []*coveredBudget) *coveredBudget {
-	if len(list) == 0 {
-		return nil
+// nearest returns the budget of the shortest window that may ask for a wait, or
+// of the longest one, or nil for none.
+func nearest(list []*coveredBudget, wait time.Duration) (found *coveredBudget) {
+	for _, b := range list {
+		isFirst := found == nil
+		isLonger := !isFirst && found.span < wait && b.span > found.span
+		isShorter := !isFirst && b.span >= wait && b.span < found.span
+		if isFirst || isLonger || isShorter {
+			found = b
+		}
 	}
-	return slices.MinFunc(list, func(a, b *coveredBudget) int { return cmp.Compare(a.span, b.span) })
+	return found
 }
 
 // counts reports whether the name of a limit says that it counts a measure.

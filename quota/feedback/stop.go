@@ -221,8 +221,8 @@ func (r *reader) untilWindowEnds(a *answer, h *halt, budget *coveredBudget) bool
 func (r *reader) stop(v *quota.Verdict, a *answer, out *outcome, h *halt) {
 	budget := r.budgetOf(a, h)
 	if budget == nil && h.method {
-		if budget = shortestOf(a.covered); out.traces {
-			out.missed(h.rule, "scope: method", "no budget is of this method alone; that of the shortest window stops")
+		if budget = nearest(a.covered, h.wait); out.traces {
+			out.missed(h.rule, "scope: method", "no budget is of this method alone; the shortest that covers it stops")
 		}
 	}
 	if budget != nil {
@@ -264,14 +264,14 @@ func (r *reader) budgetOf(a *answer, h *halt) *coveredBudget {
 	case h.account:
 		return nil
 	case h.method:
-		return r.narrowest(a)
+		return r.narrowest(a, h.wait)
 	}
 	budget := r.match(a, &h.about)
 	isOfAll := r.byMethod && h.about.bucket != "" && h.about.span >= day
 	if budget != nil || isOfAll {
 		return budget
 	}
-	return r.narrowest(a)
+	return r.narrowest(a, h.wait)
 }
 
 // applyLimits acts on the limits in an answer. Of those with nothing left, the
