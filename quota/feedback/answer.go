@@ -24,6 +24,7 @@ type answer struct {
 	lower  []string         // said in lower case, once a rule needs it
 	lines  []string         // a body that is not JSON, without markup, or the beginning of a long one
 
+	needsText  bool    // a candidate sees bodies that are not JSON
 	candidates []*rule // those whose conditions on anything but the body hold
 	covered    []*coveredBudget
 	buffer     [8]*coveredBudget
@@ -45,6 +46,7 @@ func (r *reader) newAnswer(call quota.Call, resp *http.Response) *answer {
 	for _, c := range r.rulesFor(a.status) {
 		if c.mayMatch(a) {
 			a.candidates = append(a.candidates, c)
+			a.needsText = a.needsText || c.needsText
 		}
 	}
 	a.covered = r.covering(call, a.room.covered[:0])
@@ -88,13 +90,13 @@ func (a *answer) setBody(body []byte, isWhole bool) {
 			return
 		}
 	}
-	if len(body) == 0 || body[0] == 0x1f {
+	isShort := isWhole && len(body) <= 8*maxText
+	if isUseless := !isShort && !a.needsText; isUseless || len(body) == 0 || body[0] == 0x1f {
 		return
 	}
 	isObject := body[0] == '{' || body[0] == '['
 	a.lines = linesOf(string(body), isObject)
 	isPage := strings.Contains(a.mediaType(), "html") || htmlBegin.Match(body)
-	isShort := isWhole && len(body) <= 8*maxText
 	if isShort && !isPage && !isObject {
 		a.texts = a.lines[:min(len(a.lines), maxTexts)]
 	}
@@ -169,7 +171,8 @@ func (c *rule) mayMatch(a *answer) bool {
 // so for one item of a list, the rule's values are read from this item.
 func (c *rule) matchesBody(a *answer) bool {
 	a.focus, a.focusPath = nil, ""
-	for path, words := range c.When.Body {
+	for _, path := range c.bodyPaths {
+		words := c.When.Body[path]
 		is := func(v any) bool {
 			text, ok := scalar(v)
 			if !ok {

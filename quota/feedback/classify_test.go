@@ -245,15 +245,6 @@ func TestRecordedBodyIsMisclassified(t *testing.T) {
 
 const date = "Fri, 20 Nov 2026 12:00:00 GMT"
 
-// TestRetryAfterNeedsADate: a date says nothing without that of the answer.
-func TestRetryAfterNeedsADate(t *testing.T) {
-	for _, dates := range [][]string{nil, {"today"}, {date, date}} {
-		if got, ok := feedback.ParseRetryAfter(http.Header{"Date": dates, "Retry-After": {date}}); ok {
-			t.Errorf("with the date %q: %s", dates, got)
-		}
-	}
-}
-
 func TestRetryAfterIsMisread(t *testing.T) {
 	none := time.Duration(-1)
 	tests := []struct {
@@ -277,9 +268,6 @@ func TestRetryAfterIsMisread(t *testing.T) {
 	for _, test := range tests {
 		header := http.Header{"Date": {date}, "Retry-After": test.values}
 		want, ok := max(test.want, 0), test.want != none
-		if got, said := feedback.ParseRetryAfter(header); got != want || said != ok {
-			t.Errorf("%.40q: %s, %v; want %s, %v", test.values, got, said, want, ok)
-		}
 		wait := time.Minute // of a 429 that names no limit
 		if ok {
 			wait = max(want, time.Second)
@@ -321,18 +309,6 @@ func FuzzClassify(f *testing.F) {
 		check(t, status, feedback.Classify("google", status, http.Header{"Date": {date}, "Retry-After": {after}}, text))
 		if !bytes.Equal(before, text) {
 			t.Error("the body was changed")
-		}
-	})
-}
-
-func FuzzParseRetryAfter(f *testing.F) {
-	for _, seed := range []string{"0", "60", "-1", "1e3", "0x10", "NaN", "9223372037", "Fri, 31 Dec 9999 23:59:59 GMT", "Friday, 20-Nov-26 12:01:30 GMT"} {
-		f.Add(seed, date)
-	}
-	f.Fuzz(func(t *testing.T, text, date string) {
-		after, ok := feedback.ParseRetryAfter(http.Header{"Date": {date}, "Retry-After": {text}})
-		if after < 0 || after > feedback.MaxRetryAfter || !ok && after != 0 {
-			t.Errorf("%q at %q: %s, %v", text, date, after, ok)
 		}
 	})
 }

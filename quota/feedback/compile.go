@@ -24,6 +24,7 @@ type rule struct {
 	Rule
 	headers   []string // that it reads as limits or costs; the common rules leave them alone
 	statuses  [][2]int // the first and the last of each range; none is all
+	bodyPaths []string // of When.Body
 	needsBody bool
 	needsText bool // of a body that need not be JSON
 }
@@ -73,6 +74,7 @@ func compile(r Rule) (*rule, error) {
 	}
 	c.When.Header = loweredMap(r.When.Header, http.CanonicalHeaderKey)
 	c.When.Body = loweredMap(r.When.Body, strings.Clone)
+	c.bodyPaths = sortedKeys(r.When.Body)
 	c.needsText = len(r.When.Text) > 0
 	c.needsBody = len(r.When.Body) > 0 || c.needsText
 	c.Cost = slices.Clone(r.Cost)

@@ -206,10 +206,9 @@ func (r *reader) apply(a *answer, out *outcome) {
 // it. It reports whether the cost may come later, at the end of a stream or of
 // a long body.
 func (r *reader) readBody(a *answer, resp *http.Response) (late bool) {
-	var needs, saysCost, byText bool
+	var needs, saysCost bool
 	for _, c := range a.candidates {
 		needs = needs || c.needsBody
-		byText = byText || c.needsText
 		saysCost = saysCost || c.needsBody && len(c.Cost) > 0
 	}
 	isError := a.status >= http.StatusBadRequest
@@ -229,7 +228,7 @@ func (r *reader) readBody(a *answer, resp *http.Response) (late bool) {
 	case !needs:
 		most = maxSmall
 	}
-	if isLong := resp.ContentLength > int64(most) && !byText; isLong && !isError {
+	if isLong := resp.ContentLength > int64(most) && !a.needsText; isLong && !isError {
 		return saysCost
 	}
 	isWanted := func(first byte) bool {
@@ -239,7 +238,7 @@ func (r *reader) readBody(a *answer, resp *http.Response) (late bool) {
 		case '[': // without a length it may be a stream
 			return resp.ContentLength >= 0
 		}
-		return byText && isText(kind)
+		return a.needsText && isText(kind)
 	}
 	if isError {
 		isWanted = nil

@@ -46,8 +46,7 @@ const maxNames = 500
 
 // parse returns what a name says, or nil if that is nothing.
 func (c *nameCache) parse(name string) *headerName {
-	names := c.names.Load()
-	if names != nil {
+	if names := c.names.Load(); names != nil {
 		if known, ok := (*names)[name]; ok {
 			return known
 		}
@@ -59,8 +58,8 @@ func (c *nameCache) parse(name string) *headerName {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	more := map[string]*headerName{}
-	if names = c.names.Load(); names != nil {
-		maps.Copy(more, *names)
+	if names := c.names.Load(); names != nil {
+		more = maps.Clone(*names)
 	}
 	if len(more) < maxNames {
 		more[name] = parsed

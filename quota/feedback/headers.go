@@ -3,7 +3,6 @@ package feedback
 import (
 	"cmp"
 	"math"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -261,20 +260,6 @@ func pairOf(text string) (most, used quota.Units, ok bool) {
 	}
 	used, most = amountAt(before, 0), amountAt(after, 0)
 	return most, used, used >= 0 && most > 0
-}
-
-// ParseRetryAfter returns the wait that the Retry-After header of an answer
-// asks for, from 0 to MaxRetryAfter. It may be in any form that ParseWait
-// reads; a fraction of a second is rounded up. A time is compared with the
-// answer's own Date, so that the host's clock does not matter. ok is false if
-// the header is missing, repeated or malformed.
-func ParseRetryAfter(header http.Header) (after time.Duration, ok bool) {
-	date, _ := dateOf(header)
-	m, ok := parseMoment(single(header, "Retry-After"), stopped(date), 0)
-	if !ok {
-		m, ok = parseMoment(single(header, "Retry-After-Ms"), stopped(date), time.Millisecond)
-	}
-	return min(ceilSecond(m.wait), MaxRetryAfter), ok
 }
 
 // ceilSecond rounds up to a second, waits that are as exact as milliseconds

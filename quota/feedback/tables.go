@@ -68,17 +68,14 @@ func (t *roleTable) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-func byWord[V any](data []byte, parse func(string) (V, error)) (map[string]V, error) {
+func byWord[V any](data []byte, parse func(string) (V, error)) (values map[string]V, err error) {
 	var file map[string][]string
-	err := json.Unmarshal(data, &file)
-	values := map[string]V{}
+	err, values = json.Unmarshal(data, &file), map[string]V{}
 	for text, words := range file {
-		value, wrong := parse(text)
-		if wrong != nil {
-			return nil, wrong
-		}
 		for _, word := range words {
-			values[word] = value
+			if values[word], err = parse(text); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return values, err
