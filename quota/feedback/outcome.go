@@ -165,6 +165,18 @@ func (o *outcome) missedParts(a *answer, rule string, l *Limit) {
 	}
 }
 
+// missedStop says what of a stop could not be read, its end aside.
+func (o *outcome) missedStop(a *answer, rule string, s *Stop, h *halt) {
+	if len(s.Budgets) > 0 && h.about.budget == "" {
+		o.missed(rule, strings.Join(s.Budgets, " or "), "no such budget covers the call")
+	}
+	for _, values := range []RuleValues{s.Name, s.Word} {
+		if len(values) > 0 && values.text(a) == "" {
+			o.missedValue(a, rule, &values[0], "text")
+		}
+	}
+}
+
 // sum adds up the numbers at values. ok is false if there is none.
 func (v RuleValues) sum(a *answer) (sum quota.Units, ok bool) {
 	for i := range v {
@@ -249,8 +261,8 @@ func (c *rule) stop(r *reader, a *answer, out *outcome) *halt {
 			break
 		}
 	}
-	if len(s.Budgets) > 0 && h.about.budget == "" && out.traces {
-		out.missed(c.At, strings.Join(s.Budgets, " or "), "no such budget covers the call")
+	if out.traces {
+		out.missedStop(a, c.At, s, h)
 	}
 	for i := range s.Until {
 		if s.Until[i].end(a, out, h) {
