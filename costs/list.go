@@ -44,6 +44,8 @@ type ListedBudget struct {
 	Except     []string               `json:"except"`
 	Lanes      []string               `json:"lanes"`
 	Regions    []string               `json:"regions"`
+	PerKey     bool                   `json:"per_key"` // each key has the limit
+	Keys       map[string]quota.Units `json:"keys"`    // the keys that have another one
 	Floor      map[string]quota.Units `json:"floor"`
 	FloorUntil *string                `json:"floor_until"`
 	From       Origin                 `json:"from"` // of the limit
@@ -126,9 +128,10 @@ func notNil(words []string) []string { return append([]string{}, words...) }
 
 func (u *Upstream) listBudget(b *quota.Budget) ListedBudget {
 	one := ListedBudget{Account: b.Account, Name: b.Name, Limit: b.Limit, Measure: b.Measure.String(), Window: b.Window.String(),
-		Methods: notNil(b.Methods), Except: notNil(b.Except), Lanes: notNil(b.Lanes), Regions: notNil(b.Regions), Floor: map[string]quota.Units{}, Shadow: b.Shadow,
+		Methods: notNil(b.Methods), Except: notNil(b.Except), Lanes: notNil(b.Lanes), Regions: notNil(b.Regions), PerKey: b.PerKey, Keys: map[string]quota.Units{}, Floor: map[string]quota.Units{}, Shadow: b.Shadow,
 		From: u.Origin("budgets", b.Name, "limit"), WindowFrom: u.Origin("budgets", b.Name, "window")}
 	maps.Copy(one.Floor, b.Floor)
+	maps.Copy(one.Keys, b.Keys)
 	if b.FloorUntil > 0 {
 		one.FloorUntil = new(human.Duration(b.FloorUntil))
 	}
@@ -163,6 +166,14 @@ func (b *ListedBudget) Describe() string {
 	if len(parts) == 0 {
 		parts = []string{"all"}
 	}
+	if b.PerKey {
+		parts = append(parts, "each key")
+	}
+	var own []string
+	for _, key := range slices.Sorted(maps.Keys(b.Keys)) {
+		own = append(own, fmt.Sprintf("%s %d", human.Name(key), b.Keys[key]))
+	}
+	add("keys ", own)
 	var kept []string
 	for _, region := range slices.Sorted(maps.Keys(b.Floor)) {
 		kept = append(kept, fmt.Sprintf("%s %d", region, b.Floor[region]))
@@ -189,6 +200,7 @@ func (u *Upstream) settings() []Setting {
 	add("hosts", strings.Join(u.Hosts, ", "))
 	add("domains", strings.Join(u.Domains, ", "))
 	add("unguarded", strings.Join(u.Unguarded, ", "))
+	add("key", u.Key.String())
 	if u.Credential != nil {
 		add("credential", u.Credential.String())
 	}
@@ -230,6 +242,7 @@ func (e Quote) MarshalJSON() ([]byte, error) {
 		Guarded bool         `json:"guarded"`
 		Account *string      `json:"account"`
 		Method  *string      `json:"method"`
+		Key     *string      `json:"key"`
 		Units   *quota.Units `json:"units"`
 		Budgets []string     `json:"budgets"`
 	}{Guarded: e.Guarded, Budgets: []string{}}
@@ -241,7 +254,7 @@ func (e Quote) MarshalJSON() ([]byte, error) {
 		out.Units = new(quota.Units)
 	case e.Guarded:
 		out.Account = &e.Call.Account
-		out.Method = &e.Call.Method
+		out.Method, out.Key = &e.Call.Method, human.Optional(e.Call.Key)
 		out.Units = &e.Call.Units
 	}
 	return json.Marshal(out)

@@ -54,7 +54,7 @@ func (o *override) checkLimit() {
 	if o.own["limit"] || o.inherited.Limit == 0 {
 		return
 	}
-	for _, key := range []string{"count", "window", "methods", "except", "lanes", "regions"} {
+	for _, key := range []string{"count", "window", "methods", "except", "lanes", "regions", "per"} {
 		if o.own[key] && o.changesMeaning(key) {
 			o.mistake("%s %s over the limit %d of %s, which is for %s: write the limit as well", key, o.formatKey(o.now, key), o.inherited.Limit, o.describeSource(), o.formatInherited(key))
 			return
@@ -79,7 +79,7 @@ func (o *override) checkWhole() {
 	if !o.own["limit"] || !o.own["window"] {
 		return
 	}
-	for _, key := range []string{"methods", "except", "lanes", "regions", "floor", "floor_until"} {
+	for _, key := range []string{"methods", "except", "lanes", "regions", "per", "keys", "floor", "floor_until"} {
 		if !o.own[key] && o.isInherited(key) {
 			o.mistake("limit and window make budget %q a whole one, and %s has %s %s beside them: write %s as well, or another name for a budget of your own",
 				o.now.Name, o.describeSource(), key, o.formatKey(&o.inherited, key), key)
@@ -109,6 +109,8 @@ func (o *override) changesMeaning(key string) bool {
 	switch key {
 	case "count":
 		return a.Measure != b.Measure
+	case "per":
+		return a.PerKey != b.PerKey
 	case "window":
 		isGiven := b.Window.Kind() != 0
 		return o.isInherited(key) && isGiven && !haveSameLength(a.Window, b.Window)
@@ -152,6 +154,10 @@ func (o *override) formatKey(b *quota.Budget, key string) string {
 		return fmt.Sprint(b.Floor)[len("map"):]
 	case "floor_until":
 		return human.Duration(b.FloorUntil)
+	case "per":
+		return "key"
+	case "keys":
+		return fmt.Sprint(b.Keys)[len("map"):]
 	}
 	return "[" + strings.Join(narrowingWords(b, key), ", ") + "]"
 }

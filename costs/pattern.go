@@ -26,7 +26,8 @@ type pattern struct {
 type segment struct {
 	kind    segmentKind
 	literal string
-	capture bool // its text is the method's name
+	name    string // of {name}
+	capture bool   // its text is the method's name
 }
 
 // The kinds, the most exact first.
@@ -123,7 +124,7 @@ func parsePattern(text, method string) (*pattern, error) {
 		default:
 			capture := method == part
 			captured = captured || capture
-			p.segments = append(p.segments, segment{kind: anySegment, capture: capture})
+			p.segments = append(p.segments, segment{kind: anySegment, name: parameter[1], capture: capture})
 		}
 		if parameter != nil {
 			names[parameter[1]] = true

@@ -17,6 +17,7 @@ type site struct {
 	patterns []*pattern // the more exact first
 	costs    map[string]quota.Units
 	unlisted quota.Units // 0: refuse
+	key      KeyPlace
 	batches  map[string]BatchMethod
 }
 
@@ -28,7 +29,7 @@ func (s *site) cost(method string) quota.Units {
 	return s.unlisted
 }
 
-// Price returns the account, method and units of a request. It does not set the
+// Price returns the account, key, method and units of a request. It does not set the
 // caller; see quota.WithCaller. The error is quota.ErrUnguarded if the host is
 // not guarded, quota.ErrPaid if the request continues a resumable upload, and
 // otherwise a *PriceError that matches ErrNoRoute or ErrNoCost: the request
@@ -37,7 +38,7 @@ func (s *site) cost(method string) quota.Units {
 // Price refuses ambiguous requests, which a server, proxy or cache might take
 // for another method. If a request may hold several calls (see
 // Upstream.Batches), it reads up to 1 MiB of the body and replaces req.Body
-// with an equal one. Price is safe for concurrent use with different requests.
+// with an equal one; for a key in the body (see Upstream.Key), up to 64 KiB. Price is safe for concurrent use with different requests.
 // A nil Table refuses every request.
 func (t *Table) Price(req *http.Request) (quota.Call, error) {
 	if t == nil || req == nil || req.URL == nil {
@@ -85,7 +86,11 @@ func (s *site) call(req *http.Request, method string) (quota.Call, error) {
 	if batch, ok := s.batches[method]; ok {
 		units = multiply(units, batch.countCalls(req))
 	}
-	return quota.Call{Account: s.account, Method: method, Units: units}, nil
+	key, reason := s.keyOf(req)
+	if reason != "" {
+		return quota.Call{}, newPriceError(req, reason)
+	}
+	return quota.Call{Account: s.account, Key: key, Method: method, Units: units}, nil
 }
 
 // multiply returns the cost of several calls, at most quota.MaxUnits.

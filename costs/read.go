@@ -97,6 +97,7 @@ type document struct {
 	apiAt        strictyaml.Node
 	accountAt    strictyaml.Node
 	routesAt     strictyaml.Node
+	keyAt        strictyaml.Node
 	marginAt     strictyaml.Node
 	hostsAt      []strictyaml.Node // one for each host
 	hostsMisread bool              // they are there, and reported
@@ -157,6 +158,7 @@ func (d *document) lineFields() []strictyaml.Field {
 		{Key: "domains", Read: d.readDomains},
 		{Key: "unguarded", Read: d.readUnguarded},
 		{Key: "routes", Read: d.readRoutes},
+		{Key: "key", Read: d.readKey},
 		{Key: "resets", Read: d.readResets},
 		{Key: "reset_margin", Read: d.readMargin},
 		{Key: "history", Read: d.readHistory},
@@ -313,6 +315,8 @@ func (d *document) checkWhole(node strictyaml.Node) {
 	}
 	d.setDomains()
 	d.checkUnguarded()
+	d.checkKey()
+	d.checkKeyLimits()
 	d.checkAllowances()
 	d.finishBudgets()
 	d.setMargins()

@@ -60,6 +60,7 @@ type Upstream struct {
 	Hosts     []string        // in lower case
 	Domains   []string        // requests to other hosts of theirs are refused; with an API, only those that it could serve
 	Unguarded []string        // hosts of Domains with a quota of their own
+	Key       KeyPlace        // where requests have their calls' key
 	Routes    []Route         // the more exact first; without routes and API, only methods given by name have a price
 	Resets    *time.Location  // the zone at whose midnight the upstream's own day ends; nil if unknown
 	Unlisted  quota.Units     // the cost of a method that Costs does not list; 0 refuses it

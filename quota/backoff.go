@@ -25,7 +25,7 @@ func (g *Guard) backOff(ctx context.Context, call Call, grant *Grant, v *Verdict
 	var last engine.Record
 	var now time.Time
 	err := g.log.account(call.Account).View(ctx, func(view *engine.View) {
-		last, _ = view.LastCooldown(v.Budget, "")
+		last, _ = view.LastCooldown(v.Budget, v.keyOf(&call))
 		now = ledgerTime(view.Now())
 	})
 	if err != nil {
@@ -42,7 +42,7 @@ func (g *Guard) backOff(ctx context.Context, call Call, grant *Grant, v *Verdict
 		case began.After(wasGranted):
 			return max(ends.Sub(now), time.Millisecond), count
 		case now.Sub(ends) > max(refusalGap, 2*ends.Sub(began)),
-			g.passedBetween(ctx, call.Account, v.Budget, ends, now.Add(-answerTime)):
+			g.passedBetween(ctx, budgetID{call.Account, v.Budget, v.keyOf(&call)}, ends, now.Add(-answerTime)):
 			count = 0
 		}
 	}
@@ -61,12 +61,12 @@ func doubled(v *Verdict, count int64) time.Duration {
 
 // passedBetween reports whether a call of a budget was granted between two
 // times. Had it been refused, there would be a later refusal.
-func (g *Guard) passedBetween(ctx context.Context, account, budget string, since, until time.Time) bool {
+func (g *Guard) passedBetween(ctx context.Context, id budgetID, since, until time.Time) bool {
 	if !since.Before(until) {
 		return false
 	}
-	charge := g.chargeOf(account, budget)
-	for entry, err := range g.log.Entries(ctx, Query{Account: account, Since: since, Until: until, Newest: true}) {
+	charge := g.chargeOf(id.account, id.budget)
+	for entry, err := range g.log.Entries(ctx, Query{Account: id.account, Key: id.key, Since: since, Until: until, Newest: true}) {
 		if err != nil {
 			return false
 		}

@@ -75,15 +75,17 @@ func (g *Guard) AccountBalances(ctx context.Context, account string) ([]Balance,
 	}
 	balances := make([]Balance, len(budgets))
 	for i, b := range budgets {
-		balances[i] = g.balance(&b, &states[i].Standing)
+		balances[i] = g.balance(&b, "", &states[i].Standing)
 		balances[i].Floors = states[i].floors
 	}
 	return balances, nil
 }
 
-// balance returns the balance of a budget with a given standing.
-func (g *Guard) balance(b *chargedBudget, s *Standing) Balance {
+// balance returns the balance of a budget with a given standing, for calls with
+// a key.
+func (g *Guard) balance(b *chargedBudget, key string, s *Standing) Balance {
 	budget := g.budgets[b.index]
+	budget.Limit = budget.LimitOf(key)
 	return Balance{Budget: budget, Coverage: b.charge.Coverage, At: s.At, Since: s.Since, Used: s.Used, Open: s.Open,
 		Remaining: max(0, cmp.Or(s.Limit, budget.Limit)-s.Used), NextFree: s.NextFree, Cooldown: s.Cooldown, Moved: s.Moved,
 		Ahead: s.Ahead, StricterLimit: s.Limit, LimitUntil: s.LimitUntil}
@@ -152,7 +154,7 @@ func (g *Guard) ProbeAll(ctx context.Context, call Call) (refusals []*RefusedErr
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	charges := g.chargesFor(&call).charges
 	request := requestOf(&call, charges)
-	if err := request.Check(call.Account); err != nil {
+	if err := request.Check(call.Account, call.Key); err != nil {
 		return nil, err
 	}
 	account := &Charge{Coverage: NewCoverage(Coverage{}), Limit: MaxLimit, Window: Sliding(time.Minute)} // finds a cooldown of the account
@@ -173,10 +175,10 @@ func (g *Guard) ProbeAll(ctx context.Context, call Call) (refusals []*RefusedErr
 // setAmounts sets what a refusal says about the charge that refuses the call.
 func (e *RefusedError) setAmounts(call *Call, c *Charge, s *chargeState) {
 	e.Measure, e.Needed = c.Coverage.Measure, c.Coverage.Amount(call)
-	e.Limit, e.Used = c.Limit, s.Used
+	e.Limit, e.Used = c.limitOf(call.Key), s.Used
 	if s.Limit > 0 {
 		e.Limit = s.Limit
-		e.OwnLimit = c.Limit
+		e.OwnLimit = c.limitOf(call.Key)
 		e.LimitUntil = s.LimitUntil
 	}
 	for _, floor := range s.floors {
@@ -195,7 +197,7 @@ func (c *Charge) refuse(call *Call, s *chargeState, isAccount bool) (refusals []
 	}
 	if cooldown := s.Cooldown; cooldown != nil && (cooldown.Budget == "") == isAccount {
 		r := newRefusal(call, cooldown.Budget, ReasonCooldown)
-		r.Detail = cooldown.Reason
+		r.Detail, r.OfKey = cooldown.Reason, cooldown.Key != ""
 		r.setAmounts(call, c, s)
 		if isAccount {
 			r.Limit, r.OwnLimit = 0, 0
@@ -205,6 +207,7 @@ func (c *Charge) refuse(call *Call, s *chargeState, isAccount bool) (refusals []
 		add(r, cooldown.Until)
 	}
 	r := newRefusal(call, c.Budget, ReasonSpent)
+	r.OfKey = c.keyOf(call.Key) != ""
 	if r.setAmounts(call, c, s); r.Needed > r.Remaining {
 		if r.Open = s.Open; r.Needed <= r.Remaining+r.Open {
 			r.Reason, s.NextFree = ReasonInFlight, s.At.Add(time.Second)

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 )
@@ -44,7 +45,7 @@ type trialRole struct {
 // cooldownEnded is the error of a call that is not a trial and has waited
 // for the end of a cooldown. The call must not be charged before the trial
 // is answered.
-type cooldownEnded struct{ budget string }
+type cooldownEnded struct{ budget, key string }
 
 func (*cooldownEnded) Error() string { return "quota: waited for the end of a cooldown" }
 
@@ -54,7 +55,7 @@ func (r trialRole) afterWait(refused *RefusedError) error {
 	if r.breakers == nil || r.trial != nil || refused.Reason != ReasonCooldown {
 		return nil
 	}
-	return &cooldownEnded{refused.Budget}
+	return &cooldownEnded{refused.Budget, refused.ownKey()}
 }
 
 // wait spends once no breaker that covers the call holds it, and again when it
@@ -66,7 +67,7 @@ func (b *breakers) wait(ctx context.Context, g *Guard, call Call, maxWait time.D
 		trial := b.awaitTrial(ctx, g, call, deadline.Sub(began), reported)
 		err := spend(time.Until(deadline), trialRole{b, trial})
 		if ended, ok := err.(*cooldownEnded); ok {
-			b.openFor(budgetID{call.Account, ended.budget}, began)
+			b.openFor(budgetID{call.Account, ended.budget, ended.key}, began)
 			continue
 		}
 		if err != nil {
@@ -91,6 +92,9 @@ func (b *breakers) openFor(id budgetID, since time.Time) {
 func (b *breakers) add(id budgetID, since time.Time, repeats int) *breaker {
 	if b.open == nil {
 		b.open = map[budgetID]*breaker{}
+	}
+	if len(b.open) >= maxBudgetIDs { // keys that no call has come for since
+		maps.DeleteFunc(b.open, func(_ budgetID, b *breaker) bool { return b.trial == nil && time.Since(b.until) > lockExpiry })
 	}
 	b.open[id] = &breaker{id: id, since: since, repeats: repeats}
 	return b.open[id]
@@ -169,12 +173,15 @@ func (b *breakers) covering(g *Guard, call Call, reported bool) *breaker {
 		ended := time.Since(breaker.until)
 		return ended >= 0 && ended < lockExpiry
 	}
-	if breaker := b.open[budgetID{account: call.Account}]; isOpen(breaker) {
-		return breaker
-	}
+	budgets := []string{""}
 	for _, charge := range g.chargesFor(&call).charges {
-		if breaker := b.open[budgetID{call.Account, charge.Budget}]; isOpen(breaker) {
-			return breaker
+		budgets = append(budgets, charge.Budget)
+	}
+	for _, budget := range budgets {
+		for _, key := range [...]string{"", call.Key} {
+			if breaker := b.open[budgetID{call.Account, budget, key}]; isOpen(breaker) {
+				return breaker
+			}
 		}
 	}
 	return nil
@@ -210,7 +217,7 @@ func (b *breakers) observe(g *Guard, call Call, v *Verdict, t *trial, sent time.
 	if v.For <= 0 || !v.Transient {
 		return v.For
 	}
-	id := budgetID{call.Account, v.Budget}
+	id := budgetID{call.Account, v.Budget, v.keyOf(&call)}
 	length := b.lengthen(id, v, t, sent)
 	if v.UpTo > 0 {
 		length = v.For // which backOff has doubled

@@ -33,6 +33,9 @@ type Budget struct {
 	// PerKey gives each Call.Key the limit: the budget counts the calls of one
 	// key, such as those of a tenant. Calls without a key have it together.
 	PerKey bool
+	// Keys are the limits of keys that have another one than Limit. They need
+	// PerKey, and no Floor; there may be MaxKeyLimits of them.
+	Keys map[string]Units
 
 	// Shadow makes a budget that refuses nothing and is charged nothing, to try
 	// it out. Its balance is that of any other budget. The ledger keeps entries
@@ -89,7 +92,8 @@ func (b *Budget) coverageAmong(budgets []Budget) *Coverage {
 		if !sameKind || noted.narrowsCallers() {
 			continue
 		}
-		counts := b.Name == noted.Name || b.coversAllOf(noted) && 2*b.Horizon() > noted.Horizon()
+		isOfKeys := b.PerKey && !noted.PerKey // which a note without a key does not count in
+		counts := b.Name == noted.Name || !isOfKeys && b.coversAllOf(noted) && 2*b.Horizon() > noted.Horizon()
 		switch {
 		case counts && len(b.Methods) > 0:
 			c.Methods = append(slices.Clip(c.Methods), externalMethod(noted.Name))
@@ -146,12 +150,45 @@ func (b *Budget) check() error {
 			break
 		}
 	}
+	b.checkKeys(complain)
 	if err := b.Window.check(); err != nil {
 		complain("%w", err)
 	} else {
 		b.checkFloor(complain)
 	}
 	return errors.Join(errs...)
+}
+
+// MaxKeyLimits is how many keys of a budget may have limits of their own.
+const MaxKeyLimits = 1000
+
+func (b *Budget) checkKeys(complain func(format string, args ...any)) {
+	if len(b.Keys) > 0 && (!b.PerKey || len(b.Floor) > 0) || len(b.Keys) > MaxKeyLimits {
+		complain("limits of %d keys; they need PerKey and no Floor, and %d at most", len(b.Keys), MaxKeyLimits)
+	}
+	for _, key := range slices.Sorted(maps.Keys(b.Keys)) {
+		if limit := b.Keys[key]; key == "" || len(key) > MaxKey || limit < 1 || limit > MaxLimit {
+			complain("a limit of %d for key %.40q; give 1 to %d for a key of 1 to %d bytes", limit, key, MaxLimit, MaxKey)
+		}
+	}
+}
+
+// LimitOf returns the limit for calls with a key.
+func (b *Budget) LimitOf(key string) Units { return limitOf(b.Keys, key, b.Limit) }
+
+func limitOf(keys map[string]Units, key string, limit Units) Units {
+	if own, ok := keys[key]; ok {
+		return own
+	}
+	return limit
+}
+
+// highest returns the highest of a budget's limits.
+func highest(keys map[string]Units, limit Units) Units {
+	for _, own := range keys {
+		limit = max(limit, own)
+	}
+	return limit
 }
 
 func (b *Budget) checkFloor(complain func(format string, args ...any)) {
@@ -184,7 +221,7 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 // charge returns the charge of b for calls of a region, without that region's
 // own floor.
 func (b *Budget) charge(region string, coverage *Coverage) *Charge {
-	c := &Charge{Budget: b.Name, Coverage: coverage, Limit: b.Limit, Window: b.Window, Config: b.Config, hasFloors: len(b.Floor) > 0}
+	c := &Charge{Budget: b.Name, Coverage: coverage, Limit: b.Limit, Keys: b.Keys, Window: b.Window, Config: b.Config, hasFloors: len(b.Floor) > 0}
 	for _, other := range slices.Sorted(maps.Keys(b.Floor)) {
 		if other != region {
 			floor := b.coverage()
@@ -196,8 +233,12 @@ func (b *Budget) charge(region string, coverage *Coverage) *Charge {
 	return c
 }
 
-// maxName is the most bytes in the name of an account, key or budget.
-const maxName = 256
+// maxName is the most bytes in the name of an account or budget, and MaxKey in
+// a Call.Key.
+const (
+	maxName = 256
+	MaxKey  = 256
+)
 
 // Coverage says which calls count, and in which measure. Make one with
 // NewCoverage; it must not be modified afterwards. A ledger keeps one set of

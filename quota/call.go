@@ -77,6 +77,23 @@ func CallerFrom(ctx context.Context) Caller {
 	return caller
 }
 
+type keyKey struct{}
+
+// WithKey returns a copy of ctx in which a Transport gives calls this Key,
+// whatever Price finds. An empty key leaves it to Price.
+func WithKey(ctx context.Context, key string) context.Context {
+	if key == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, keyKey{}, key)
+}
+
+// KeyFrom returns the key that WithKey stored in ctx, or "".
+func KeyFrom(ctx context.Context) string {
+	key, _ := ctx.Value(keyKey{}).(string)
+	return key
+}
+
 type uninterruptedKey struct{}
 
 // WithUninterruptedSpends returns a copy of ctx whose end does not interrupt a

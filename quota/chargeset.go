@@ -39,7 +39,7 @@ func (b *chargedBudget) isCharged(g *Guard, call *Call) bool {
 func (s *chargeSet) check(call *Call, count int) error {
 	request := requestOf(call, s.charges)
 	request.Together = count
-	return request.Check(call.Account)
+	return request.Check(call.Account, call.Key)
 }
 
 // maxChargeSets bounds the charge sets that are kept, which are at most twice

@@ -2,14 +2,17 @@ package quota
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
 // Cooldown is a pause that the upstream or an operator has asked for. While it
-// is in force, all calls of its account or budget are refused.
+// is in force, all calls of its account or budget are refused, or those of one
+// key.
 type Cooldown struct {
 	Account string
 	Budget  string // empty for the whole account
+	Key     string // the only key that it stops; empty for all
 
 	// For is how long the cooldown lasts, from the time on the ledger's clock
 	// at which it is set. If it is 0 or less, Until applies instead. It is 0 in
@@ -30,29 +33,43 @@ func (g *Guard) Cool(ctx context.Context, cooldown Cooldown) error {
 	return opError("cooldown", g.log.SetCooldown(context.WithoutCancel(ctx), cooldown))
 }
 
-// Uncool clears the cooldown of a budget or, if budget is empty, of the
-// whole account.
+// Uncool clears the cooldown of a budget or, if budget is empty, of the whole
+// account. UncoolKey clears that of one of its keys.
 func (g *Guard) Uncool(ctx context.Context, account, budget string) error {
+	return g.UncoolKey(ctx, account, budget, "")
+}
+
+// UncoolKey clears the cooldown that stops a key alone.
+func (g *Guard) UncoolKey(ctx context.Context, account, budget, key string) error {
 	defer g.refusals.invalidate()
-	return opError("clear cooldown", g.log.ClearCooldown(ctx, account, budget))
+	return opError("clear cooldown", g.log.ClearCooldown(ctx, account, budget, key))
 }
 
 // Cooldowns returns the cooldowns of an account that are in force, and the time
 // on the ledger's clock. The first is that of the whole account, if any; those
 // of its budgets follow in the guard's order, except those that end before that
-// of the account.
+// of the account; then come those of single keys, the one that ends last first.
 func (g *Guard) Cooldowns(ctx context.Context, account string) (now time.Time, cooldowns []Cooldown, err error) {
 	names := []string{""}
 	for _, b := range g.accounts[account] {
 		names = append(names, b.charge.Budget)
 	}
-	standings, err := g.cooldownStandings(ctx, account, "", names...)
+	var standings []Standing
+	all, err := g.log.Cooldowns(ctx, account)
+	if err == nil {
+		standings, err = g.cooldownStandings(ctx, account, "", names...)
+	}
 	if err != nil {
 		return now, nil, opError("cooldowns of "+account, err)
 	}
 	for i, s := range standings {
 		if s.Cooldown != nil && s.Cooldown.Budget == names[i] {
 			cooldowns = append(cooldowns, *s.Cooldown)
+		}
+	}
+	for _, c := range slices.Backward(all) {
+		if c.Key != "" {
+			cooldowns = append(cooldowns, c)
 		}
 	}
 	return standings[0].At, cooldowns, nil

@@ -84,6 +84,7 @@ type RefusedError struct {
 	Account string
 	Key     string // as in Call
 	Budget  string // empty for a cooldown of the whole account
+	OfKey   bool   // the limit, or the cooldown, is that of Key alone
 	Method  string
 	Units   Units // the cost of the call
 	Caller  Caller
@@ -154,9 +155,9 @@ func (e *RefusedError) Short() string {
 		if e.Detail != "" {
 			detail = fmt.Sprintf(" (%s)", textfmt.Printable(textfmt.Shorten(e.Detail, MaxReason)))
 		}
-		return fmt.Sprintf("%s is in cooldown%s, %s must wait", cmp.Or(e.Budget, e.Account), detail, e.Method)
+		return fmt.Sprintf("%s is in cooldown%s, %s must wait", cmp.Or(e.Budget, e.Account)+keyText(e.ownKey()), detail, e.Method)
 	case ReasonQueue:
-		return fmt.Sprintf("another call of this process waits for %s, %s must wait its turn", e.Budget, e.Method)
+		return fmt.Sprintf("another call of this process waits for %s, %s must wait its turn", e.Budget+keyText(e.ownKey()), e.Method)
 	}
 	reserved := ""
 	if e.Kept > 0 {
@@ -172,8 +173,24 @@ func (e *RefusedError) Short() string {
 	if e.Limit == 1 {
 		measure = strings.TrimSuffix(measure, "s")
 	}
-	return fmt.Sprintf("%s has %d of %d %s left%s, %s needs %d", e.Budget, e.Remaining, e.Limit, measure, reserved, e.Method, e.Needed) +
+	return fmt.Sprintf("%s has %d of %d %s left%s, %s needs %d", e.Budget+keyText(e.ownKey()), e.Remaining, e.Limit, measure, reserved, e.Method, e.Needed) +
 		limitNote(e.Limit, e.OwnLimit, e.LimitUntil)
+}
+
+// ownKey returns the key that is refused alone, or "".
+func (e *RefusedError) ownKey() string {
+	if e.OfKey {
+		return e.Key
+	}
+	return ""
+}
+
+// keyText names a key after what it is a part of.
+func keyText(key string) string {
+	if key == "" {
+		return ""
+	}
+	return " of key " + textfmt.Printable(textfmt.Shorten(key, 64))
 }
 
 // Is reports whether target is ErrRefused.
@@ -183,6 +200,7 @@ func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 // that it can never be admitted.
 type NeverFitsError struct {
 	Account string
+	Key     string // whose limit it is; empty for one of all keys
 	Budget  string
 	Method  string
 	Measure Measure // what the numbers below count
@@ -238,7 +256,7 @@ func (e *NeverFitsError) Short() string {
 	case isLimited:
 		verdict = "does not fit"
 	}
-	return fmt.Sprintf("%s allows %d %s%s, %s %d and %s", e.Budget, e.Limit, e.Measure, kept, needs, e.Needed, verdict) +
+	return fmt.Sprintf("%s allows %d %s%s, %s %d and %s", e.Budget+keyText(e.Key), e.Limit, e.Measure, kept, needs, e.Needed, verdict) +
 		limitNote(e.Limit, e.OwnLimit, e.LimitUntil)
 }
 

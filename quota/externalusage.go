@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -33,8 +34,11 @@ type externalUsage struct {
 	last    chan struct{} // closed when the goroutine started last has ended; nil if there was none
 }
 
-// budgetID names a budget, or with an empty budget an account.
-type budgetID struct{ account, budget string }
+// budgetID names a budget, or with an empty budget an account, or a key of it.
+type budgetID struct{ account, budget, key string }
+
+// maxBudgetIDs is how many budgets and keys a process remembers something of.
+const maxBudgetIDs = 4096
 
 // reportedBudget is what an upstream has said about one budget.
 type reportedBudget struct {
@@ -56,25 +60,29 @@ type leftReport struct {
 // last agreement and differs from that by less than a hundredth of the limit.
 func (e *externalUsage) report(ctx context.Context, t *Transport, call Call, v Verdict) {
 	charge := t.Guard.chargeOf(call.Account, v.LeftOf)
-	if charge == nil || call.Key != "" {
+	if charge == nil {
 		return
 	}
-	inRange := v.Left >= 0 && v.Left < charge.Limit
+	limit := charge.limitOf(call.Key)
+	inRange := v.Left >= 0 && v.Left < limit
 	if !inRange || !charge.Coverage.Covers(externalMethod(v.LeftOf), Caller{Lane: externalLane}) {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	id := budgetID{call.Account, v.LeftOf}
+	id := budgetID{call.Account, v.LeftOf, charge.keyOf(call.Key)}
 	b := e.budgets[id]
 	if b == nil {
 		b = &reportedBudget{}
 		if e.budgets == nil {
 			e.budgets = map[budgetID]*reportedBudget{}
 		}
+		if len(e.budgets) >= maxBudgetIDs {
+			maps.DeleteFunc(e.budgets, func(_ budgetID, b *reportedBudget) bool { return !b.running })
+		}
 		e.budgets[id] = b
 	}
-	step := max(1, charge.Limit/100)
+	step := max(1, limit/100)
 	similar := v.Left > b.left-step && v.Left < b.left+step
 	if similar && time.Since(b.agreed) < noteInterval {
 		return
@@ -106,7 +114,7 @@ func (e *externalUsage) report(ctx context.Context, t *Transport, call Call, v V
 func (e *externalUsage) record(t *Transport, b *reportedBudget, charge *Charge, report *leftReport) {
 	for report != nil {
 		ctx, cancel := context.WithTimeout(report.ctx, noteTimeout)
-		agreed, err := t.Guard.lowerLeft(ctx, report.call.Account, charge, report.left)
+		agreed, err := t.Guard.lowerLeft(ctx, &report.call, charge, report.left)
 		cancel()
 		t.succeeded(report.call, opError("note what is left of "+charge.Budget, err))
 		e.mu.Lock()
@@ -175,17 +183,17 @@ func (g *Guard) chargeOf(account, budget string) *Charge {
 	return nil
 }
 
-// lowerLeft records external usage of a budget so that at most left is left,
+// lowerLeft records external usage of a call's budget so that at most left is left,
 // and reports whether the ledger then agrees. Calls in flight are charged
 // already but not yet counted by the upstream, so they never look like external
 // usage. If several processes see the same difference at once, one of them
 // records it.
-func (g *Guard) lowerLeft(ctx context.Context, account string, charge *Charge, left Units) (agreed bool, err error) {
-	note := Call{Account: account, Method: externalMethod(charge.Budget), Caller: Caller{Lane: externalLane}}
+func (g *Guard) lowerLeft(ctx context.Context, call *Call, charge *Charge, left Units) (agreed bool, err error) {
+	note := Call{Account: call.Account, Key: charge.keyOf(call.Key), Method: externalMethod(charge.Budget), Caller: Caller{Lane: externalLane}}
 	if excess, err := g.excessLeft(ctx, &note, charge, left); excess <= 0 || err != nil {
 		return err == nil && excess == 0, err
 	}
-	err = g.Correct(ctx, account, func() error {
+	err = g.Correct(ctx, call.Account, func() error {
 		excess, err := g.excessLeft(ctx, &note, charge, left)
 		if excess <= 0 || err != nil {
 			agreed = err == nil && excess == 0
@@ -208,7 +216,7 @@ func (g *Guard) lowerLeft(ctx context.Context, account string, charge *Charge, l
 // the note would count for both days, and the upstream may mean the one that
 // ends.
 func (g *Guard) excessLeft(ctx context.Context, note *Call, charge *Charge, left Units) (Units, error) {
-	standings, err := g.log.Standings(ctx, note.Account, "", []*Charge{charge})
+	standings, err := g.log.Standings(ctx, note.Account, note.Key, []*Charge{charge})
 	if err != nil {
 		return 0, err
 	}
@@ -217,5 +225,5 @@ func (g *Guard) excessLeft(ctx context.Context, note *Call, charge *Charge, left
 			return -1, nil
 		}
 	}
-	return max(0, charge.Limit-left-standings[0].Used), nil
+	return max(0, charge.limitOf(note.Key)-left-standings[0].Used), nil
 }

@@ -68,6 +68,7 @@ func (g *Grant) Balances() []Balance {
 		if held.FreesIn > 0 {
 			b.NextFree = b.At.Add(held.FreesIn)
 		}
+		b.Budget.Limit = b.Budget.LimitOf(g.receipt.Key)
 		b.Since = b.Budget.Window.Since(b.At, b.Budget.Limit)
 		if held.Limit < b.Budget.Limit {
 			b.StricterLimit = held.Limit

@@ -161,7 +161,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 func TestLongestLabelsAreAccepted(t *testing.T) {
 	label := strings.Repeat("x", quota.MaxLabel)
 	longest := quota.Request{Method: label, Units: quota.MaxUnits, Calls: quota.MaxUnits, Caller: quota.Caller{Lane: label, Job: label, Region: label}}
-	if err := longest.Check(account); err != nil {
+	if err := longest.Check(account, ""); err != nil {
 		t.Errorf("the longest labels: %v", err)
 	}
 	for name, change := range map[string]func(*quota.Request){
@@ -173,8 +173,8 @@ func TestLongestLabelsAreAccepted(t *testing.T) {
 		"calls":  func(r *quota.Request) { r.Calls++ },
 	} {
 		bad := longest
-		if change(&bad); !errors.Is(bad.Check(account), quota.ErrBadCall) {
-			t.Errorf("a %s beyond its bound: %v; want ErrBadCall", name, bad.Check(account))
+		if change(&bad); !errors.Is(bad.Check(account, ""), quota.ErrBadCall) {
+			t.Errorf("a %s beyond its bound: %v; want ErrBadCall", name, bad.Check(account, ""))
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // KeyBalance is the state of an account's budgets with PerKey for one key.
@@ -12,52 +14,96 @@ type KeyBalance struct {
 	Balances []Balance // one for each of these budgets, in the guard's order; without Floors
 }
 
-// share returns Used divided by the limit for the fullest budget.
-func (k *KeyBalance) share() (share float64) {
-	for _, b := range k.Balances {
-		share = max(share, float64(b.Used)/float64(b.Limit()))
-	}
-	return share
+// KeyCount says how many keys have something of a budget with PerKey.
+type KeyCount struct {
+	Budget string
+	Used   int // keys with some of the limit used, but not calls without a key
+	Full   int // those of them that have nothing left
+}
+
+// KeySummary is the state of an account's keys.
+type KeySummary struct {
+	Fullest []KeyBalance
+	Counts  []KeyCount // of the budgets with PerKey, in the guard's order
+	Read    int        // how many keys were compared: at most MaxKeys, in the order of their names
+	All     bool       // these were all keys of the account
 }
 
 // MaxKeys is the most keys that FullestKeys reads.
-const MaxKeys = 10_000
+const MaxKeys = 200_000
+
+// keysAtOnce is how many keys are read before callers of the account get their
+// turn.
+const keysAtOnce = 500
 
 // FullestKeys returns the n keys of an account that have used the largest part
-// of a limit, largest first. read is how many keys it compared: at most
-// MaxKeys, in the order in which the ledger lists them. all reports whether
-// these were all keys of the account. Without a budget with PerKey there are
-// none.
-func (g *Guard) FullestKeys(ctx context.Context, account string, n int) (fullest []KeyBalance, read int, all bool, err error) {
+// of a limit, largest first, and how many keys there are. Without a budget with
+// PerKey there are none.
+func (g *Guard) FullestKeys(ctx context.Context, account string, n int) (*KeySummary, error) {
 	budgets := slices.DeleteFunc(slices.Clone(g.accounts[account]), func(b chargedBudget) bool {
 		return g.budgets[b.index].Shadow || !g.budgets[b.index].PerKey
 	})
+	s := &KeySummary{Counts: make([]KeyCount, len(budgets)), All: true}
 	if len(budgets) == 0 {
-		return nil, 0, true, nil
+		return s, nil
 	}
 	charges := make([]*Charge, len(budgets))
 	for i, b := range budgets {
-		charges[i] = b.charge
+		charges[i], s.Counts[i].Budget = b.charge, b.charge.Budget
 	}
+	var keys []string
 	for key, err := range g.log.Keys(ctx, account) {
 		if err != nil {
-			return nil, read, false, opError("keys of "+account, err)
+			return nil, opError("keys of "+account, err)
 		}
-		if read == MaxKeys {
-			return fullest, read, false, nil
+		if s.All = len(keys) < MaxKeys; !s.All {
+			break
 		}
+		keys = append(keys, key)
+	}
+	s.Read = len(keys)
+	fullest, err := g.compareKeys(ctx, account, keys, charges, s.Counts)
+	if err != nil {
+		return nil, opError("balances of the keys of "+account, err)
+	}
+	for _, key := range fullest[:min(n, len(fullest))] {
 		standings, err := g.log.Standings(ctx, account, key, charges)
 		if err != nil {
-			return nil, read, false, opError("balances of a key of "+account, err)
+			return nil, opError("balances of a key of "+account, err)
 		}
-		read++
 		k := KeyBalance{Key: key, Balances: make([]Balance, len(budgets))}
 		for i, b := range budgets {
-			k.Balances[i] = g.balance(&b, &standings[i])
+			k.Balances[i] = g.balance(&b, key, &standings[i])
 		}
-		fullest = append(fullest, k)
-		slices.SortStableFunc(fullest, func(a, b KeyBalance) int { return cmp.Compare(b.share(), a.share()) })
-		fullest = fullest[:min(n, len(fullest))]
+		s.Fullest = append(s.Fullest, k)
 	}
-	return fullest, read, true, nil
+	return s, nil
+}
+
+// compareKeys returns the keys with the largest part of a limit first, and adds
+// them to the counts of the charges.
+func (g *Guard) compareKeys(ctx context.Context, account string, keys []string, charges []*Charge, counts []KeyCount) ([]string, error) {
+	budgets := g.log.budgetsOf(charges)
+	shares := make(map[string]float64, len(keys))
+	for some := range slices.Chunk(keys, keysAtOnce) {
+		err := g.log.account(account).Known(ctx, func(v *engine.View) {
+			for _, key := range some {
+				for i, b := range budgets {
+					used, limit := v.Use(b, key)
+					shares[key] = max(shares[key], float64(used)/float64(limit))
+					if used > 0 {
+						counts[i].Used++
+					}
+					if used >= limit {
+						counts[i].Full++
+					}
+				}
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(shares[b], shares[a]) })
+	return keys, nil
 }

@@ -72,9 +72,13 @@ func TestFullestKeysComeFirst(t *testing.T) {
 	if err := guard.Correct(t.Context(), account, func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	fullest, read, all, err := guard.FullestKeys(t.Context(), account, 3)
-	if err != nil || read != 31 || !all || len(fullest) != 3 {
-		t.Fatalf("%d of %d keys, all: %v, %v; want 3 of all 31", len(fullest), read, all, err)
+	found, err := guard.FullestKeys(t.Context(), account, 3)
+	if err != nil || found.Read != 31 || !found.All || len(found.Fullest) != 3 {
+		t.Fatalf("%+v, %v; want 3 of all 31 keys", found, err)
+	}
+	fullest := found.Fullest
+	if want := []quota.KeyCount{{Budget: "minute", Used: 31}, {Budget: "search", Used: 1}}; !slices.Equal(found.Counts, want) {
+		t.Errorf("counts %+v; want %+v", found.Counts, want)
 	}
 	keys := []string{fullest[0].Key, fullest[1].Key, fullest[2].Key}
 	if want := []string{"searcher", "client 29", "client 28"}; !slices.Equal(keys, want) {

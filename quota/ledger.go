@@ -6,6 +6,7 @@ import (
 	"iter"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota/internal/engine"
@@ -86,11 +87,12 @@ type Log interface {
 	SetCooldown(ctx context.Context, cooldown Cooldown) error
 
 	// ClearCooldown clears the cooldown of a budget or, if budget is empty, of
-	// the account. It is a no-op if there is none.
-	ClearCooldown(ctx context.Context, account, budget string) error
+	// the account; and if key is not empty, that of the key alone. It is a no-op
+	// if there is none.
+	ClearCooldown(ctx context.Context, account, budget, key string) error
 
 	// Cooldowns returns the cooldowns of an account that are in force, its own
-	// and those of all of its budgets, in no particular order.
+	// and those of all of its budgets and keys, in no particular order.
 	Cooldowns(ctx context.Context, account string) ([]Cooldown, error)
 
 	// ClearLimits forgets the limits that were asked of an account's budgets.
@@ -101,6 +103,7 @@ type Log interface {
 	Keys(ctx context.Context, account string) iter.Seq2[string, error]
 
 	account(name string) *engine.Account
+	budgetsOf(charges []*Charge) []*engine.Budget
 }
 
 // Retention returns how long a log keeps an entry that a window can see for
@@ -181,6 +184,7 @@ type Charge struct {
 	Budget   string // the budget's name, for refusals and cooldowns
 	Coverage *Coverage
 	Limit    Units
+	Keys     map[string]Units // limits of single keys, as in Budget; read-only
 	Window   Window
 
 	// Floors reserve parts of Limit: the request must leave the part of each
@@ -196,6 +200,17 @@ type Charge struct {
 	hasFloors bool // the budget has floors, perhaps none but the caller's own
 
 	Config Config // where Limit is configured; if unknown, it holds whatever others ask
+}
+
+// limitOf returns the limit for calls with a key.
+func (c *Charge) limitOf(key string) Units { return limitOf(c.Keys, key, c.Limit) }
+
+// keyOf returns a call's key if the charge limits each key for itself.
+func (c *Charge) keyOf(key string) string {
+	if c.Coverage.PerKey {
+		return key
+	}
+	return ""
 }
 
 // Floor reserves a part of a limit for the calls of a coverage, which is part
@@ -240,7 +255,7 @@ type Held struct {
 
 // Check returns an ErrBadCall if the request is malformed, or a *NeverFitsError
 // if it costs more than a limit. Ledgers call it before they decide a request.
-func (r *Request) Check(account string) error {
+func (r *Request) Check(account, key string) error {
 	least := Units(1)
 	if r.Force || len(r.Measures) > 0 {
 		least = 0
@@ -262,9 +277,10 @@ func (r *Request) Check(account string) error {
 	}
 	all := r.Amounts().Times(max(r.Together, 1))
 	for _, charge := range r.Charges {
-		if needed, kept := all.Of(charge.Coverage.Measure), charge.always(); needed > charge.Limit-kept {
-			return &NeverFitsError{Account: account, Budget: charge.Budget, Method: r.Method,
-				Measure: charge.Coverage.Measure, Limit: charge.Limit, Kept: kept, Needed: needed, Calls: r.Together}
+		limit := charge.limitOf(key)
+		if needed, kept := all.Of(charge.Coverage.Measure), charge.always(); needed > limit-kept {
+			return &NeverFitsError{Account: account, Key: charge.keyOf(key), Budget: charge.Budget, Method: r.Method,
+				Measure: charge.Coverage.Measure, Limit: limit, Kept: kept, Needed: needed, Calls: r.Together}
 		}
 	}
 	return nil
@@ -285,11 +301,22 @@ func (b *Batch) Check() error {
 	if b.Account == "" {
 		return fmt.Errorf("%w: no account; name the upstream project whose quota it is", ErrBadCall)
 	}
-	if len(b.Account) > maxName || len(b.Key) > maxName {
-		return fmt.Errorf("%w: an account or key of more than %d bytes; shorten it", ErrBadCall, maxName)
+	if len(b.Account) > maxName {
+		return fmt.Errorf("%w: an account of more than %d bytes; shorten it", ErrBadCall, maxName)
+	}
+	if err := CheckKey(b.Key); err != nil {
+		return err
 	}
 	if b.History < 0 || b.History > MaxHistory || b.History%time.Microsecond != 0 {
 		return fmt.Errorf("%w: a history of %s; give 0 to %s, in whole microseconds", ErrBadCall, b.History, MaxHistory)
+	}
+	return nil
+}
+
+// CheckKey returns an ErrBadCall if a key is too long, or not text.
+func CheckKey(key string) error {
+	if len(key) > MaxKey || !utf8.ValidString(key) {
+		return fmt.Errorf("%w: a key of %d bytes; give text of at most %d", ErrBadCall, len(key), MaxKey)
 	}
 	return nil
 }

@@ -53,6 +53,8 @@ func logOn(ledger Ledger, o *Options) Log {
 
 func (l *engineLog) account(name string) *engine.Account { return l.engine.Account(name) }
 
+func (l *engineLog) budgetsOf(charges []*Charge) []*engine.Budget { return l.budgets.of(charges) }
+
 // RealTime reports whether the ledger is on real time.
 func (l *engineLog) RealTime() bool { return l.real }
 
@@ -65,7 +67,7 @@ func (l *engineLog) Spend(ctx context.Context, batch *Batch) ([]Answer, error) {
 	var places []int
 	for i := range batch.Requests {
 		r := &batch.Requests[i]
-		if err := r.Check(batch.Account); err != nil {
+		if err := r.Check(batch.Account, batch.Key); err != nil {
 			answers[i].Err = err
 			continue
 		}
@@ -221,17 +223,18 @@ func (l *engineLog) refusal(batch *Batch, r *Request, a *engine.Answer) error {
 		i := slices.IndexFunc(r.Charges, func(c *Charge) bool { return c.Budget == no.Budget.Name })
 		charge := r.Charges[i]
 		refused.Budget, refused.Measure = charge.Budget, charge.Coverage.Measure
+		refused.OfKey = charge.keyOf(batch.Key) != ""
 		refused.Limit = Units(no.Held.Limit)
 		refused.Used = Units(no.Held.Used)
 		refused.Kept = Units(no.Held.Reserved)
 		refused.Open, refused.Waiting = Units(no.Held.Open), Units(no.Waiting)
 		refused.Remaining = max(0, refused.Limit-refused.Used-refused.Kept-refused.Waiting)
 		if no.Held.Until != 0 {
-			refused.OwnLimit, refused.LimitUntil = charge.Limit, ledgerTime(no.Held.Until)
+			refused.OwnLimit, refused.LimitUntil = charge.limitOf(batch.Key), ledgerTime(no.Held.Until)
 		}
 	}
 	if no.Never {
-		return &NeverFitsError{Account: batch.Account, Budget: refused.Budget, Method: r.Method, Measure: refused.Measure,
+		return &NeverFitsError{Account: batch.Account, Key: refused.ownKey(), Budget: refused.Budget, Method: r.Method, Measure: refused.Measure,
 			Limit: refused.Limit, Kept: refused.Kept, Needed: refused.Needed, Calls: r.Together,
 			OwnLimit: refused.OwnLimit, LimitUntil: refused.LimitUntil}
 	}
@@ -242,6 +245,7 @@ func (l *engineLog) refusal(batch *Batch, r *Request, a *engine.Answer) error {
 		refused.Reason = ReasonCooldown
 		refused.Detail = no.Cooldown.Text
 		refused.Budget = no.Cooldown.Name
+		refused.OfKey = no.Cooldown.Labels.Key != ""
 	}
 	return refused
 }
@@ -288,7 +292,7 @@ func (l *engineLog) Standings(ctx context.Context, account, key string, charges 
 func standingOf(v *engine.View, b *engine.Budget, key string, charge *Charge) Standing {
 	held := v.Held(b, key)
 	now := ledgerTime(v.Now())
-	s := Standing{At: now, Since: charge.Window.Since(now, charge.Limit), Used: Units(held.Used), Open: Units(held.Open), Ahead: micros(v.Ahead()),
+	s := Standing{At: now, Since: charge.Window.Since(now, charge.limitOf(key)), Used: Units(held.Used), Open: Units(held.Open), Ahead: micros(v.Ahead()),
 		Trimmed: v.Trimmed()}
 	if held.NextAt != 0 {
 		s.NextFree = ledgerTime(held.NextAt)
@@ -314,7 +318,7 @@ func cooldownIn(v *engine.View, account, budget, key string) *Cooldown {
 }
 
 func cooldownOf(account string, r engine.Record) *Cooldown {
-	return &Cooldown{Account: account, Budget: r.Name, Until: ledgerTime(r.Until), Reason: r.Text}
+	return &Cooldown{Account: account, Budget: r.Name, Key: r.Labels.Key, Until: ledgerTime(r.Until), Reason: r.Text}
 }
 
 func (l *engineLog) SetCooldown(ctx context.Context, c Cooldown) error {
@@ -327,11 +331,14 @@ func (l *engineLog) SetCooldown(ctx context.Context, c Cooldown) error {
 	if c.Until.Unix() < MaxUnix {
 		until = microsOf(c.Until)
 	}
-	return l.engine.Account(c.Account).Cool(ctx, c.Budget, "", length.Microseconds(), until, c.repeats, reason)
+	if err := CheckKey(c.Key); err != nil {
+		return err
+	}
+	return l.engine.Account(c.Account).Cool(ctx, c.Budget, c.Key, length.Microseconds(), until, c.repeats, reason)
 }
 
-func (l *engineLog) ClearCooldown(ctx context.Context, account, budget string) error {
-	return l.engine.Account(account).EndCooldown(ctx, budget, "")
+func (l *engineLog) ClearCooldown(ctx context.Context, account, budget, key string) error {
+	return l.engine.Account(account).EndCooldown(ctx, budget, key)
 }
 
 func (l *engineLog) Cooldowns(ctx context.Context, account string) (all []Cooldown, err error) {

@@ -53,6 +53,12 @@ func (c *Charge) engineBudget() *engine.Budget {
 	if c.Config.Name != "" {
 		b.Identity = c.Identity()
 	}
+	for key, limit := range c.Keys {
+		if b.Keys == nil {
+			b.Keys = make(map[string]int64, len(c.Keys))
+		}
+		b.Keys[key] = int64(limit)
+	}
 	for _, floor := range c.Floors {
 		b.Floors = append(b.Floors, engine.Floor{Coverage: floor.Coverage.engineCoverage(), Units: int64(floor.Units)})
 	}

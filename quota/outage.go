@@ -120,7 +120,7 @@ func (l *engineLog) fallBack(ctx context.Context, batch *Batch, down error) ([]A
 		r := &batch.Requests[i]
 		call := Call{Account: batch.Account, Key: batch.Key, Method: r.Method, Units: r.Units, Caller: r.Caller}
 		allowed := l.outage.Limit(call)
-		switch err := r.Check(batch.Account); {
+		switch err := r.Check(batch.Account, batch.Key); {
 		case err != nil:
 			answers[i].Err = err
 		case r.Kind != EntryCall:
@@ -304,7 +304,7 @@ func (k *knownState) refusal(batch *Batch, r *Request, recent []engine.Record, d
 	}
 	if c := k.cooldown; c != nil {
 		return &RefusedError{Account: batch.Account, Key: batch.Key, Budget: c.Budget, Method: r.Method, Units: r.Units,
-			Caller: r.Caller, Reason: ReasonCooldown, Detail: c.Reason, Needed: r.Units,
+			Caller: r.Caller, Reason: ReasonCooldown, OfKey: c.Key != "", Detail: c.Reason, Needed: r.Units,
 			RetryAt: c.Until, RetryAfter: time.Until(c.Until)}
 	}
 	for i, charge := range r.Charges {

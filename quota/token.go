@@ -56,7 +56,7 @@ func (g *Guard) Redeem(token string) (*Grant, error) {
 		trial = read.claim(call.Account)
 	}
 	isWhole := read.ok && len(read.rest) == 0
-	if !isWhole || units < 0 || request.Check(call.Account) != nil {
+	if !isWhole || units < 0 || request.Check(call.Account, call.Key) != nil {
 		return nil, ErrBadToken
 	}
 	grant := &Grant{guard: g, set: g.chargesFor(&call), job: call.Caller.Job, receipt: r, units: units,

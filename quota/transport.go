@@ -131,6 +131,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp, err = t.base().RoundTrip(inner)
 	} else {
 		call.Caller, call.ID = call.Caller.or(CallerFrom(req.Context())), ID{}
+		call.Key = cmp.Or(KeyFrom(req.Context()), call.Key)
 		resp, err = t.sendCharged(inner, call)
 	}
 	if resp != nil {

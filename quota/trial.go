@@ -28,12 +28,22 @@ type trial struct {
 }
 
 const (
-	trialClaim    = reservedPrefix + "trial "         // and the budget
 	reportedOwner = "a program that reports its call" // of the claim of a trial that is reported
 
 	trialPoll   = 100 * time.Millisecond // how often a process checks whether another's trial has ended
 	trialMemory = 2 * maxRepeated        // how long the log remembers outcomes
 )
+
+// text returns the budget and the key in one text.
+func (id budgetID) text() string {
+	if id.key == "" {
+		return id.budget
+	}
+	return id.budget + "\x00" + id.key
+}
+
+// trialClaim returns the name of the claim of a breaker's trial.
+func (id budgetID) trialClaim() string { return reservedPrefix + "trial " + id.text() }
 
 // end ends the trial for the other calls of this process. It is idempotent. The
 // caller holds breakers.mu.
@@ -155,7 +165,7 @@ const (
 // outcome returns how the trial of a claim ended.
 func (r *rivalClaim) outcome(ctx context.Context, g *Guard) (outcome trialOutcome, err error) {
 	err = g.log.account(r.of.account).View(ctx, func(v *engine.View) {
-		s := v.Claim(trialClaim + r.of.budget)
+		s := v.Claim(r.of.trialClaim())
 		switch isOurs := s.ID == r.id; {
 		case isOurs && (s.Until > 0 || s.Lapsed):
 			outcome = trialPending
@@ -171,12 +181,12 @@ func (r *rivalClaim) outcome(ctx context.Context, g *Guard) (outcome trialOutcom
 // a *RefusedError if a cooldown is in force.
 func (t *trial) claim(ctx context.Context, g *Guard) (*rivalClaim, error) {
 	id := t.breaker.id
-	standings, err := g.cooldownStandings(ctx, id.account, "", id.budget)
+	standings, err := g.cooldownStandings(ctx, id.account, id.key, id.budget)
 	if err != nil {
 		return nil, err
 	}
 	if c, s := standings[0].Cooldown, &standings[0]; c != nil {
-		return nil, &RefusedError{Account: id.account, Budget: c.Budget, Reason: ReasonCooldown, Detail: c.Reason,
+		return nil, &RefusedError{Account: id.account, Key: c.Key, OfKey: c.Key != "", Budget: c.Budget, Reason: ReasonCooldown, Detail: c.Reason,
 			RetryAt: c.Until, RetryAfter: c.Until.Sub(s.At), Ahead: s.Ahead}
 	}
 	owner := ""
@@ -184,7 +194,7 @@ func (t *trial) claim(ctx context.Context, g *Guard) (*rivalClaim, error) {
 		owner = reportedOwner
 	}
 	claimed, before, now, err := g.log.account(id.account).Claim(ctx, engine.ClaimRequest{
-		Name: trialClaim + id.budget, Owner: owner, Hold: lockExpiry.Microseconds(), Anew: true})
+		Name: id.trialClaim(), Owner: owner, Hold: lockExpiry.Microseconds(), Anew: true})
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +218,7 @@ func (t *trial) release(ctx context.Context, g *Guard) {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	account, name := g.log.account(t.breaker.id.account), trialClaim+t.breaker.id.budget
+	account, name := g.log.account(t.breaker.id.account), t.breaker.id.trialClaim()
 	again := time.Duration(0)
 	for range t.failed {
 		_ = account.NoteClaim(ctx, name, t.claimed, "refused", trialMemory.Microseconds())
@@ -224,6 +234,7 @@ func (t *trial) release(ctx context.Context, g *Guard) {
 func (t *trial) refusal(ctx context.Context, g *Guard, call *Call, set *chargeSet, claim *RefusedError) *RefusedError {
 	refused := newRefusal(call, t.breaker.id.budget, ReasonCooldown)
 	refused.Detail, refused.Ahead = claim.Detail, claim.Ahead
+	refused.OfKey = t.breaker.id.key != ""
 	refused.RetryAt, refused.RetryAfter = claim.RetryAt, claim.RetryAfter
 	for _, charge := range set.charges {
 		if charge.Budget != refused.Budget {

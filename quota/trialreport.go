@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"encoding/binary"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/quota/internal/engine"
@@ -103,15 +104,17 @@ func packClaim(t *trial) []byte {
 	for _, n := range []uint64{t.claimed.Client, t.claimed.Seq, uint64(t.repeats + 1)} {
 		packed = binary.AppendUvarint(packed, n)
 	}
-	packed = binary.AppendUvarint(packed, uint64(len(t.breaker.id.budget)))
-	return append(packed, t.breaker.id.budget...)
+	of := t.breaker.id.text()
+	packed = binary.AppendUvarint(packed, uint64(len(of)))
+	return append(packed, of...)
 }
 
 // claim reads the trial of a grant on an account.
 func (t *tokenReader) claim(account string) *trial {
 	claimed := engine.ID{Client: t.number(), Seq: t.number()}
 	repeats := t.number()
-	id := budgetID{account, t.text()}
+	id := budgetID{account: account}
+	id.budget, id.key, _ = strings.Cut(t.text(), "\x00")
 	t.ok = t.ok && repeats <= maxRepeats+1
 	return &trial{breaker: &breaker{id: id}, changed: make(chan struct{}), reported: true, claimed: claimed, repeats: int(repeats) - 1}
 }

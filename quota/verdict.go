@@ -40,6 +40,7 @@ type Verdict struct {
 	// not changed.
 	For    time.Duration
 	Budget string // the budget to cool down; empty for the whole account
+	OfKey  bool   // to cool down the call's Key alone, if it has one
 	Reason string // the upstream's reason; the caller is appended
 
 	// UpTo, if it is above 0, says that For is a guess: the answer does not say
@@ -70,6 +71,14 @@ type Verdict struct {
 
 	Transient bool          // the same request may succeed if it is retried
 	After     time.Duration // how long to wait before a retry; 0 leaves it to the Transport
+}
+
+// keyOf returns the key that the verdict stops alone, or "".
+func (v *Verdict) keyOf(call *Call) string {
+	if v.OfKey {
+		return call.Key
+	}
+	return ""
 }
 
 // BudgetLeft is what an upstream has left of a budget.
@@ -216,7 +225,7 @@ func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdi
 	if v.Never {
 		return err
 	}
-	cooldown := Cooldown{Account: call.Account, Budget: v.Budget, Reason: withCaller(v.Reason, call.Caller)}
+	cooldown := Cooldown{Account: call.Account, Budget: v.Budget, Key: v.keyOf(&call), Reason: withCaller(v.Reason, call.Caller)}
 	if v.UpTo > 0 {
 		v.For, cooldown.repeats = t.Guard.backOff(ctx, call, grant, v)
 	}
@@ -289,8 +298,8 @@ func (t *Transport) reportLeft(ctx context.Context, call Call, v *Verdict) {
 // reportLimit reports that an upstream's limit differs from a budget's.
 func (t *Transport) reportLimit(call Call, v *Verdict) {
 	charge := t.Guard.chargeOf(call.Account, v.LimitOf)
-	if charge != nil && charge.Limit != v.Limit && t.Guard.firstReport(call.Account, "limit of "+v.LimitOf) {
-		t.succeeded(call, &LimitError{Account: call.Account, Budget: v.LimitOf, Limit: charge.Limit, Upstream: v.Limit})
+	if charge != nil && charge.limitOf(call.Key) != v.Limit && t.Guard.firstReport(call.Account, "limit of "+v.LimitOf) {
+		t.succeeded(call, &LimitError{Account: call.Account, Budget: v.LimitOf, Limit: charge.limitOf(call.Key), Upstream: v.Limit})
 	}
 }
 

@@ -283,14 +283,14 @@ func (q *waitQueue) blocker(me *waiter) *blocker {
 		if w == me {
 			return nil
 		}
-		if w.refused == nil || w.account != me.account || w.key != me.key {
+		if w.refused == nil || w.account != me.account || w.refused.OfKey && w.key != me.key {
 			continue
 		}
 		for _, charge := range me.set.charges {
 			wholeAccount := w.refused.Budget == ""
 			sameBudget := charge.Budget == w.refused.Budget && slices.Contains(w.set.charges, charge)
 			if wholeAccount || sameBudget {
-				return &blocker{charge.Budget, charge.Limit, w.due, w.refused, w.changed}
+				return &blocker{charge.Budget, charge.limitOf(me.key), w.due, w.refused, w.changed}
 			}
 		}
 	}
@@ -300,7 +300,7 @@ func (q *waitQueue) blocker(me *waiter) *blocker {
 // refusal returns the refusal of a call that is behind b in the queue.
 func (b *blocker) refusal(call *Call) *RefusedError {
 	refused := newRefusal(call, b.budget, ReasonQueue)
-	refused.Limit = b.limit
+	refused.Limit, refused.OfKey = b.limit, b.refused.OfKey
 	refused.RetryAt = b.refused.RetryAt
 	refused.RetryAfter = max(0, time.Until(b.due))
 	return refused

@@ -173,10 +173,10 @@ func (w Window) IsMonthly() bool { return w.is.Kind == engine.Calendar && w.is.U
 func (w Window) Horizon(limit Units) time.Duration { return micros(w.is.Horizon(int64(limit))) }
 
 // Horizon returns how old an entry can be and still count in the budget.
-func (b *Budget) Horizon() time.Duration { return b.Window.Horizon(b.Limit) }
+func (b *Budget) Horizon() time.Duration { return b.Window.Horizon(highest(b.Keys, b.Limit)) }
 
 // Horizon returns how old an entry can be and still count in the charge.
-func (c *Charge) Horizon() time.Duration { return c.Window.Horizon(c.Limit) }
+func (c *Charge) Horizon() time.Duration { return c.Window.Horizon(highest(c.Keys, c.Limit)) }
 
 // Since returns the time from which entries count at a given time, in a budget
 // with a limit.

@@ -78,6 +78,7 @@ func (d *Description) addUpstream(u *costs.Upstream, in string) {
 	d.set(subject, "hosts", strings.Join(u.Hosts, " "))
 	d.set(subject, "domains", strings.Join(u.Domains, " "))
 	d.set(subject, "unguarded", strings.Join(u.Unguarded, " "))
+	d.set(subject, "key", u.Key.String())
 	d.set(subject, "feedback", u.Feedback)
 	if u.Unlisted > 0 {
 		d.set(subject, "unlisted", u.Unlisted)
@@ -129,6 +130,12 @@ func (d *Description) addBudget(b *quota.Budget, in string) {
 	d.set(subject, "except", b.Except)
 	d.set(subject, "lanes", b.Lanes)
 	d.set(subject, "regions", b.Regions)
+	if b.PerKey {
+		d.set(subject, "per", "key")
+	}
+	if len(b.Keys) > 0 {
+		d.set(subject, "keys", human.Name(fmt.Sprint(b.Keys)[len("map"):]))
+	}
 	var floors []string
 	for _, region := range slices.Sorted(maps.Keys(b.Floor)) {
 		floors = append(floors, fmt.Sprintf("%s %d", human.Name(region), b.Floor[region]))

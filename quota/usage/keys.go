@@ -22,26 +22,50 @@ type KeyReport struct {
 	Ahead      int64       `json:"ahead_s"` // how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
 }
 
+// KeysReport is the state of the keys of some accounts. No slice is nil.
+type KeysReport struct {
+	Fullest []KeyReport
+	Counts  map[string][]quota.KeyCount // by account
+	More    []string                    // accounts with more keys than quota.MaxKeys, which is how many were read
+}
+
 // FullestKeys returns at most n keys of each account, those that have the
-// greatest part of a limit used, and the accounts that have more keys than
-// quota.MaxKeys, which is how many were read. Neither slice is nil.
-func FullestKeys(ctx context.Context, guard *quota.Guard, accounts []string, n int) (fullest []KeyReport, more []string, err error) {
-	fullest, more = []KeyReport{}, []string{}
+// greatest part of a limit used, and how many keys there are.
+func FullestKeys(ctx context.Context, guard *quota.Guard, accounts []string, n int) (*KeysReport, error) {
+	r := &KeysReport{Fullest: []KeyReport{}, Counts: map[string][]quota.KeyCount{}, More: []string{}}
 	for _, account := range accounts {
-		keys, _, all, err := guard.FullestKeys(ctx, account, n)
+		keys, err := guard.FullestKeys(ctx, account, n)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		if !all {
-			more = append(more, account)
+		if !keys.All {
+			r.More = append(r.More, account)
 		}
-		for i := range keys {
-			if one, used := newKeyReport(&keys[i]); used {
-				fullest = append(fullest, one)
+		r.Counts[account] = keys.Counts
+		for i := range keys.Fullest {
+			if one, used := newKeyReport(&keys.Fullest[i]); used {
+				r.Fullest = append(r.Fullest, one)
 			}
 		}
 	}
-	return fullest, more, nil
+	return r, nil
+}
+
+// CountOf returns how many keys have something of a budget, or nil if it is not
+// per key.
+func (r *KeysReport) CountOf(b *quota.Budget) *KeyCountReport {
+	for _, c := range r.Counts[b.Account] {
+		if c.Budget == b.Name {
+			return &KeyCountReport{c.Used, c.Full}
+		}
+	}
+	return nil
+}
+
+// KeyCountReport is a quota.KeyCount for JSON.
+type KeyCountReport struct {
+	Used int `json:"used"`
+	Full int `json:"full"`
 }
 
 // newKeyReport returns the budget of a key that has the greatest part of its

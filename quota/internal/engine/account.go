@@ -73,8 +73,8 @@ func (a *Account) Leave(ctx context.Context, ticket ID) error {
 	}))
 }
 
-// Cool sets a cooldown of a budget, or of the account if budget is empty, for a
-// length of time, or until a time if that is 0. If one is in force the later
+// Cool sets a cooldown of a budget, or of the account if budget is empty, and of
+// all keys, or of one, for a length of time, or until a time if that is 0. If one is in force the later
 // end holds. repeats is how often in succession it was asked for.
 func (a *Account) Cool(ctx context.Context, budget, key string, length, until, repeats int64, reason string) error {
 	return a.do(ctx, newTask(false, func(d *decision) {
@@ -95,10 +95,11 @@ func (a *Account) Cool(ctx context.Context, budget, key string, length, until, r
 	}))
 }
 
-// EndCooldown ends the cooldown of a budget or of the account, if there is one.
+// EndCooldown ends the cooldown of a budget or of the account, or of one key of
+// it, if there is one.
 func (a *Account) EndCooldown(ctx context.Context, budget, key string) error {
 	return a.do(ctx, newTask(true, func(d *decision) {
-		if held := d.fold.control.cooldown(budget, key, d.now); held.Until > 0 {
+		if held := d.fold.control.cooldowns[cooldownID{budget, key}]; held.Until > d.now {
 			d.add(&Record{Kind: KindCooldown, Name: budget, Labels: Labels{Key: key, Host: d.host}})
 			d.strict = true
 		}

@@ -4,12 +4,12 @@ package engine
 // each call takes its amount, and Restore units return in each Every. What it
 // lacks is kept in parts of a unit, of which a unit has Every.
 type bucketMeter struct {
-	window    Window
-	series    *series
-	empty     int64       // what it lacks at most
-	isTrimmed func() bool // older records are missing: it may lack all before the oldest
-	dropped   lackMark    // before the first point, since others were dropped; zero: none were
-	marks     []lackMark  // at some of the points, in order
+	window  Window
+	series  *series
+	empty   int64        // what it lacks at most
+	missing func() int64 // when it may have been empty, since records before that are missing; 0 if none are
+	dropped lackMark     // before the first point, since others were dropped; zero: none were
+	marks   []lackMark   // at some of the points, in order
 }
 
 // lackMark is what the bucket lacks after its first points.
@@ -23,8 +23,8 @@ type lackMark struct {
 // marksEvery is how many points are between two marks.
 const marksEvery = 64
 
-func newBucketMeter(b *Budget, main *series, isTrimmed func() bool) *bucketMeter {
-	m := &bucketMeter{window: b.Window, series: main, empty: b.Limit * b.Window.Every, isTrimmed: isTrimmed}
+func newBucketMeter(b *Budget, limit int64, main *series, missing func() int64) *bucketMeter {
+	m := &bucketMeter{window: b.Window, series: main, empty: limit * b.Window.Every, missing: missing}
 	main.watchers = append(main.watchers, m)
 	return m
 }
@@ -72,12 +72,12 @@ func (m *bucketMeter) lack(now int64) int64 {
 
 // start returns what the bucket lacks before the first point.
 func (m *bucketMeter) start() lackMark {
-	points := m.series.points
-	isKnown := m.dropped.at != 0 || len(points) == 0 || !m.isTrimmed()
-	if isKnown {
-		return m.dropped
+	if m.dropped.at == 0 {
+		if since := m.missing(); since != 0 {
+			return lackMark{at: since, lack: m.empty, isGuess: true}
+		}
 	}
-	return lackMark{at: points[0].at, lack: m.empty, isGuess: true}
+	return m.dropped
 }
 
 // next returns what the bucket lacks after one more point. A guess is over once

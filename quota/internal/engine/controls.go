@@ -34,6 +34,7 @@ type limitID struct{ budget, config string }
 type control struct {
 	Record
 	position uint64
+	keys     map[string]int64 // of a limit, the keys that have another one
 }
 
 // ticket is a caller that waits. It is over at until, or once it was served.
@@ -70,7 +71,7 @@ func put[N comparable](all map[N]control, name N, c control) {
 }
 
 func (c *controls) add(r *Record, position uint64) {
-	added := control{*r, position}
+	added := control{Record: *r, position: position}
 	switch r.Kind {
 	case KindCooldown:
 		c.lastEnd = max(c.lastEnd, r.Until)
@@ -79,6 +80,7 @@ func (c *controls) add(r *Record, position uint64) {
 		c.addClaim(added)
 	case KindLimit:
 		c.version++
+		added.keys = unpackKeys(r.Text)
 		put(c.limits, limitID{r.Name, r.Owner}, added)
 	case KindMoved:
 		if c.moved.ID == (ID{}) || added.replaces(&c.moved) {
@@ -145,20 +147,20 @@ type limitInForce struct {
 func (c *controls) limit(g *gauge, now int64) (limit, until int64) {
 	b, l := g.budget, &g.limit
 	if b.Identity == "" {
-		return b.Limit, 0
+		return g.own, 0
 	}
 	if l.version == c.version+1 && l.from <= now && now < l.to {
 		return l.units, l.until
 	}
-	*l = limitInForce{units: b.Limit, version: c.version + 1, from: now, to: Never}
+	*l = limitInForce{units: g.own, version: c.version + 1, from: now, to: Never}
 	for id, held := range c.limits {
 		isOther := id.config != b.Config || held.Value > b.Changed
 		if id.budget != b.Identity || !isOther || held.Until <= now {
 			continue
 		}
 		l.to = min(l.to, held.Until)
-		if held.Amounts.Units < l.units {
-			l.units, l.until = held.Amounts.Units, held.Until
+		if limit := held.limitOf(g.key); limit < l.units {
+			l.units, l.until = limit, held.Until
 		}
 	}
 	return l.units, l.until

@@ -31,6 +31,7 @@ type fold struct {
 
 	entries []entry
 	base    uint32    // the number of entries[0]
+	trimmed int64     // what is older was dropped here
 	columns [][]int64 // of named measures, as long as entries or shorter
 	byKey   map[string]*keyRecords
 	leases  map[uint32]int64 // ends of leases that were not settled, by entry

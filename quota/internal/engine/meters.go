@@ -1,6 +1,9 @@
 package engine
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Budget is a limit as the engine sees it. Its meters are kept by its address,
 // so a process uses one Budget for all of its calls, and does not modify it.
@@ -8,6 +11,7 @@ type Budget struct {
 	Name     string
 	Coverage Coverage
 	Limit    int64
+	Keys     map[string]int64 // of a budget by key, the limits of keys that have not Limit
 	Window   Window
 
 	// Floors reserve parts of Limit for the calls of other coverages, in a
@@ -29,10 +33,20 @@ type Budget struct {
 
 	totals  []uint8 // of its measure, computed when it is used first
 	waiting []uint8 // with those of tickets
+	most    int64   // the highest of its limits
+	packed  string  // its Keys, once packed
 }
 
 // horizon returns how old a record can be and still count.
-func (b *Budget) horizon() int64 { return b.Window.Horizon(b.Limit) }
+func (b *Budget) horizon() int64 {
+	if b.most == 0 {
+		b.most = b.Limit
+		for _, limit := range b.Keys {
+			b.most = max(b.most, limit)
+		}
+	}
+	return b.Window.Horizon(b.most)
+}
 
 // reserved is the part of the limit that the budget's own calls can never use.
 func (b *Budget) reserved() (units int64) {
@@ -58,6 +72,7 @@ const maxMeters = 8192
 type gauge struct {
 	meter
 	meterID
+	own      int64 // the budget's limit for the key
 	limit    limitInForce
 	leases   meter // of the calls that it counts and that have not ended; nil until it is needed
 	waitedAt int64 // when a call of this process that may wait was granted last
@@ -89,18 +104,26 @@ func (f *fold) meter(b *Budget, key string) *gauge {
 		floor.ByKey = coverage.ByKey
 		floors[i] = f.seriesFor(floor, key)
 	}
-	g := &gauge{meter: newMeter(b, f.seriesFor(coverage, key), floors, f.isTrimmed), meterID: id}
+	g := &gauge{meter: newMeter(b, b.limitOf(key), f.seriesFor(coverage, key), floors, f.missingBefore), meterID: id, own: b.limitOf(key)}
 	f.meters[id] = g
 	return g
 }
 
-// forgetMeters drops all meters and series; those in use are computed again.
+// forgetMeters drops the meters and series of single keys, or all if there are
+// many others. Those in use are computed again.
 func (f *fold) forgetMeters() {
-	clear(f.meters)
-	clear(f.series)
-	f.shared = nil
-	for _, key := range f.byKey {
-		key.series = nil
+	isOfKey := func(s *series) bool { return s.coverage.ByKey && s.key != "" }
+	maps.DeleteFunc(f.meters, func(id meterID, _ *gauge) bool { return id.key != "" })
+	maps.DeleteFunc(f.series, func(_ string, s *series) bool {
+		if isOfKey(s) {
+			f.byKey[s.key].series = nil
+		}
+		return isOfKey(s)
+	})
+	if len(f.meters) > maxMeters/2 {
+		clear(f.meters)
+		clear(f.series)
+		f.shared = nil
 	}
 	f.covered++
 	f.forgotten++

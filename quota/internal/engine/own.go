@@ -47,7 +47,8 @@ func (a *Account) announce(d *decision) {
 			continue
 		}
 		announced = append(announced, b)
-		a.announceRecord(d, &Record{Name: b.Identity, Owner: b.Config, Amounts: Amounts{Units: b.Limit}, Value: b.Changed})
+		a.announceRecord(d, &Record{Name: b.Identity, Owner: b.Config, Amounts: Amounts{Units: b.Limit}, Value: b.Changed,
+			Text: b.packKeys()})
 	}
 }
 
@@ -74,7 +75,7 @@ func (a *Account) announceHorizon(d *decision) {
 // announceRecord adds a limit, unless it holds for long enough.
 func (a *Account) announceRecord(d *decision, r *Record) {
 	held := a.fold.control.limits[limitID{r.Name, r.Owner}]
-	isEqual := held.Amounts.Units == r.Amounts.Units && held.Value == r.Value
+	isEqual := held.Amounts.Units == r.Amounts.Units && held.Value == r.Value && held.Text == r.Text
 	if isEqual && held.Until-d.now > limitHolds {
 		return
 	}

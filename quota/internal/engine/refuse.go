@@ -140,7 +140,7 @@ func (d *decision) paced(g *gauge, r *Request, needed int64) *Refusal {
 		return nil
 	}
 	others := d.fold.control.waitingBeside(d.client, d.now-b.Window.Length)
-	pace := (others + 1) * needed * b.Window.Length / b.Limit * 9 / 10
+	pace := (others + 1) * needed * b.Window.Length / g.own * 9 / 10
 	next := g.waitedAt + min(longestPace, pace)
 	if others == 0 || d.now >= next {
 		return nil

@@ -59,12 +59,35 @@ func (f *fold) isTrimmed() bool {
 	return f.first > 1 || f.base > 1 || isPartial
 }
 
+// missingBefore returns a time before which all records are that are missing, if
+// none are trimmed that are younger than a horizon; 0 if none are missing.
+func (f *fold) missingBefore(horizon int64) int64 {
+	if len(f.entries) == 0 || !f.isTrimmed() {
+		return 0
+	}
+	return min(f.entries[0].at, max(f.maxStamp-horizon, f.trimmed))
+}
+
 // Ahead returns how far the newest timestamp is ahead of the clock, if that is
 // more than a clock that steps back explains.
 func (v *View) Ahead() int64 { return v.fold.ahead(v.now) }
 
 // Held returns what the window of a budget holds, of one key if it is by key.
 func (v *View) Held(b *Budget, key string) Held { return v.fold.held(b, key, v.now) }
+
+// Use returns what the window of a budget holds of a key, and the limit in
+// force. Unlike Held it leaves nothing behind, so that a look at all keys does
+// not displace the meters of those in use.
+func (v *View) Use(b *Budget, key string) (used, limit int64) {
+	f := v.fold
+	coverage := b.Coverage
+	coverage.inFlight = b.Window.Kind == InFlight
+	s := &series{coverage: &coverage, key: key}
+	f.fill(s)
+	g := &gauge{meter: newMeter(b, b.limitOf(key), s, nil, f.missingBefore), meterID: meterID{b, key}, own: b.limitOf(key)}
+	limit, _ = f.control.limit(g, v.now)
+	return g.used(v.now), limit
+}
 
 // Cooldown returns the cooldown that is in force for a budget, or for the
 // account if budget is empty.

@@ -60,15 +60,16 @@ type loadStep struct{ at, load int64 }
 // Never is later than any time.
 const Never = math.MaxInt64
 
-// newMeter returns the meter of a window. A new kind of window is registered
-// here and in horizon; the rest of it is a file of its own.
-func newMeter(b *Budget, main *series, floors []*series, isTrimmed func() bool) meter {
+// newMeter returns the meter of a budget's window, for a limit of it. missing
+// returns when records are missing that a horizon may need. A new kind of window
+// is registered here and in horizon; the rest of it is a file of its own.
+func newMeter(b *Budget, limit int64, main *series, floors []*series, missing func(horizon int64) int64) meter {
 	reserve := newReserve(b, floors)
 	switch b.Window.Kind {
 	case Calendar:
 		return newCalendarMeter(b, main, reserve)
 	case Bucket:
-		return newBucketMeter(b, main, isTrimmed)
+		return newBucketMeter(b, limit, main, func() int64 { return missing(b.horizon()) })
 	case InFlight:
 		return newInFlightMeter(b, main)
 	}
