@@ -59,7 +59,7 @@ func (d *document) ruleFields(r *feedback.Rule) []strictyaml.Field {
 
 var (
 	stopKinds  = []string{feedback.Spent, feedback.Busy, feedback.Blocked, feedback.Failed, feedback.None}
-	stopScopes = []string{"account", "method"}
+	stopScopes = []string{"account", "method", "key"}
 	valueUnits = []string{"ms", "seconds", "minutes", "hours", "days", "per second", "per minute", "per hour"}
 )
 

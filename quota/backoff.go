@@ -25,7 +25,7 @@ func (g *Guard) backOff(ctx context.Context, call Call, grant *Grant, v *Verdict
 	var last engine.Record
 	var now time.Time
 	err := g.log.account(call.Account).View(ctx, func(view *engine.View) {
-		last, _ = view.LastCooldown(v.Budget, v.keyOf(&call))
+		last, _ = view.LastCooldown(v.Budget, v.KeyOf(&call))
 		now = ledgerTime(view.Now())
 	})
 	if err != nil {
@@ -42,7 +42,7 @@ func (g *Guard) backOff(ctx context.Context, call Call, grant *Grant, v *Verdict
 		case began.After(wasGranted):
 			return max(ends.Sub(now), time.Millisecond), count
 		case now.Sub(ends) > max(refusalGap, 2*ends.Sub(began)),
-			g.passedBetween(ctx, budgetID{call.Account, v.Budget, v.keyOf(&call)}, ends, now.Add(-answerTime)):
+			g.passedBetween(ctx, budgetID{call.Account, v.Budget, v.KeyOf(&call)}, ends, now.Add(-answerTime)):
 			count = 0
 		}
 	}

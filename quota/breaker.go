@@ -217,7 +217,7 @@ func (b *breakers) observe(g *Guard, call Call, v *Verdict, t *trial, sent time.
 	if v.For <= 0 || !v.Transient {
 		return v.For
 	}
-	id := budgetID{call.Account, v.Budget, v.keyOf(&call)}
+	id := budgetID{call.Account, v.Budget, v.KeyOf(&call)}
 	length := b.lengthen(id, v, t, sent)
 	if v.UpTo > 0 {
 		length = v.For // which backOff has doubled

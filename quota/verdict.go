@@ -73,8 +73,8 @@ type Verdict struct {
 	After     time.Duration // how long to wait before a retry; 0 leaves it to the Transport
 }
 
-// keyOf returns the key that the verdict stops alone, or "".
-func (v *Verdict) keyOf(call *Call) string {
+// KeyOf returns the key that the verdict stops alone, or "".
+func (v *Verdict) KeyOf(call *Call) string {
 	if v.OfKey {
 		return call.Key
 	}
@@ -225,7 +225,7 @@ func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdi
 	if v.Never {
 		return err
 	}
-	cooldown := Cooldown{Account: call.Account, Budget: v.Budget, Key: v.keyOf(&call), Reason: withCaller(v.Reason, call.Caller)}
+	cooldown := Cooldown{Account: call.Account, Budget: v.Budget, Key: v.KeyOf(&call), Reason: withCaller(v.Reason, call.Caller)}
 	if v.UpTo > 0 {
 		v.For, cooldown.repeats = t.Guard.backOff(ctx, call, grant, v)
 	}

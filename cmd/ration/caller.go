@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/spf13/pflag"
 
@@ -17,6 +18,19 @@ func (a *app) defineCaller(flags *pflag.FlagSet, caller *quota.Caller, lane stri
 	flags.StringVar(&caller.Region, "region", a.getenv("RATION_REGION"), "the region that the calls are for")
 	flags.StringVar(&caller.Job, "job", a.getenv("RATION_JOB"), "the job that makes the calls")
 	flags.StringVar(&caller.Lane, "lane", cmp.Or(a.getenv("RATION_LANE"), lane), "the lane of the calls: cron, backfill, manual, or another that costs.yaml names")
+}
+
+// defineKey defines the flag for the key of calls.
+func (a *app) defineKey(flags *pflag.FlagSet, key *string) {
+	flags.StringVar(key, "key", a.getenv("RATION_KEY"), "the `key` of the calls, such as a tenant, which budgets with per: key limit for itself")
+}
+
+// checkKey returns an error for a key that is malformed.
+func checkKey(key string) error {
+	if err := quota.CheckKey(key); err != nil {
+		return &cmdline.Error{Err: fmt.Errorf("--key: %w", err)}
+	}
+	return nil
 }
 
 // callerOf returns the caller that flags describe, as budgets write it.

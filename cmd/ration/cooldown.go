@@ -22,7 +22,8 @@ func (a *app) cooldownCommand() *cobra.Command {
 		Use:   "cooldown",
 		Short: "List, lift or set cooldowns",
 		Long: `A cooldown stops the calls of a budget or a whole account until a given time, in
-all processes that share the ledger. The upstream's answers set it, or a person.
+all processes that share the ledger, or those of one key. The upstream's answers
+set it, or a person.
 
 ` + exitCodes(),
 		Example: "  ration cooldown list\n  ration cooldown clear youtube-search\n  ration cooldown clear --account my-project",
@@ -62,21 +63,25 @@ func (a *app) cooldownList(ctx context.Context) error {
 		fmt.Fprintln(a.stdout, "no cooldown holds")
 		return nil
 	}
-	t := a.table("account", "budget", "until", "in", "what was said")
+	t := a.table("account", "budget", "key", "until", "in", "what was said")
 	for _, c := range found {
 		budget := "(all)"
 		if c.Budget != nil {
 			budget = human.Name(*c.Budget)
 		}
+		key := "(all)"
+		if c.Key != nil {
+			key = human.Name(*c.Key)
+		}
 		until, in := c.Ends(at)
-		t.Row(human.Name(c.Account), budget, until, in, human.Name(dash(c.Reason)))
+		t.Row(human.Name(c.Account), budget, key, until, in, human.Name(dash(c.Reason)))
 	}
 	t.Print()
 	return nil
 }
 
 func (a *app) cooldownClearCommand() *cobra.Command {
-	var account string
+	var account, key string
 	var reopen bool
 	cmd := &cobra.Command{
 		Use:   "clear BUDGET",
@@ -94,15 +99,16 @@ that no process uses the other ledger.
 		Example: "  ration cooldown clear youtube-search\n  ration cooldown clear --account my-project",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.cooldownClear(cmd.Context(), args, account, reopen)
+			return a.cooldownClear(cmd.Context(), args, account, key, reopen)
 		},
 	}
 	cmd.Flags().StringVar(&account, "account", "", "the budget's account; without a budget, the whole account")
+	cmd.Flags().StringVar(&key, "key", "", "lift what stops this key alone")
 	cmd.Flags().BoolVar(&reopen, "reopen", false, "open an account in a ledger from which, or to which, ration ledger copy moves it")
 	return cmd
 }
 
-func (a *app) cooldownClear(ctx context.Context, args []string, account string, reopen bool) error {
+func (a *app) cooldownClear(ctx context.Context, args []string, account, key string, reopen bool) error {
 	table, err := a.setup().Prices()
 	if err != nil {
 		return err
@@ -111,8 +117,8 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string, 
 	if err != nil {
 		return err
 	}
-	at, out := a.now(), cooldown.NewCleared(account, budget)
-	if reopen && budget != "" {
+	at, out := a.now(), cooldown.NewCleared(account, budget, key)
+	if reopen && budget+key != "" {
 		return &cmdline.Error{Err: errors.New("--reopen opens a whole account; name it with --account, and no budget")}
 	}
 	err = a.withClient(table, false, func(c *client.Client) (err error) {
@@ -120,13 +126,13 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string, 
 			at, out, err = cooldown.Reopen(ctx, c.Guard(), account)
 			return err
 		}
-		at, out, err = cooldown.Clear(ctx, c.Guard(), account, budget)
+		at, out, err = cooldown.Clear(ctx, c.Guard(), account, budget, key)
 		return err
 	})
 	if err != nil && !errors.Is(err, setup.ErrNoLedger) {
 		return err
 	}
-	name := human.Scope(account, budget)
+	name := human.Scope(account, budget, key)
 	switch {
 	case a.json:
 		return a.writeJSON(out)
@@ -142,7 +148,7 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string, 
 }
 
 func (a *app) cooldownSetCommand() *cobra.Command {
-	var account, until, reason string
+	var account, key, until, reason string
 	var length time.Duration
 	cmd := &cobra.Command{
 		Use:   "set BUDGET",
@@ -160,30 +166,31 @@ upstream's next reset, which resets: in costs.yaml defines.
 			if err != nil {
 				return err
 			}
-			return a.cooldownSet(cmd.Context(), args, account, at, length, reason)
+			wanted := quota.Cooldown{Account: account, Key: key, For: length, Until: at, Reason: reason}
+			return a.cooldownSet(cmd.Context(), args, wanted)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&account, "account", "", "the budget's account; without a budget, the whole account")
+	flags.StringVar(&key, "key", "", "stop this key alone")
 	durationflag.SecondsVar(flags, &length, "for", "how long: 30s, 10m, 1d")
 	flags.StringVar(&until, "until", "", "end at this `time` (RFC 3339); reset means the upstream's next reset")
 	flags.StringVar(&reason, "reason", "set by hand", "the `reason` that refusals give")
 	return cmd
 }
 
-func (a *app) cooldownSet(ctx context.Context, args []string, account string, until time.Time, length time.Duration, reason string) error {
+func (a *app) cooldownSet(ctx context.Context, args []string, wanted quota.Cooldown) error {
 	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
-	account, budget, err := cmdline.Scope(table, args, account)
-	if err != nil {
+	if wanted.Account, wanted.Budget, err = cmdline.Scope(table, args, wanted.Account); err != nil {
 		return err
 	}
 	var at time.Time
 	var set *cooldown.Report
 	err = a.withClient(table, true, func(c *client.Client) (err error) {
-		at, set, err = cooldown.Set(ctx, c.Guard(), table, quota.Cooldown{Account: account, Budget: budget, For: length, Until: until, Reason: reason})
+		at, set, err = cooldown.Set(ctx, c.Guard(), table, wanted)
 		if as[*cooldown.UntilError](err) {
 			err = &cmdline.Error{Err: fmt.Errorf("--until %w", err)}
 		}
@@ -195,6 +202,6 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 	if a.json {
 		return a.writeJSON(set)
 	}
-	fmt.Fprintf(a.stdout, "%s is in cooldown %s\n", human.Scope(account, budget), cooldown.Text(set.Until, at, set.Reason))
+	fmt.Fprintf(a.stdout, "%s is in cooldown %s\n", human.Scope(wanted.Account, wanted.Budget, wanted.Key), cooldown.Text(set.Until, at, set.Reason))
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 
 func (a *app) execCommand() *cobra.Command {
 	var caller quota.Caller
+	var key string
 	cmd := &cobra.Command{
 		Use:   "exec [flags] -- PROGRAM [ARGUMENT…]",
 		Short: "Run one program behind a gateway of its own",
@@ -46,11 +47,12 @@ afterwards, it is that of the ledger's error, which stderr says.
   ration exec --job nightly --lane cron -- sh -c 'echo "Ration-Token: $RATION_TOKEN" | curl -fsS -H @- "$RATION_URL/to/api.example.com/v1/items"'`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.exec(cmd.Context(), args, caller)
+			return a.exec(cmd.Context(), args, caller, key)
 		},
 	}
 	cmd.Flags().SetInterspersed(false)
 	a.defineCaller(cmd.Flags(), &caller, "")
+	a.defineKey(cmd.Flags(), &key)
 	return cmd
 }
 
@@ -59,7 +61,10 @@ type programError struct{ code int }
 
 func (e *programError) Error() string { return fmt.Sprintf("exit status %d", e.code) }
 
-func (a *app) exec(ctx context.Context, args []string, caller quota.Caller) error {
+func (a *app) exec(ctx context.Context, args []string, caller quota.Caller, key string) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
 	path, err := command.Find(args[0])
 	if err != nil {
 		return err
@@ -86,7 +91,7 @@ func (a *app) exec(ctx context.Context, args []string, caller quota.Caller) erro
 	defer d.Release(c)
 	defer d.Close()
 	d.Use(c)
-	session := d.NewSession(caller, quota.Caller{Lane: quota.LaneManual, Job: filepath.Base(args[0])})
+	session := d.NewSession(caller, quota.Caller{Lane: quota.LaneManual, Job: filepath.Base(args[0])}, key)
 	a.conceal(session.Token)
 	environ, err := a.setup().SessionEnvironment(d, session)
 	if err != nil {

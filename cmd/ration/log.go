@@ -79,13 +79,14 @@ func (f *logFlags) define(flags *pflag.FlagSet) {
 	flags.StringVar(&f.since, "since", "", "only entries of the last `period` (24h, 7d), or since a time (RFC 3339)")
 	flags.StringVar(&f.until, "until", "", "only entries before this time (RFC 3339), or older than a `period`")
 	flags.IntVar(&f.Last, "last", 50, "only the newest `n` entries; 0 means all, the default with --by and --csv")
-	flags.StringVar(&f.By, "by", "", "add up by this `attribute`: run, job, region, lane or method, or by day or hour")
+	flags.StringVar(&f.By, "by", "", "add up by this `attribute`: run, job, region, lane, method or key, or by day or hour")
 	flags.IntVar(&f.Top, "top", 0, "with --by, only the `n` largest totals; 0 means all")
 	flags.StringVar(&f.account, "account", "", "only this account's entries")
 	flags.StringVar(&f.filter.Method, "method", "", "only this method's entries")
 	flags.StringVar(&f.filter.Region, "region", "", "only this region's entries")
 	flags.StringVar(&f.filter.Job, "job", "", "only this job's entries")
 	flags.StringVar(&f.filter.Lane, "lane", "", "only this lane's entries")
+	flags.StringVar(&f.filter.Key, "key", "", "only this key's entries")
 	flags.StringVar(&f.filter.Run, "run", "", "only this run's entries")
 }
 
@@ -221,7 +222,7 @@ func (r *logReport) lineWriter() lineWriter {
 		return lineWriter{func(e *usage.LineReport) error { return encoder.Encode(e) }, func() error { return nil }}
 	case r.flags.csv:
 		w := csv.NewWriter(r.stdout)
-		_ = w.Write([]string{"at", "run", "id", "account", "method", "units", "calls", "lane", "job", "region", "kind"}) // Error says it at the end
+		_ = w.Write([]string{"at", "run", "id", "account", "method", "units", "calls", "lane", "job", "region", "kind", "key"}) // Error says it at the end
 		return lineWriter{func(e *usage.LineReport) error { return w.Write(lineCells(e)) }, func() error { w.Flush(); return w.Error() }}
 	}
 	t := r.table("at", "run", "method", "units", "lane", "job", "region", "")
@@ -234,5 +235,5 @@ func (r *logReport) lineWriter() lineWriter {
 // lineCells returns an entry as CSV.
 func lineCells(e *usage.LineReport) []string {
 	return []string{e.At.UTC().Format(time.RFC3339Nano), e.Run, e.ID, terminal.Cell(e.Account), terminal.Cell(e.Method),
-		fmt.Sprint(e.Units), fmt.Sprint(e.Calls), terminal.Cell(e.Lane), terminal.Cell(e.Job), terminal.Cell(e.Region), e.Kind}
+		fmt.Sprint(e.Units), fmt.Sprint(e.Calls), terminal.Cell(e.Lane), terminal.Cell(e.Job), terminal.Cell(e.Region), e.Kind, terminal.Cell(e.Key)}
 }

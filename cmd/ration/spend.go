@@ -20,6 +20,7 @@ type spendFlags struct {
 	upstream string
 	units    int64
 	calls    int
+	repeat   string
 	key      string
 	maxWait  time.Duration
 	caller   quota.Caller
@@ -58,9 +59,10 @@ repeated with the same --idempotency-key within ten minutes is charged once.
 	flags := cmd.Flags()
 	flags.Int64Var(&f.units, "units", 0, "what each call costs (default: its cost in costs.yaml)")
 	flags.IntVar(&f.calls, "calls", 1, "charge `n` calls, all or none")
-	flags.StringVar(&f.key, "idempotency-key", "", "charge spends with this `key` once")
+	flags.StringVar(&f.repeat, "idempotency-key", "", "charge spends with this `key` once")
 	durationflag.SecondsVar(flags, &f.maxWait, "max-wait", "longest wait for the units: 5, 30s, 2m")
 	a.defineCaller(flags, &f.caller, quota.LaneManual)
+	a.defineKey(flags, &f.key)
 	flags.StringVar(&f.upstream, "upstream", "", "the upstream, if several have the method")
 	return cmd
 }
@@ -83,8 +85,11 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 		call.Units = quota.Units(f.units)
 		units = &call.Units
 	}
-	call.Caller = caller
-	if call.ID, err = gateway.CallID(f.key, call, units, f.calls); err != nil {
+	call.Caller, call.Key = caller, f.key
+	if err := checkKey(f.key); err != nil {
+		return err
+	}
+	if call.ID, err = gateway.CallID(f.repeat, call, units, f.calls); err != nil {
 		return &cmdline.Error{Err: fmt.Errorf("--idempotency-key: %w", err)}
 	}
 	c, err := a.setup().Open(table, true)

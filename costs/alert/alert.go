@@ -190,7 +190,7 @@ func (w *Watch) found(balances []quota.Balance) (events []*event) {
 func cooldownEvent(c *quota.Cooldown) *event {
 	return &event{Kind: costs.AlertCooldown, Account: c.Account, Budget: c.Budget, Until: &c.Until,
 		name:   fmt.Sprintf("cooldown %s %d", c.Budget, c.Until.Unix()/3600),
-		detail: fmt.Sprintf("%s is in cooldown until %s: %s", human.Scope(c.Account, c.Budget), human.Time(c.Until), c.Reason)}
+		detail: fmt.Sprintf("%s is in cooldown until %s: %s", human.Scope(c.Account, c.Budget, c.Key), human.Time(c.Until), c.Reason)}
 }
 
 // moved returns the event of an account that has left this ledger, or nil.

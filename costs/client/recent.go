@@ -35,13 +35,13 @@ type recentRefusals struct {
 
 // refusalKey is what refusals have in common of which only the last is kept.
 type refusalKey struct {
-	account, budget, method string
-	caller                  quota.Caller
-	reason                  quota.Reason
+	account, budget, method, key string
+	caller                       quota.Caller
+	reason                       quota.Reason
 }
 
 func keyOf(r *quota.RefusedError) refusalKey {
-	return refusalKey{r.Account, r.Budget, r.Method, r.Caller, r.Reason}
+	return refusalKey{r.Account, r.Budget, r.Method, r.Key, r.Caller, r.Reason}
 }
 
 func (r *recentRefusals) add(refused *quota.RefusedError) {

@@ -24,6 +24,8 @@ type Refusal struct {
 	Ledger    string      `json:"ledger"`
 	Account   string      `json:"account"`
 	Budget    *string     `json:"budget"` // null: a cooldown of the whole account
+	Key       *string     `json:"key"`    // of the call
+	OfKey     bool        `json:"of_key"` // the limit, or the cooldown, is that of the key alone
 	Method    string      `json:"method"`
 	Region    string      `json:"region"` // "-" if the call had none, as for Job and Lane
 	Job       string      `json:"job"`
@@ -60,6 +62,9 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 	if r.Budget != nil {
 		refused.Budget = *r.Budget
 	}
+	if r.Key != nil {
+		refused.Key, refused.OfKey = *r.Key, r.OfKey
+	}
 	if r.Detail != nil {
 		refused.Detail = *r.Detail
 	}
@@ -69,13 +74,9 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 // recordRefusal writes the refusal in a decision of the guard to the state
 // folder, for ration why, and counts it for the history. It writes at most once
 // a second and when the Client is closed. It is a no-op if the call was
-// granted, or if it is of a key, whose log why does not read. That the folder
-// cannot be written is not an error of the call; see RefusalError.
-func (c *Client) recordRefusal(d quota.Decision) {
-	if d.Call.Key == "" {
-		c.refusals.record(c, d.Err, true)
-	}
-}
+// granted. That the folder cannot be written is not an error of the call; see
+// RefusalError.
+func (c *Client) recordRefusal(d quota.Decision) { c.refusals.record(c, d.Err, true) }
 
 // RepeatRefusal writes a refusal again that the Guard has returned before, as
 // the last one, without counting it again. It may be called after Close.
@@ -195,7 +196,7 @@ func (r *refusals) write(c *Client, refused *quota.RefusedError) {
 func newRefusal(r *quota.RefusedError, ledger string, now func() time.Time) *Refusal {
 	return &Refusal{
 		At: human.JSONTime(RefusedAt(r, now)), Ledger: ledger,
-		Account: r.Account, Budget: human.Optional(r.Budget), Method: r.Method,
+		Account: r.Account, Budget: human.Optional(r.Budget), Key: human.Optional(r.Key), OfKey: r.OfKey, Method: r.Method,
 		Region: cmp.Or(r.Caller.Region, "-"), Job: cmp.Or(r.Caller.Job, "-"), Lane: cmp.Or(r.Caller.Lane, "-"),
 		Reason: string(r.Reason), Detail: human.Optional(r.Detail), Measure: r.Measure.String(),
 		Units: r.Units, Needed: r.Needed, Remaining: r.Remaining, Kept: r.Kept, Limit: r.Limit, OwnLimit: r.OwnLimit,

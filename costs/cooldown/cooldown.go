@@ -21,6 +21,7 @@ import (
 type Report struct {
 	Account string      `json:"account"`
 	Budget  *string     `json:"budget"`         // null: the whole account
+	Key     *string     `json:"key"`            // null: all keys
 	Until   time.Time   `json:"until,omitzero"` // zero for a Move, as In
 	In      int64       `json:"in_s"`
 	Reason  string      `json:"reason"`
@@ -28,7 +29,8 @@ type Report struct {
 }
 
 func newReport(c *quota.Cooldown, at time.Time) Report {
-	return Report{Account: c.Account, Budget: human.Optional(c.Budget), Until: human.JSONTime(c.Until), In: human.SecondsUntil(at, c.Until), Reason: c.Reason}
+	return Report{Account: c.Account, Budget: human.Optional(c.Budget), Key: human.Optional(c.Key),
+		Until: human.JSONTime(c.Until), In: human.SecondsUntil(at, c.Until), Reason: c.Reason}
 }
 
 func newMoveReport(m *quota.Move) Report {
@@ -65,22 +67,23 @@ type Cleared struct {
 	Lifted  bool       `json:"lifted"`
 	Account string     `json:"account"`
 	Budget  *string    `json:"budget"` // null: the whole account
+	Key     *string    `json:"key"`    // null: all keys
 	Until   *time.Time `json:"until"`  // of the cooldown that was lifted, as Reason
 	Reason  *string    `json:"reason"`
 	Still   []Report   `json:"still"` // the cooldowns that are still in force
 }
 
 // NewCleared returns the result for a ledger without cooldowns.
-func NewCleared(account, budget string) *Cleared {
-	return &Cleared{Account: account, Budget: human.Optional(budget), Still: []Report{}}
+func NewCleared(account, budget, key string) *Cleared {
+	return &Cleared{Account: account, Budget: human.Optional(budget), Key: human.Optional(key), Still: []Report{}}
 }
 
 // Clear lifts the cooldown of a budget or, if budget is empty, of the whole
-// account. It also returns the time on the ledger's clock. A budget's cooldown
+// account, or that of a key alone. It also returns the time on the ledger's clock. A budget's cooldown
 // that ends before that of its account is lifted, but not reported as Lifted.
 // Clear returns a *MoveError for an account that moves to another ledger.
-func Clear(ctx context.Context, guard *quota.Guard, account, budget string) (at time.Time, out *Cleared, err error) {
-	if budget == "" {
+func Clear(ctx context.Context, guard *quota.Guard, account, budget, key string) (at time.Time, out *Cleared, err error) {
+	if budget == "" && key == "" {
 		err = checkMove(ctx, guard, account)
 	}
 	if err != nil {
@@ -90,20 +93,21 @@ func Clear(ctx context.Context, guard *quota.Guard, account, budget string) (at 
 	if err != nil {
 		return at, nil, err
 	}
-	if err := guard.Uncool(ctx, account, budget); err != nil {
+	if err := guard.UncoolKey(ctx, account, budget, key); err != nil {
 		return at, nil, err
 	}
-	out = NewCleared(account, budget)
-	if c := find(before, budget); c != nil {
+	out = NewCleared(account, budget, key)
+	if c := find(before, budget, key); c != nil {
 		out.Lifted = true
 		out.Until, out.Reason = human.OptionalTime(c.Until), &c.Reason
-		if err := record(ctx, guard, "cooldown.clear", account, budget); err != nil {
+		if err := record(ctx, guard, "cooldown.clear", account, budget, key); err != nil {
 			return at, nil, fmt.Errorf("the cooldown is lifted, but the log does not say so: %w", err)
 		}
 	}
 	at, all, err := List(ctx, guard, []string{account})
 	for _, c := range all {
-		if c.Budget == nil || budget == "" {
+		isOfKey := c.Key == nil || *c.Key == key
+		if isOfKey && (c.Budget == nil || budget == "") {
 			out.Still = append(out.Still, c)
 		}
 	}
@@ -128,8 +132,8 @@ func (e *UntilError) Error() string {
 
 // GoneError is returned by Set if no cooldown is in force when it has set one.
 type GoneError struct {
-	Account, Budget string
-	Lifted          bool // by another process, before the end
+	Account, Budget, Key string
+	Lifted               bool // by another process, before the end
 }
 
 // Error says which cooldown is gone, and why.
@@ -138,7 +142,7 @@ func (e *GoneError) Error() string {
 	if e.Lifted {
 		why = "was set, and another process has lifted it since: set it again if it must hold"
 	}
-	return fmt.Sprintf("%s: the cooldown %s", human.Scope(e.Account, e.Budget), why)
+	return fmt.Sprintf("%s: the cooldown %s", human.Scope(e.Account, e.Budget, e.Key), why)
 }
 
 // Set sets a cooldown. If neither its For nor its Until is set, it lasts until
@@ -165,9 +169,9 @@ func Set(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown q
 	if err := guard.Cool(ctx, cooldown); err != nil {
 		return at, nil, err
 	}
-	if err := record(ctx, guard, "cooldown.set", cooldown.Account, cooldown.Budget); err != nil {
+	if err := record(ctx, guard, "cooldown.set", cooldown.Account, cooldown.Budget, cooldown.Key); err != nil {
 		if alike, ok := errors.AsType[*quota.LookAlikeError](err); ok { // no call of the account is granted
-			return at, nil, cmp.Or(guard.Uncool(ctx, cooldown.Account, cooldown.Budget), error(alike))
+			return at, nil, cmp.Or(guard.UncoolKey(ctx, cooldown.Account, cooldown.Budget, cooldown.Key), error(alike))
 		}
 		return at, nil, err
 	}
@@ -175,10 +179,11 @@ func Set(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown q
 	if err != nil {
 		return at, nil, err
 	}
-	if c := cmp.Or(find(held, cooldown.Budget), find(held, "")); c != nil {
+	budget, key := cooldown.Budget, cooldown.Key
+	if c := cmp.Or(find(held, budget, key), find(held, budget, ""), find(held, "", key), find(held, "", "")); c != nil {
 		return at, new(newReport(c, at)), nil
 	}
-	return at, nil, &GoneError{Account: cooldown.Account, Budget: cooldown.Budget, Lifted: at.Before(end)}
+	return at, nil, &GoneError{Account: cooldown.Account, Budget: budget, Key: key, Lifted: at.Before(end)}
 }
 
 // resolveUntil sets the end of a cooldown that lasts until the next reset, and
@@ -193,10 +198,10 @@ func resolveUntil(table *costs.Table, at time.Time, cooldown *quota.Cooldown) er
 	return nil
 }
 
-// find returns the cooldown of a budget or, if budget is empty, of the account.
-// It returns nil if there is none.
-func find(cooldowns []quota.Cooldown, budget string) *quota.Cooldown {
-	i := slices.IndexFunc(cooldowns, func(c quota.Cooldown) bool { return c.Budget == budget })
+// find returns the cooldown of a budget or, if budget is empty, of the account,
+// for all keys or for one. It returns nil if there is none.
+func find(cooldowns []quota.Cooldown, budget, key string) *quota.Cooldown {
+	i := slices.IndexFunc(cooldowns, func(c quota.Cooldown) bool { return c.Budget == budget && c.Key == key })
 	if i < 0 {
 		return nil
 	}
@@ -205,10 +210,10 @@ func find(cooldowns []quota.Cooldown, budget string) *quota.Cooldown {
 
 // record notes in the log what was done to a budget or, if budget is empty, to
 // the account. The job is cooldown, or cooldown:youtube.
-func record(ctx context.Context, guard *quota.Guard, action, account, budget string) error {
+func record(ctx context.Context, guard *quota.Guard, action, account, budget, key string) error {
 	job := "cooldown"
 	if budget != "" {
 		job += ":" + budget
 	}
-	return guard.Note(ctx, quota.Note{Call: quota.Call{Account: account, Method: action, Caller: quota.Caller{Lane: quota.LaneManual, Job: textfmt.Cut(job, quota.MaxLabel)}}})
+	return guard.Note(ctx, quota.Note{Call: quota.Call{Account: account, Key: key, Method: action, Caller: quota.Caller{Lane: quota.LaneManual, Job: textfmt.Cut(job, quota.MaxLabel)}}})
 }

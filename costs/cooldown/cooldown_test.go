@@ -176,7 +176,7 @@ func TestClearLeavesTheOtherCooldowns(t *testing.T) {
 		lifted bool
 		still  int
 	}{{"all", false, 1}, {"", true, 1}, {"few", true, 0}, {"few", false, 0}} {
-		at, out, err := cooldown.Clear(t.Context(), s.guard, "p", step.budget)
+		at, out, err := cooldown.Clear(t.Context(), s.guard, "p", step.budget, "")
 		if err != nil || !at.Equal(noon) || out.Lifted != step.lifted || len(out.Still) != step.still || (out.Until == nil) == step.lifted {
 			t.Errorf("clear %q: %+v, %v; want lifted %t, and %d still in force", step.budget, out, err, step.lifted, step.still)
 		}

@@ -16,7 +16,7 @@ type MoveError struct{ quota.Move }
 
 // Error says what lifting it would do.
 func (e *MoveError) Error() string {
-	account, command := human.Name(e.Account), human.ClearCommand(e.Account, "")
+	account, command := human.Name(e.Account), human.ClearCommand(e.Account, "", "")
 	if e.Arriving {
 		return fmt.Sprintf("account %s is being copied here from %s, and is not complete: if it were open now, "+
 			"what is not copied yet would be granted again; complete the copy, or give it up with %s --reopen",
@@ -57,13 +57,13 @@ func Reopen(ctx context.Context, guard *quota.Guard, account string) (at time.Ti
 	_, moves, err := guard.Moves(ctx, account)
 	if err == nil && moves {
 		if err = guard.Reopen(ctx, account); err == nil {
-			err = record(ctx, guard, "ledger.reopen", account, "")
+			err = record(ctx, guard, "ledger.reopen", account, "", "")
 		}
 	}
 	if err != nil {
 		return at, nil, err
 	}
-	out = NewCleared(account, "")
+	out = NewCleared(account, "", "")
 	at, out.Still, err = List(ctx, guard, []string{account})
 	return at, out, err
 }

@@ -34,14 +34,14 @@ func TestClearLeavesAMovedAccountClosed(t *testing.T) {
 		if err := s.guard.Cool(t.Context(), held); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := cooldown.Clear(t.Context(), s.guard, "p", "")
+		_, _, err := cooldown.Clear(t.Context(), s.guard, "p", "", "")
 		if got, ok := errors.AsType[*cooldown.MoveError](err); !ok || got.Move != move {
 			t.Fatalf("%v; want a MoveError", err)
 		}
 		if !strings.Contains(err.Error(), there) || !strings.Contains(err.Error(), "--reopen") {
 			t.Errorf("%v; want the other ledger and the command", err)
 		}
-		if _, _, err := cooldown.Clear(t.Context(), s.guard, "p", "all"); err != nil {
+		if _, _, err := cooldown.Clear(t.Context(), s.guard, "p", "all", ""); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {

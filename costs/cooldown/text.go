@@ -17,11 +17,8 @@ func WriteStill(out io.Writer, still []Report, at time.Time) {
 			fmt.Fprintf(out, "closed: %v\n", &MoveError{c.Move.of(c.Account)})
 			continue
 		}
-		budget := ""
-		if c.Budget != nil {
-			budget = *c.Budget
-		}
-		fmt.Fprintf(out, "still in cooldown: %s %s; %s lifts that\n", human.Scope(c.Account, budget), Text(c.Until, at, c.Reason), human.ClearCommand(c.Account, budget))
+		budget, key := human.Given(c.Budget), human.Given(c.Key)
+		fmt.Fprintf(out, "still in cooldown: %s %s; %s lifts that\n", human.Scope(c.Account, budget, key), Text(c.Until, at, c.Reason), human.ClearCommand(c.Account, budget, key))
 	}
 }
 

@@ -46,6 +46,7 @@ type Verdict struct {
 // Stop is a stop that ration would set.
 type Stop struct {
 	Budget  *string `json:"budget"` // null: the whole account
+	Key     *string `json:"key"`    // null: all keys
 	Kind    string  `json:"kind"`
 	Seconds float64 `json:"seconds"`
 	UpTo    int64   `json:"doubles_up_to_s"` // 0: it does not double
@@ -95,7 +96,7 @@ func newDocument(call quota.Call, status int, dialect string, e *feedback.Explan
 		d.Would.Blocked = &v.Reason
 	} else if v.For > 0 {
 		d.Would.Stop = &Stop{
-			Budget: human.Optional(v.Budget), Kind: e.Kind,
+			Budget: human.Optional(v.Budget), Key: human.Optional(v.KeyOf(&call)), Kind: e.Kind,
 			Seconds: v.For.Seconds(), UpTo: int64(v.UpTo.Seconds()), Reason: v.Reason,
 		}
 	}
@@ -154,7 +155,7 @@ func (w *Verdict) lines(account string, decided *string) (lines []string) {
 			most := human.Exactly(time.Duration(s.UpTo) * time.Second)
 			doubles = fmt.Sprintf(", doubled at each further refusal up to %s", most)
 		}
-		add("would stop %s for %s%s (%s%s)", human.Scope(account, budget), human.Exactly(length), doubles, s.Reason, by)
+		add("would stop %s for %s%s (%s%s)", human.Scope(account, budget, human.Given(s.Key)), human.Exactly(length), doubles, s.Reason, by)
 	}
 	if w.Blocked != nil {
 		add("would stop nothing, since waiting does not help (%s%s)", *w.Blocked, by)

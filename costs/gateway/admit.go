@@ -22,6 +22,7 @@ const (
 	headerJob     = "Ration-Job"
 	headerRegion  = "Ration-Region"
 	headerLane    = "Ration-Lane"
+	headerKey     = "Ration-Key"
 	headerMaxWait = "Ration-Max-Wait"
 	headerGrant   = "Ration-Grant" // of answers
 

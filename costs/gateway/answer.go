@@ -27,6 +27,7 @@ type Spend struct {
 	Grants     []string     `json:"grants"` // one for each call
 	Account    string       `json:"account"`
 	Method     string       `json:"method"`
+	Key        *string      `json:"key"`
 	Units      quota.Units  `json:"units"` // the cost of each call
 	Calls      int          `json:"calls"`
 	Used       *quota.Units `json:"used"`
@@ -44,7 +45,8 @@ type Spend struct {
 // NewSpend returns the answer to a spend of count calls, with its grants or the
 // error that refused them. now is a clock for tests; see client.RefusedAt.
 func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Grant, err error, now func() time.Time) *Spend {
-	s := &Spend{Granted: err == nil, Grants: []string{}, Account: call.Account, Method: call.Method, Units: call.Units, Calls: count}
+	s := &Spend{Granted: err == nil, Grants: []string{}, Account: call.Account, Method: call.Method, Key: human.Optional(call.Key),
+		Units: call.Units, Calls: count}
 	for _, grant := range grants {
 		s.Grants = append(s.Grants, grant.Token())
 	}

@@ -118,7 +118,7 @@ func TestLanguagesShareABudget(t *testing.T) {
 	answers := map[string]int{}
 	var wg sync.WaitGroup
 	for n, i := range interpreters {
-		session := s.NewSession(quota.Caller{}, quota.Caller{})
+		session := s.NewSession(quota.Caller{}, quota.Caller{}, "")
 		defer session.End()
 		wg.Go(func() {
 			cmd := exec.Command(paths[n], i.command[1:]...)
@@ -171,7 +171,7 @@ func TestShellHidesTheReason(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 	})
 	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, strings.Replace(videosTable, "credential: {file: FOLDER/key, query: key}\n", "", 1), t.TempDir(), u))
-	session := s.NewSession(quota.Caller{}, quota.Caller{})
+	session := s.NewSession(quota.Caller{}, quota.Caller{}, "")
 	defer session.End()
 	for url, want := range map[string]string{
 		"https://elsewhere.example/x":                       "403\nration: elsewhere.example is not a host of costs.yaml; ",
@@ -217,7 +217,7 @@ func TestRedirectTakesTheToken(t *testing.T) {
 	})
 	table := strings.Replace(videosTable, "credential: {file: FOLDER/key, query: key}\n", "", 1)
 	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, table, t.TempDir(), u))
-	session := s.NewSession(quota.Caller{}, quota.Caller{})
+	session := s.NewSession(quota.Caller{}, quota.Caller{}, "")
 	defer session.End()
 	for _, i := range redirected("https://www.googleapis.com/youtube/v3/videos?part=id&id=") {
 		args := []string{i.flag, i.program}
@@ -259,7 +259,7 @@ func TestPythonForgetsCookies(t *testing.T) {
 	})
 	table := strings.Replace(videosTable, "credential: {file: FOLDER/key, query: key}\n", "", 1)
 	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, table, t.TempDir(), u))
-	session := s.NewSession(quota.Caller{}, quota.Caller{})
+	session := s.NewSession(quota.Caller{}, quota.Caller{}, "")
 	defer session.End()
 	cmd := exec.Command(find(t, "python3", "python3"), "-c", `import sys; sys.path.insert(0, "python"); import ration, urllib.request
 o = ration.opener("https://www.googleapis.com/")

@@ -84,7 +84,7 @@ func newLifting(t *testing.T, budget string) quota.Ledger {
 		if op != "append" {
 			return err
 		}
-		return cmp.Or(err, other.ClearCooldown(t.Context(), account, budget))
+		return cmp.Or(err, other.ClearCooldown(t.Context(), account, budget, ""))
 	})
 }
 

@@ -117,10 +117,11 @@ func (g *Gateway) listCooldowns(_ http.ResponseWriter, r *http.Request, c *conne
 }
 
 // cooldownRequest is the body of POST and DELETE /v1/cooldowns. DELETE may have
-// the account and the budget in its query instead.
+// the account, the budget and the key in its query instead.
 type cooldownRequest struct {
 	Account string `json:"account"`
 	Budget  string `json:"budget"`
+	Key     string `json:"key"`
 	For     span   `json:"for"`
 	Until   end    `json:"until"`
 	Reason  string `json:"reason"`
@@ -187,6 +188,7 @@ func (g *Gateway) readCooldown(w http.ResponseWriter, r *http.Request, c *connec
 	}
 	query := r.URL.Query() // empty but for DELETE; see routes
 	asked.Account, asked.Budget = cmp.Or(query.Get("account"), asked.Account), cmp.Or(query.Get("budget"), asked.Budget)
+	asked.Key = cmp.Or(query.Get("key"), asked.Key)
 	if account, budget, err = asked.scope(c.Table()); err != nil {
 		err = newProblem(http.StatusUnprocessableEntity, "bad-call", "%v", err)
 	}
@@ -202,7 +204,7 @@ func (g *Gateway) setCooldown(w http.ResponseWriter, r *http.Request, c *connect
 	if (asked.For > 0) == (asked.Until != end{}) {
 		return nil, fmt.Errorf("%w: say how long by one of for and until: \"for\": \"10m\", \"until\": a time, or \"until\": \"reset\"", quota.ErrBadCall)
 	}
-	wanted := quota.Cooldown{Account: account, Budget: budget, Reason: cmp.Or(asked.Reason, "set through the gateway"), For: time.Duration(asked.For), Until: asked.Until.at}
+	wanted := quota.Cooldown{Account: account, Budget: budget, Key: asked.Key, Reason: cmp.Or(asked.Reason, "set through the gateway"), For: time.Duration(asked.For), Until: asked.Until.at}
 	at, set, err := cooldown.Set(r.Context(), c.Guard(), c.Table(), wanted)
 	if past, isPast := errors.AsType[*cooldown.UntilError](err); isPast {
 		return nil, newProblem(http.StatusUnprocessableEntity, "bad-call", "%v", past)
@@ -218,11 +220,11 @@ func (g *Gateway) setCooldown(w http.ResponseWriter, r *http.Request, c *connect
 
 // liftCooldown answers DELETE /v1/cooldowns.
 func (g *Gateway) liftCooldown(w http.ResponseWriter, r *http.Request, c *connected) (any, error) {
-	_, account, budget, err := g.readCooldown(w, r, c)
+	asked, account, budget, err := g.readCooldown(w, r, c)
 	if err != nil {
 		return nil, err
 	}
-	_, cleared, err := cooldown.Clear(r.Context(), c.Guard(), account, budget)
+	_, cleared, err := cooldown.Clear(r.Context(), c.Guard(), account, budget, asked.Key)
 	if move, moves := errors.AsType[*cooldown.MoveError](err); moves {
 		return nil, newProblem(http.StatusConflict, "moved", "%v", move)
 	}

@@ -75,11 +75,11 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 	}
 	if verdict.For > 0 {
 		lasts := human.Seconds(verdict.For)
-		now, until := cooldownEnd(ctx, c.Guard(), call.Account, verdict.Budget)
+		now, until := cooldownEnd(ctx, c.Guard(), call, verdict.Budget)
 		if !until.IsZero() { // of a longer one, perhaps, that was in force
 			lasts = human.SecondsUntil(now, until)
 		}
-		result.Cooldown = &Cooldown{Account: call.Account, Budget: human.Optional(verdict.Budget), Reason: verdict.Reason, For: lasts, Until: human.OptionalTime(until)}
+		result.Cooldown = &Cooldown{Account: call.Account, Budget: human.Optional(verdict.Budget), Key: human.Optional(verdict.KeyOf(&call)), Reason: verdict.Reason, For: lasts, Until: human.OptionalTime(until)}
 		result.After = &lasts
 	} else if verdict.After > 0 {
 		result.After = new(human.Seconds(verdict.After))
@@ -91,14 +91,15 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 }
 
 // cooldownEnd returns the ledger's time, and when the cooldowns of a budget and
-// its account end: zero if there are none, or if the ledger does not answer.
-func cooldownEnd(ctx context.Context, guard *quota.Guard, account, budget string) (now, end time.Time) {
-	now, held, err := guard.Cooldowns(ctx, account)
+// its account that stop a call end: zero if there are none, or if the ledger does not answer.
+func cooldownEnd(ctx context.Context, guard *quota.Guard, call quota.Call, budget string) (now, end time.Time) {
+	now, held, err := guard.Cooldowns(ctx, call.Account)
 	if err != nil {
 		return now, end
 	}
 	for _, c := range held {
-		if (c.Budget == "" || c.Budget == budget) && c.Until.After(end) {
+		isOfKey := c.Key == "" || c.Key == call.Key
+		if isOfKey && (c.Budget == "" || c.Budget == budget) && c.Until.After(end) {
 			end = c.Until
 		}
 	}

@@ -123,16 +123,20 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 	reverse.ServeHTTP(hintWriter{w, func(header http.Header) { t.clean(header, table) }, expects}, r)
 }
 
-// proxyContext returns a request's context with its caller and how long it may
+// proxyContext returns a request's context with its caller, its key and how long it may
 // wait, and the latter.
 func (g *Gateway) proxyContext(r *http.Request, table *costs.Table) (ctx context.Context, wait time.Duration, err error) {
-	var values [4]string
-	for i, name := range [...]string{headerLane, headerJob, headerRegion, headerMaxWait} {
+	var values [5]string
+	for i, name := range [...]string{headerLane, headerJob, headerRegion, headerMaxWait, headerKey} {
 		if values[i], err = single(r, name); err != nil {
 			return nil, 0, err
 		}
 	}
 	caller, err := g.callerOf(r, table, quota.Caller{Lane: values[0], Job: values[1], Region: values[2]})
+	if err != nil {
+		return nil, 0, err
+	}
+	key, err := keyOf(r, values[4])
 	if err != nil {
 		return nil, 0, err
 	}
@@ -143,7 +147,8 @@ func (g *Gateway) proxyContext(r *http.Request, table *costs.Table) (ctx context
 		}
 		wait = min(wait, maxWait)
 	}
-	return quota.WithMaxWait(quota.WithCaller(r.Context(), caller), wait), wait, nil
+	ctx = quota.WithKey(quota.WithCaller(r.Context(), caller), key)
+	return quota.WithMaxWait(ctx, wait), wait, nil
 }
 
 // isWebSocket reports whether a request asks to become a WebSocket. Offers of

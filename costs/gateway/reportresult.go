@@ -22,6 +22,7 @@ type ReportResult struct {
 type Cooldown struct {
 	Account string     `json:"account"`
 	Budget  *string    `json:"budget"` // null: the whole account
+	Key     *string    `json:"key"`    // null: all keys
 	Reason  string     `json:"reason"`
 	For     int64      `json:"for_s"` // from now
 	Until   *time.Time `json:"until"` // on the ledger's clock; another answer may have set it; null if that is not known
@@ -65,11 +66,8 @@ func (r *ReportResult) Stop(maxWait time.Duration) *Cooldown {
 
 // String says what is in cooldown, why, and when to try again.
 func (c *Cooldown) String() string {
-	budget, length := "", time.Duration(c.For)*time.Second
-	if c.Budget != nil {
-		budget = *c.Budget
-	}
-	text := fmt.Sprintf("%s is in cooldown (%s)", human.Scope(c.Account, budget), human.Name(c.Reason))
+	budget, length := human.Given(c.Budget), time.Duration(c.For)*time.Second
+	text := fmt.Sprintf("%s is in cooldown (%s)", human.Scope(c.Account, budget, human.Given(c.Key)), human.Name(c.Reason))
 	if c.Until == nil {
 		return fmt.Sprintf("%s; try again in %s", text, human.Duration(length))
 	}

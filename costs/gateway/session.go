@@ -23,16 +23,18 @@ type Session struct {
 
 	gateway         *Gateway
 	fixed, fallback quota.Caller
+	key             string // of all calls, if it is not empty
 
 	mu      sync.Mutex
 	refused error
 	stopped *connected // if refused is the upstream's; that client has the cooldown
 }
 
-// NewSession returns a session, whose calls are attributed to fixed. Requests
-// may set the fields that are empty in fixed; fallback fills the rest.
-func (g *Gateway) NewSession(fixed, fallback quota.Caller) *Session {
-	s := &Session{Token: tokenPrefix + rand.Text(), gateway: g, fixed: fixed, fallback: fallback}
+// NewSession returns a session, whose calls are attributed to fixed, and have
+// the key. Requests may set the fields that are empty in fixed; fallback fills
+// the rest. They may have any key if key is empty.
+func (g *Gateway) NewSession(fixed, fallback quota.Caller, key string) *Session {
+	s := &Session{Token: tokenPrefix + rand.Text(), gateway: g, fixed: fixed, fallback: fallback, key: key}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.sessions[s.Token] = s
@@ -67,7 +69,7 @@ func (s *Session) Refused(ctx context.Context) error {
 		return s.refused
 	}
 	refused := *upstream
-	if now, end := cooldownEnd(ctx, s.stopped.Guard(), refused.Account, refused.Budget); !end.IsZero() {
+	if now, end := cooldownEnd(ctx, s.stopped.Guard(), quota.Call{Account: refused.Account, Key: refused.Key}, refused.Budget); !end.IsZero() {
 		refused.RetryAt, refused.RetryAfter = end, end.Sub(now)
 	}
 	return &refused
@@ -107,8 +109,17 @@ func (s *Session) recordVerdict(c *connected, call quota.Call, v *quota.Verdict)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = c
-	s.refused = &quota.RefusedError{Account: call.Account, Budget: v.Budget, Method: call.Method, Units: call.Units, Needed: call.Units, Caller: call.Caller,
+	s.refused = &quota.RefusedError{Account: call.Account, Key: call.Key, OfKey: v.KeyOf(&call) != "", Budget: v.Budget, Method: call.Method, Units: call.Units, Needed: call.Units, Caller: call.Caller,
 		Reason: quota.ReasonCooldown, Detail: v.Reason, RetryAt: time.Now().Add(v.For), RetryAfter: v.For}
+}
+
+// keyOf returns the key of a request that asks for one: that of its session
+// comes first.
+func keyOf(r *http.Request, asked string) (string, error) {
+	if s := sessionOf(r); s != nil && s.key != "" {
+		asked = s.key
+	}
+	return asked, quota.CheckKey(asked)
 }
 
 type sessionKey struct{}

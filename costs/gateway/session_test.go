@@ -28,7 +28,7 @@ func TestSessionsAttributeAndRememberRefusals(t *testing.T) {
 		}
 		return caller, nil
 	}}, c)
-	session := s.NewSession(quota.Caller{Region: "north"}, quota.Caller{Lane: "manual", Job: "fetch.sh"})
+	session := s.NewSession(quota.Caller{Region: "north"}, quota.Caller{Lane: "manual", Job: "fetch.sh"}, "")
 	spend := func(body string) *answer {
 		return s.do("POST", "/v1/spend", body, "Authorization", "Bearer "+session.Token)
 	}
@@ -81,7 +81,7 @@ func TestSessionRemembersTheLedgersErrors(t *testing.T) {
 		}
 		t.Cleanup(func() { c.Close() })
 		s := newServer(t, &gateway.Options{}, c)
-		session := s.NewSession(quota.Caller{}, quota.Caller{Job: "fetch"})
+		session := s.NewSession(quota.Caller{}, quota.Caller{Job: "fetch"}, "")
 		a := s.do("POST", "/v1/spend", `{"method": "items.list"}`, "Ration-Token", session.Token)
 		if a.StatusCode != 503 || a.json["type"] != want.kind || !errors.Is(session.Refused(t.Context()), want.err) {
 			t.Errorf("%s %s, refused: %v; want %s", a.Status, a.text, session.Refused(t.Context()), want.kind)
@@ -106,7 +106,7 @@ func TestHealthCheckTellsAStranger(t *testing.T) {
 	}
 	t.Cleanup(func() { c.Close() })
 	open, closed := newServer(t, nil, c), newServer(t, &gateway.Options{Token: "secret"}, c)
-	session := closed.NewSession(quota.Caller{}, quota.Caller{})
+	session := closed.NewSession(quota.Caller{}, quota.Caller{}, "")
 	for _, test := range []struct {
 		s     *server
 		token string
@@ -134,7 +134,7 @@ func TestSessionForgetsTheUpstreamsRefusal(t *testing.T) {
 	for _, stop := range []string{"proxied", "reported"} {
 		c := newMemoryClient(t, benchTable, u.URL)
 		s := newServer(t, &gateway.Options{Token: "other", Endpoint: u.URL}, c)
-		session := s.NewSession(quota.Caller{}, quota.Caller{Job: "fetch"})
+		session := s.NewSession(quota.Caller{}, quota.Caller{Job: "fetch"}, "")
 		token := []string{"Ration-Token", session.Token}
 		if a := s.do("GET", "/to/api.example.com/forbidden", "", token...); a.StatusCode != 403 || session.Refused(t.Context()) != nil {
 			t.Fatalf("%s, refused: %v", a.Status, session.Refused(t.Context()))

@@ -37,6 +37,7 @@ type spendRequest struct {
 	Lane     string       `json:"lane"`
 	Job      string       `json:"job"`
 	Region   string       `json:"region"`
+	Key      string       `json:"key"`
 	MaxWait  span         `json:"max_wait"`
 }
 
@@ -93,6 +94,11 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) (a
 	call, count, err := asked.call(c.Table())
 	if err == nil {
 		call.Caller, err = g.callerOf(r, c.Table(), quota.Caller{Lane: asked.Lane, Job: asked.Job, Region: asked.Region})
+	}
+	if err == nil {
+		var key string
+		key, err = keyOf(r, asked.Key)
+		call.Key = cmp.Or(key, call.Key) // that of its URL
 	}
 	if err == nil {
 		call.ID, err = idempotencyID(r, call, asked.Units, count)

@@ -7,11 +7,14 @@ import (
 )
 
 // ClearCommand returns the command that lifts the cooldown of a budget or, if
-// budget is empty, of its whole account. It names the account of a budget too,
-// since another account may have a budget of that name.
-func ClearCommand(account, budget string) string {
+// budget is empty, of its whole account, or that of a key. It names the account
+// of a budget too, since another account may have a budget of that name.
+func ClearCommand(account, budget, key string) string {
 	const command = "ration cooldown clear "
 	flag := "--account " + textfmt.ShellQuote(account)
+	if key != "" {
+		flag += " --key " + textfmt.ShellQuote(key)
+	}
 	switch {
 	case budget == "":
 		return command + flag

@@ -28,11 +28,15 @@ func Amount(n quota.Units, measure string) string {
 // terminal would obey or not show.
 func Name(name string) string { return textfmt.Name(name) }
 
-// Scope names a budget or, if budget is empty, its whole account: account
-// my-project.
-func Scope(account, budget string) string {
+// Scope names a budget or, if budget is empty, its whole account, or one key of
+// it: account my-project, or search of key acme.
+func Scope(account, budget, key string) string {
+	name := Name(budget)
 	if budget == "" {
-		return "account " + Name(account)
+		name = "account " + Name(account)
 	}
-	return Name(budget)
+	if key != "" {
+		name += " of key " + Name(key)
+	}
+	return name
 }

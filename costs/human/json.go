@@ -6,6 +6,14 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
+// Given is the inverse of Optional: it returns "" for nil.
+func Given(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
 // Optional returns a text for JSON. The empty one is nil.
 func Optional(text string) *string {
 	if text == "" {

@@ -80,7 +80,7 @@ func (d *Document) set(found *usage.Explanation) {
 		if r.OwnLimit > 0 {
 			which = fmt.Sprintf(" in every configuration: that of %d is another's, and if that one is no longer in use, ration ledger accept ends it", r.Limit)
 		}
-		d.helped("a limit of %s or more for %s%s", human.Amount(*d.Limit, r.Measure), human.Name(*r.Budget), which)
+		d.helped("a limit of %s or more for %s%s", human.Amount(*d.Limit, r.Measure), human.Scope(r.Account, *r.Budget, keyAlone(r.RefusedError())), which)
 		if found.Most.Units > 0 {
 			d.helped("%s less spent before; %s had %d", human.Amount(d.Short, r.Measure), spenderText(&found.Most), found.Most.Units)
 		}
@@ -90,7 +90,7 @@ func (d *Document) set(found *usage.Explanation) {
 		d.helped("%s", later)
 	case quota.ReasonCooldown:
 		d.helped("%s", later)
-		d.helped("lifting the cooldown, if the upstream serves again: %s", human.ClearCommand(r.Account, r.RefusedError().Budget))
+		d.helped("lifting the cooldown, if the upstream serves again: %s", human.ClearCommand(r.Account, r.RefusedError().Budget, keyAlone(r.RefusedError())))
 	default:
 		d.helped("no other call of the same process that waited for the same budget")
 		d.helped("%s", later)
@@ -121,7 +121,7 @@ func spenderText(s *usage.Spender) string {
 // probe finds out whether the same call would be granted now.
 func (d *Document) probe(ctx context.Context, c *client.Client) error {
 	r := d.Refusal
-	call := quota.Call{Account: r.Account, Method: r.Method, Units: r.Units, Caller: r.RefusedError().Caller}
+	call := quota.Call{Account: r.Account, Key: r.RefusedError().Key, Method: r.Method, Units: r.Units, Caller: r.RefusedError().Caller}
 	if call.Units == 0 {
 		priced, err := c.Table().Call(r.Account, r.Method)
 		if err != nil {
@@ -154,6 +154,14 @@ func (d *Document) SetReason(reason string) {
 	d.Now.Reason, d.Now.Reasons = &reason, []string{reason}
 }
 
+// keyAlone returns the key that is refused alone, or "".
+func keyAlone(r *quota.RefusedError) string {
+	if r.OfKey {
+		return r.Key
+	}
+	return ""
+}
+
 // nowText says what refuses a call, and when a cooldown ends or the first units
 // return, which may be too few.
 func nowText(r *quota.RefusedError) string {
@@ -161,11 +169,11 @@ func nowText(r *quota.RefusedError) string {
 		return human.MoveText(&move)
 	}
 	if r.Reason == quota.ReasonCooldown {
-		return fmt.Sprintf("%s is in cooldown until %s", human.Scope(r.Account, r.Budget), human.Time(r.RetryAt))
+		return fmt.Sprintf("%s is in cooldown until %s", human.Scope(r.Account, r.Budget, keyAlone(r)), human.Time(r.RetryAt))
 	}
 	measure := r.Measure.String()
 	limit := human.Amount(r.Limit, measure)
-	text := fmt.Sprintf("%s has %d of %s left, it needs %d", r.Budget, r.Remaining, limit, r.Needed)
+	text := fmt.Sprintf("%s has %d of %s left, it needs %d", human.Scope(r.Account, r.Budget, keyAlone(r)), r.Remaining, limit, r.Needed)
 	if !r.RetryAt.IsZero() {
 		text += fmt.Sprintf("; %s return from %s on", measure, human.Time(r.RetryAt))
 	}

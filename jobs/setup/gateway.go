@@ -141,7 +141,7 @@ func (d *GatewayServer) Close() {
 
 // Open implements command.Gateway.
 func (d *GatewayServer) Open(ctx context.Context, caller quota.Caller) (env []string, end func() error, err error) {
-	s := d.NewSession(caller, quota.Caller{})
+	s := d.NewSession(caller, quota.Caller{}, "")
 	return d.Environment(s), func() error {
 		defer s.End()
 		return s.Refused(context.WithoutCancel(ctx))

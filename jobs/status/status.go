@@ -106,15 +106,17 @@ func (r *Report) ReadBudgets(ctx context.Context, guard *quota.Guard, accounts [
 	if err != nil {
 		return err
 	}
-	keyed, more, err := usage.FullestKeys(ctx, guard, accounts, FullestKeys)
+	keys, err := usage.FullestKeys(ctx, guard, accounts, FullestKeys)
 	if err != nil {
 		return err
 	}
 	for i := range statuses {
-		r.Budgets, r.At = append(r.Budgets, usage.NewBudgetReport(&statuses[i])), statuses[i].At
+		b := usage.NewBudgetReport(&statuses[i])
+		b.Keys = keys.CountOf(&statuses[i].Budget)
+		r.Budgets, r.At = append(r.Budgets, b), statuses[i].At
 		r.addMove(statuses[i].Moved)
 	}
-	r.Keyed, r.MoreKeys = keyed, more
+	r.Keyed, r.MoreKeys = keys.Fullest, keys.More
 	return nil
 }
 

@@ -164,12 +164,13 @@ func (p *Page) lift(w http.ResponseWriter, r *http.Request) {
 	c, release := p.options.Client()
 	defer release()
 	account, budget := r.PostFormValue("account"), r.PostFormValue("budget")
+	key := r.PostFormValue("key")
 	isMeant := func(b quota.Budget) bool { return b.Account == account && (budget == "" || b.Name == budget) }
 	if c == nil || !slices.ContainsFunc(c.Table().Budgets(), isMeant) {
 		p.write(w, http.StatusUnprocessableEntity, "message", &message{Assets: assets(), Title: "Nothing was changed", Text: "costs.yaml has no such account or budget now. Open the page again."})
 		return
 	}
-	if _, _, err := cooldown.Clear(r.Context(), c.Guard(), account, budget); err != nil {
+	if _, _, err := cooldown.Clear(r.Context(), c.Guard(), account, budget, key); err != nil {
 		p.write(w, http.StatusServiceUnavailable, "message", &message{Assets: assets(), Title: "The cooldown may still be in force", Text: p.options.Redact(err.Error())})
 		return
 	}

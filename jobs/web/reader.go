@@ -352,9 +352,11 @@ func (r *reader) fill(ctx context.Context, w, last *whole, built map[string]time
 		}
 		w.logs = append(w.logs, log)
 	}
-	if w.keyed, _, err = usage.FullestKeys(ctx, guard, table.Accounts(), 10); err != nil {
+	keys, err := usage.FullestKeys(ctx, guard, table.Accounts(), 10)
+	if err != nil {
 		return err
 	}
+	w.keyed = keys.Fullest
 	w.planned, w.planErr = r.readPlan(now)
 	r.explain(ctx, w, last)
 	return nil

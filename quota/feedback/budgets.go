@@ -35,6 +35,10 @@ func (r *reader) covering(call quota.Call, found []*coveredBudget) []*coveredBud
 		b := &r.budgets[i]
 		isGlobal := len(b.Lanes) == 0 && len(b.Regions) == 0
 		if isGlobal && b.Account == call.Account && b.coverage.Covers(call.Method, call.Caller) {
+			if limit := b.LimitOf(call.Key); limit != b.Limit {
+				own := *b
+				own.Limit, b = limit, &own
+			}
 			found = append(found, b)
 		}
 	}

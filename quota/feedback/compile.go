@@ -95,8 +95,8 @@ func (c *rule) checkParts() error {
 	if kinds := []string{"", Spent, Busy, Blocked, Failed, None}; !slices.Contains(kinds, stop.Kind) {
 		return fmt.Errorf("unknown kind %q of stop: write spent, busy, blocked, failed or none", stop.Kind)
 	}
-	if scopes := []string{"", "account", "method"}; !slices.Contains(scopes, stop.Scope) {
-		return fmt.Errorf("unknown scope %q: write account or method, or name budgets", stop.Scope)
+	if scopes := []string{"", "account", "method", "key"}; !slices.Contains(scopes, stop.Scope) {
+		return fmt.Errorf("unknown scope %q: write account, method or key, or name budgets", stop.Scope)
 	}
 	_, err := parseSpan(stop.Window)
 	return cmp.Or(err, each(stop.Name, c.checkValue), each(stop.Word, c.checkValue), each(stop.Until, c.checkUntil))

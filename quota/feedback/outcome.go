@@ -47,6 +47,7 @@ type halt struct {
 	kind    string
 	account bool // all of it, whichever budget matches
 	method  bool
+	key     bool // the call's key alone
 	about   limit
 	word    string
 	rule    string
@@ -248,7 +249,7 @@ func (d *Limit) read(a *answer) (limit, bool) {
 // stop reads the stop of a rule.
 func (c *rule) stop(r *reader, a *answer, out *outcome) *halt {
 	s := c.Stop
-	h := &halt{kind: s.Kind, account: s.Scope == "account", method: s.Scope == "method", rule: c.At, about: newLimit()}
+	h := &halt{kind: s.Kind, account: s.Scope == "account", method: s.Scope == "method", key: s.Scope == "key", rule: c.At, about: newLimit()}
 	if h.kind == "" {
 		h.kind = Spent
 	}

@@ -45,7 +45,7 @@ const (
 // Stop says that the answer asks for a pause.
 type Stop struct {
 	Kind    string     `json:"kind,omitempty"`    // Spent if empty
-	Scope   string     `json:"scope,omitempty"`   // account or method; empty: the budget that matches
+	Scope   string     `json:"scope,omitempty"`   // account, method or key; empty: the budget that matches
 	Budgets RuleWords  `json:"budgets,omitempty"` // names; the first that covers the call is stopped
 	Window  string     `json:"window,omitempty"`  // which window is spent: day, or 15m
 	Name    RuleValues `json:"name,omitempty"`    // the upstream's name for the limit

@@ -225,8 +225,9 @@ func (r *reader) stop(v *quota.Verdict, a *answer, out *outcome, h *halt) {
 			out.missed(h.rule, "scope: method", "no budget is of this method alone; the shortest that covers it stops")
 		}
 	}
+	v.OfKey = h.key
 	if budget != nil {
-		v.Budget = budget.Name
+		v.Budget, v.OfKey = budget.Name, h.key || budget.PerKey
 	}
 	v.Reason = a.reason(h)
 	longest := r.longest(a, budget, MaxRetryAfter)
@@ -344,6 +345,7 @@ func (r *reader) stopAtLimit(v *quota.Verdict, a *answer, l *limit, budget *cove
 		return
 	}
 	v.For, v.Budget = h.wait, ""
+	v.OfKey = budget != nil && budget.PerKey
 	v.Reason = fmt.Sprintf("%d, nothing left", a.status)
 	if l.bucket != "" {
 		v.Reason += " of " + l.bucket

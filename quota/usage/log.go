@@ -15,15 +15,15 @@ import (
 // Unattributed those whose name is empty. The zero Filter selects all.
 // A Job of Corrections selects all corrections, and the name of their job also
 // selects them.
-type Filter struct{ Method, Region, Job, Lane, Run string }
+type Filter struct{ Method, Region, Job, Lane, Run, Key string }
 
 // Dimensions returns the names by which entries can be added up. A run is one
 // process: the client of a quota.ID.
-func Dimensions() []string { return []string{"run", "job", "region", "lane", "method"} }
+func Dimensions() []string { return []string{"run", "job", "region", "lane", "method", "key"} }
 
 // field returns the filter's field for a dimension.
 func (f *Filter) field(dimension string) string {
-	return map[string]string{"run": f.Run, "job": f.Job, "region": f.Region, "lane": f.Lane, "method": f.Method}[dimension]
+	return map[string]string{"run": f.Run, "job": f.Job, "region": f.Region, "lane": f.Lane, "method": f.Method, "key": f.Key}[dimension]
 }
 
 // Selects reports whether f selects an entry.
@@ -32,7 +32,8 @@ func (f *Filter) Selects(e *quota.Entry) bool {
 	isRun := f.Run == "" || f.Run == Run(e.ID.Client)
 	isJob := matches(f.Job, e.Caller.Job) || f.Job == JobOf(e.Kind, e.Caller)
 	isCaller := isJob && matches(f.Region, e.Caller.Region) && matches(f.Lane, e.Caller.Lane)
-	return isRun && isCaller && matches(f.Method, e.Method)
+	isCall := matches(f.Method, e.Method) && matches(f.Key, e.Key)
+	return isRun && isCaller && isCall
 }
 
 // nameIn returns the name of an entry in a dimension.
@@ -46,6 +47,8 @@ func nameIn(dimension string, e *quota.Entry) string {
 		return name(e.Caller.Region)
 	case "lane":
 		return name(e.Caller.Lane)
+	case "key":
+		return name(e.Key)
 	}
 	return name(e.Method)
 }

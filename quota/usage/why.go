@@ -68,8 +68,15 @@ func (e *Explanation) read(ctx context.Context, ledger quota.Log, b *quota.Balan
 	if e.Window.Kind() == quota.KindCalendar {
 		e.Since = e.Window.Day(at).Since
 	}
+	if b.Budget.PerKey && refused.Key == "" {
+		return nil // sums do not tell calls without a key apart
+	}
+	key := ""
+	if b.Budget.PerKey {
+		key = refused.Key
+	}
 	spent := map[Spender]quota.Units{}
-	for sum, err := range ledger.Sums(ctx, quota.Query{Account: refused.Account, Since: e.Since, Until: at.Add(time.Microsecond)}) {
+	for sum, err := range ledger.Sums(ctx, quota.Query{Account: refused.Account, Key: key, Since: e.Since, Until: at.Add(time.Microsecond)}) {
 		if err != nil {
 			return err
 		}
