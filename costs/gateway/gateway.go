@@ -230,7 +230,7 @@ func (g *Gateway) routes() {
 	api("POST /v1/grants/{grant}/refund", g.refund)
 	api("GET /v1/cooldowns", g.listCooldowns)
 	api("POST /v1/cooldowns", g.setCooldown)
-	api("DELETE /v1/cooldowns", g.liftCooldown, "account", "budget")
+	api("DELETE /v1/cooldowns", g.liftCooldown, "account", "budget", "key")
 	for name, read := range g.options.Documents {
 		g.mux.Handle("GET /v1/"+name, g.DocumentHandler(read))
 	}

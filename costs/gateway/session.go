@@ -50,6 +50,10 @@ func (s *Session) Caller(asked quota.Caller) quota.Caller {
 	}
 }
 
+// Key returns the key of all calls of the session, or "" if each may have its
+// own.
+func (s *Session) Key() string { return s.key }
+
 // End makes the token invalid.
 func (s *Session) End() {
 	s.gateway.mu.Lock()

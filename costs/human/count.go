@@ -1,6 +1,7 @@
 package human
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/ration-dev/ration/internal/textfmt"
@@ -22,6 +23,18 @@ func Was[N int | int64 | quota.Units](n N) string {
 // Amount writes an amount in a budget's measure: 1 unit, 20 calls.
 func Amount(n quota.Units, measure string) string {
 	return Count(n, strings.TrimSuffix(measure, "s"))
+}
+
+// Grouped writes a number with its thousands apart: 4,112.
+func Grouped[N int | int64](n N) string {
+	digits, sign := strconv.FormatInt(int64(n), 10), ""
+	if n < 0 {
+		sign, digits = "−", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
 }
 
 // Name returns a name from outside, quoted if it has characters that a

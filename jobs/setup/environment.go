@@ -17,6 +17,9 @@ import (
 func (s *Setup) SessionEnvironment(d *GatewayServer, session *gateway.Session) ([]string, error) {
 	env, err := s.Environment()
 	env = append(env, command.CallerVariables(session.Caller(quota.Caller{}))...)
+	if key := session.Key(); key != "" {
+		env = append(env, "RATION_KEY="+key)
+	}
 	return append(env, d.Environment(session)...), err
 }
 

@@ -39,8 +39,12 @@ func FloorText(b *usage.BudgetReport) string {
 	return strings.Join(parts, ", ")
 }
 
-// ReturnText says when the next units return.
+// ReturnText says when the next units return, or of a budget that each key has
+// for itself, how many of the keys are full.
 func ReturnText(b *usage.BudgetReport, now time.Time) string {
+	if b.Keys != nil {
+		return fmt.Sprintf("per key, %s of %s full", human.Grouped(b.Keys.Full), human.Grouped(b.Keys.Used))
+	}
 	if len(b.NextFree) == 0 {
 		if b.NextFreeAt == nil {
 			return "-"

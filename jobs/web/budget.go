@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/costs/cooldown"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
@@ -148,7 +150,23 @@ func rankSpenders(sums map[string]quota.Units) []spender {
 func rankedText(sums map[string]quota.Units) string {
 	var parts []string
 	for _, who := range rankSpenders(sums) {
-		parts = append(parts, who.Name+" "+grouped(int64(who.Units)))
+		parts = append(parts, who.Name+" "+human.Grouped(int64(who.Units)))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// maxShownKeys is how many keys of an account the page shows: of the fullest,
+// and of those in cooldown.
+const maxShownKeys = 10
+
+// shownCooldowns leaves out the cooldowns of keys but the first of them.
+func shownCooldowns(held []cooldown.Report) []cooldown.Report {
+	keys := 0
+	return slices.DeleteFunc(held, func(c cooldown.Report) bool {
+		if c.Key == nil {
+			return false
+		}
+		keys++
+		return keys > maxShownKeys
+	})
 }

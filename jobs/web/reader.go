@@ -219,7 +219,7 @@ func (r *reader) readBalances(ctx context.Context, s *snapshot, known *whole) er
 		if err != nil {
 			return err
 		}
-		accounts[name] = &accountState{Name: name, Cooldowns: held}
+		accounts[name] = &accountState{Name: name, Cooldowns: shownCooldowns(held)}
 		s.Accounts = append(s.Accounts, accounts[name])
 	}
 	for i := range balances {
@@ -240,7 +240,10 @@ func (r *reader) readBalances(ctx context.Context, s *snapshot, known *whole) er
 // hour old if nothing was spent since. Returns that are over by now are left
 // out, and so is the end of a budget that was not spent by then.
 func addWhole(b, known *usage.BudgetReport, now time.Time) {
-	if known == nil || b.Used == 0 {
+	if known == nil {
+		return
+	}
+	if b.Keys = known.Keys; b.Used == 0 && b.Keys == nil {
 		return
 	}
 	b.Attribution = known.Attribution
@@ -329,8 +332,14 @@ func (r *reader) fill(ctx context.Context, w, last *whole, built map[string]time
 	if err != nil {
 		return err
 	}
+	keys, err := usage.FullestKeys(ctx, guard, table.Accounts(), maxShownKeys)
+	if err != nil {
+		return err
+	}
+	w.keyed = keys.Fullest
 	for i := range found {
 		b := usage.NewBudgetReport(&found[i])
+		b.Keys = keys.CountOf(&found[i].Budget)
 		w.budgets[[2]string{b.Account, b.Name}] = b
 	}
 	now := time.Now()
@@ -352,11 +361,6 @@ func (r *reader) fill(ctx context.Context, w, last *whole, built map[string]time
 		}
 		w.logs = append(w.logs, log)
 	}
-	keys, err := usage.FullestKeys(ctx, guard, table.Accounts(), 10)
-	if err != nil {
-		return err
-	}
-	w.keyed = keys.Fullest
 	w.planned, w.planErr = r.readPlan(now)
 	r.explain(ctx, w, last)
 	return nil

@@ -29,19 +29,7 @@ func functions() template.FuncMap {
 // number writes a number with its thousands apart, and as it is for programs.
 func number(n any) template.HTML {
 	value, _ := strconv.ParseInt(fmt.Sprint(n), 10, 64)
-	return template.HTML(fmt.Sprintf(`<data value="%d">%s</data>`, value, grouped(value)))
-}
-
-func grouped(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, digits = "−", digits[1:]
-	}
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return sign + digits
+	return template.HTML(fmt.Sprintf(`<data value="%d">%s</data>`, value, human.Grouped(value)))
 }
 
 // when writes a time in UTC as the commands do: rounded up to a second, and

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -209,6 +210,7 @@ func (c *Collector) read(ctx context.Context, account string) ([]quota.Balance, 
 		var a answer
 		if a.balances, a.err = c.guard.AccountBalances(ctx, account); a.err == nil {
 			_, a.cooldowns, a.err = c.guard.Cooldowns(ctx, account)
+			a.cooldowns = slices.DeleteFunc(a.cooldowns, func(c quota.Cooldown) bool { return c.Key != "" }) // there may be many
 		}
 		answered <- a
 	}()

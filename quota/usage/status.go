@@ -76,7 +76,9 @@ func readLog(ctx context.Context, log quota.Log, account string, budgets []*Budg
 	}
 	for _, s := range scans {
 		slices.SortFunc(s.Returns, func(x, y Return) int { return x.At.Compare(y.At) })
-		s.forecast()
+		if !s.Budget.PerKey {
+			s.forecast()
+		}
 	}
 	return nil
 }
@@ -121,6 +123,9 @@ func (s *scan) add(e *quota.Entry) {
 	}
 	s.Attribution.add(e.Kind, e.Method, e.Caller, n)
 	s.Drift.add(e.Kind, n)
+	if s.Budget.PerKey { // what a key has is not what returns to another
+		return
+	}
 	switch window := s.Budget.Window; window.Kind() {
 	case quota.KindCalendar:
 		s.addReturn(returnsAt(window, e.At), n)
