@@ -106,7 +106,7 @@ func TestParseReportsAllMistakesInCostsAndBudgets(t *testing.T) {
 		{"{day: UTC}", "1m1ns", "16:13: a window is whole microseconds: round it"},
 		{"{day: UTC}", "1ns", `16:13: window is "1ns": write a duration from 1ms to 9600h, such as 24h, 10m or 30s`},
 		{"    limit: 500\n", "", "14:5: missing key \"limit\": write limit: 9500"},
-		{"name: search", "name: search\n    colour: red", `15:5: unknown key "colour": write one of name, limit, window, count, methods, except, lanes, regions, floor, floor_until, upstream_limit, shadow`},
+		{"name: search", "name: search\n    colour: red", `15:5: unknown key "colour": write one of name, limit, window, count, methods, except, lanes, regions, per, keys, floor, floor_until, upstream_limit, shadow`},
 		{"  search.list: refuse", "  search.list: {allow: 99}", "19:16: search.list costs 100, more than its allowance of 99 units: write refuse, or at least 100"},
 		{"  search.list: refuse", "  search.list: open", `19:16: unknown policy "open": write one of refuse, {allow: 50}`},
 		{"  default: {allow: 50}", "  defualt: 50", `20:3: unknown method of youtube/v3 "defualt": write default` + "\n20:12: neither refuse nor an allowance: write refuse, or {allow: 50}"},
