@@ -44,8 +44,8 @@ type ListedBudget struct {
 	Except     []string               `json:"except"`
 	Lanes      []string               `json:"lanes"`
 	Regions    []string               `json:"regions"`
-	PerKey     bool                   `json:"per_key"` // each key has the limit
-	Keys       map[string]quota.Units `json:"keys"`    // the keys that have another one
+	PerKey     bool                   `json:"per_key,omitempty"` // each key has the limit
+	Keys       map[string]quota.Units `json:"keys,omitempty"`    // the keys that have another one
 	Floor      map[string]quota.Units `json:"floor"`
 	FloorUntil *string                `json:"floor_until"`
 	From       Origin                 `json:"from"` // of the limit
@@ -242,7 +242,7 @@ func (e Quote) MarshalJSON() ([]byte, error) {
 		Guarded bool         `json:"guarded"`
 		Account *string      `json:"account"`
 		Method  *string      `json:"method"`
-		Key     *string      `json:"key"`
+		Key     *string      `json:"key,omitempty"`
 		Units   *quota.Units `json:"units"`
 		Budgets []string     `json:"budgets"`
 	}{Guarded: e.Guarded, Budgets: []string{}}

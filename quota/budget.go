@@ -93,7 +93,8 @@ func (b *Budget) coverageAmong(budgets []Budget) *Coverage {
 			continue
 		}
 		isOfKeys := b.PerKey && !noted.PerKey // which a note without a key does not count in
-		counts := b.Name == noted.Name || !isOfKeys && b.coversAllOf(noted) && 2*b.Horizon() > noted.Horizon()
+		isAsLong := 2*b.Horizon() > noted.Horizon() && !isOfKeys
+		counts := b.Name == noted.Name || isAsLong && b.coversAllOf(noted)
 		switch {
 		case counts && len(b.Methods) > 0:
 			c.Methods = append(slices.Clip(c.Methods), externalMethod(noted.Name))
@@ -163,11 +164,15 @@ func (b *Budget) check() error {
 const MaxKeyLimits = 1000
 
 func (b *Budget) checkKeys(complain func(format string, args ...any)) {
-	if len(b.Keys) > 0 && (!b.PerKey || len(b.Floor) > 0) || len(b.Keys) > MaxKeyLimits {
+	if len(b.Keys) == 0 {
+		return
+	}
+	if mayHave := b.PerKey && len(b.Floor) == 0; !mayHave || len(b.Keys) > MaxKeyLimits {
 		complain("limits of %d keys; they need PerKey and no Floor, and %d at most", len(b.Keys), MaxKeyLimits)
 	}
 	for _, key := range slices.Sorted(maps.Keys(b.Keys)) {
-		if limit := b.Keys[key]; key == "" || len(key) > MaxKey || limit < 1 || limit > MaxLimit {
+		limit := b.Keys[key]
+		if isKey := key != "" && CheckKey(key) == nil; !isKey || limit < 1 || limit > MaxLimit {
 			complain("a limit of %d for key %.40q; give 1 to %d for a key of 1 to %d bytes", limit, key, MaxLimit, MaxKey)
 		}
 	}

@@ -43,7 +43,8 @@
 //
 // A Transport charges the requests of an http.Client. [Guard.Spend] and
 // [Guard.Wait] charge a call by hand and return a [Grant], which can be settled
-// to the real cost or refunded. [WithCaller] attributes calls to a [Caller].
+// to the real cost or refunded. [WithCaller] attributes calls to a [Caller], and
+// [WithKey] gives the calls of a Transport a Key.
 //
 // A refused call returns a [RefusedError], which says which budget refused it,
 // for what [Reason], and when to try again. A call that costs more than a whole
@@ -52,8 +53,8 @@
 //
 // [Guard.Balances] returns the [Balance] of each budget, with a [FloorBalance]
 // for each of its floors; package usage breaks it down by method, job, lane and
-// region. [Guard.FullestKeys] returns the [KeyBalance] of the keys that have
-// used most, of calls with a Key.
+// region. [Guard.FullestKeys] returns a [KeySummary]: the [KeyBalance] of the
+// keys that have used most, and the [KeyCount] of each budget.
 //
 // A Transport with a Feedback function applies the [Verdict] that it reads from
 // each answer: the real cost, a cooldown, what the upstream says is left of

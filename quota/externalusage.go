@@ -183,8 +183,8 @@ func (g *Guard) chargeOf(account, budget string) *Charge {
 	return nil
 }
 
-// lowerLeft records external usage of a call's budget so that at most left is left,
-// and reports whether the ledger then agrees. Calls in flight are charged
+// lowerLeft records external usage of a call's budget so that at most left is
+// left, and reports whether the ledger then agrees. Calls in flight are charged
 // already but not yet counted by the upstream, so they never look like external
 // usage. If several processes see the same difference at once, one of them
 // records it.

@@ -169,7 +169,8 @@ func TestTheLowestLimitOfAKeyHolds(t *testing.T) {
 	}
 }
 
-// TestACooldownMayStopOneKey stops the calls of one key, lists it, and lifts it.
+// TestACooldownMayStopOneKey sets a cooldown of one key, lists it, and lifts
+// it.
 func TestACooldownMayStopOneKey(t *testing.T) {
 	guard := newGuard(t, nil, perKey("tenant", 100, time.Hour))
 	if err := guard.Cool(t.Context(), quota.Cooldown{Account: account, Budget: "tenant", Key: "acme", For: time.Minute, Reason: "429"}); err != nil {

@@ -283,7 +283,10 @@ func (q *waitQueue) blocker(me *waiter) *blocker {
 		if w == me {
 			return nil
 		}
-		if w.refused == nil || w.account != me.account || w.refused.OfKey && w.key != me.key {
+		if w.refused == nil || w.account != me.account {
+			continue
+		}
+		if w.refused.OfKey && w.key != me.key {
 			continue
 		}
 		for _, charge := range me.set.charges {

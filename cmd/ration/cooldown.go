@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,18 +65,23 @@ func (a *app) cooldownList(ctx context.Context) error {
 		fmt.Fprintln(a.stdout, "no cooldown holds")
 		return nil
 	}
-	t := a.table("account", "budget", "key", "until", "in", "what was said")
+	hasKeys := slices.ContainsFunc(found, func(c cooldown.Report) bool { return c.Key != nil })
+	headings := []string{"account", "budget", "until", "in", "what was said"}
+	if hasKeys {
+		headings = slices.Insert(headings, 2, "key")
+	}
+	t := a.table(headings...)
 	for _, c := range found {
 		budget := "(all)"
 		if c.Budget != nil {
 			budget = human.Name(*c.Budget)
 		}
-		key := "(all)"
-		if c.Key != nil {
-			key = human.Name(*c.Key)
-		}
 		until, in := c.Ends(at)
-		t.Row(human.Name(c.Account), budget, key, until, in, human.Name(dash(c.Reason)))
+		row := []any{human.Name(c.Account), budget, until, in, human.Name(dash(c.Reason))}
+		if hasKeys {
+			row = slices.Insert(row, 2, any(cmp.Or(human.Name(human.Given(c.Key)), "(all)")))
+		}
+		t.Row(row...)
 	}
 	t.Print()
 	return nil

@@ -123,7 +123,8 @@ func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) erro
 	}
 	f.filter.Region = setup.SpellRegion(f.filter.Region, table)
 	source := &usage.LogReader{Accounts: chosen, Since: since, Until: until, Filter: f.filter}
-	r := &logReport{app: a, flags: f, source: source, none: "no entries"}
+	isOfKeys := func(b quota.Budget) bool { return b.PerKey && slices.Contains(chosen, b.Account) }
+	r := &logReport{app: a, flags: f, source: source, none: "no entries", hasKeys: slices.ContainsFunc(table.Budgets(), isOfKeys)}
 	err = a.withClient(table, false, func(c *client.Client) error {
 		source.Ledger = c.Log()
 		a.warnOfSpelling(ctx, c)
@@ -140,9 +141,10 @@ func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) erro
 // logReport prints what a log command selects.
 type logReport struct {
 	*app
-	flags  *logFlags
-	source *usage.LogReader
-	none   string // what an empty log means
+	flags   *logFlags
+	source  *usage.LogReader
+	none    string // what an empty log means
+	hasKeys bool   // costs.yaml has budgets that each key has for itself
 }
 
 // print writes what the flags select. Without a ledger, c is nil.
@@ -225,9 +227,18 @@ func (r *logReport) lineWriter() lineWriter {
 		_ = w.Write([]string{"at", "run", "id", "account", "method", "units", "calls", "lane", "job", "region", "kind", "key"}) // Error says it at the end
 		return lineWriter{func(e *usage.LineReport) error { return w.Write(lineCells(e)) }, func() error { w.Flush(); return w.Error() }}
 	}
-	t := r.table("at", "run", "method", "units", "lane", "job", "region", "")
+	headings := []string{"at", "run", "method", "units", "lane", "job", "region", ""}
+	if r.hasKeys {
+		headings = slices.Insert(headings, 7, "key")
+	}
+	t := r.table(headings...)
 	return lineWriter{func(e *usage.LineReport) error {
-		t.Row(human.Dated(e.At.UTC(), r.now(), "01-02 15:04:05.000Z"), e.Run, human.Name(e.Method), e.Units, human.Name(e.Lane), human.Name(e.Job), human.Name(e.Region), e.Remark)
+		row := []any{human.Dated(e.At.UTC(), r.now(), "01-02 15:04:05.000Z"), e.Run, human.Name(e.Method), e.Units,
+			human.Name(e.Lane), human.Name(e.Job), human.Name(e.Region), e.Remark}
+		if r.hasKeys {
+			row = slices.Insert(row, 7, any(human.Name(dash(e.Key))))
+		}
+		t.Row(row...)
 		return nil
 	}, func() error { t.Print(); return nil }}
 }
@@ -235,5 +246,5 @@ func (r *logReport) lineWriter() lineWriter {
 // lineCells returns an entry as CSV.
 func lineCells(e *usage.LineReport) []string {
 	return []string{e.At.UTC().Format(time.RFC3339Nano), e.Run, e.ID, terminal.Cell(e.Account), terminal.Cell(e.Method),
-		fmt.Sprint(e.Units), fmt.Sprint(e.Calls), terminal.Cell(e.Lane), terminal.Cell(e.Job), terminal.Cell(e.Region), e.Kind, terminal.Cell(e.Key)}
+		fmt.Sprint(e.Units), fmt.Sprint(e.Calls), terminal.Cell(e.Lane), terminal.Cell(e.Job), terminal.Cell(e.Region), e.Kind, terminal.Cell(dash(e.Key))}
 }

@@ -23,9 +23,9 @@ type Refusal struct {
 	At        time.Time   `json:"at"` // by the ledger's clock
 	Ledger    string      `json:"ledger"`
 	Account   string      `json:"account"`
-	Budget    *string     `json:"budget"` // null: a cooldown of the whole account
-	Key       *string     `json:"key"`    // of the call
-	OfKey     bool        `json:"of_key"` // the limit, or the cooldown, is that of the key alone
+	Budget    *string     `json:"budget"`           // null: a cooldown of the whole account
+	Key       *string     `json:"key,omitempty"`    // of the call
+	OfKey     bool        `json:"of_key,omitempty"` // the limit, or the cooldown, is that of the key alone
 	Method    string      `json:"method"`
 	Region    string      `json:"region"` // "-" if the call had none, as for Job and Lane
 	Job       string      `json:"job"`

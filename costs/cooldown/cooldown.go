@@ -21,7 +21,7 @@ import (
 type Report struct {
 	Account string      `json:"account"`
 	Budget  *string     `json:"budget"`         // null: the whole account
-	Key     *string     `json:"key"`            // null: all keys
+	Key     *string     `json:"key,omitempty"`  // none: all keys
 	Until   time.Time   `json:"until,omitzero"` // zero for a Move, as In
 	In      int64       `json:"in_s"`
 	Reason  string      `json:"reason"`
@@ -66,9 +66,9 @@ func List(ctx context.Context, guard *quota.Guard, accounts []string) (at time.T
 type Cleared struct {
 	Lifted  bool       `json:"lifted"`
 	Account string     `json:"account"`
-	Budget  *string    `json:"budget"` // null: the whole account
-	Key     *string    `json:"key"`    // null: all keys
-	Until   *time.Time `json:"until"`  // of the cooldown that was lifted, as Reason
+	Budget  *string    `json:"budget"`        // null: the whole account
+	Key     *string    `json:"key,omitempty"` // none: all keys
+	Until   *time.Time `json:"until"`         // of the cooldown that was lifted, as Reason
 	Reason  *string    `json:"reason"`
 	Still   []Report   `json:"still"` // the cooldowns that are still in force
 }
@@ -79,7 +79,8 @@ func NewCleared(account, budget, key string) *Cleared {
 }
 
 // Clear lifts the cooldown of a budget or, if budget is empty, of the whole
-// account, or that of a key alone. It also returns the time on the ledger's clock. A budget's cooldown
+// account, or that of a key alone. It also returns the time on the ledger's
+// clock. A budget's cooldown
 // that ends before that of its account is lifted, but not reported as Lifted.
 // Clear returns a *MoveError for an account that moves to another ledger.
 func Clear(ctx context.Context, guard *quota.Guard, account, budget, key string) (at time.Time, out *Cleared, err error) {

@@ -45,8 +45,8 @@ type Verdict struct {
 
 // Stop is a stop that ration would set.
 type Stop struct {
-	Budget  *string `json:"budget"` // null: the whole account
-	Key     *string `json:"key"`    // null: all keys
+	Budget  *string `json:"budget"`        // null: the whole account
+	Key     *string `json:"key,omitempty"` // none: all keys
 	Kind    string  `json:"kind"`
 	Seconds float64 `json:"seconds"`
 	UpTo    int64   `json:"doubles_up_to_s"` // 0: it does not double

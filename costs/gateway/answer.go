@@ -27,7 +27,7 @@ type Spend struct {
 	Grants     []string     `json:"grants"` // one for each call
 	Account    string       `json:"account"`
 	Method     string       `json:"method"`
-	Key        *string      `json:"key"`
+	Key        *string      `json:"key,omitempty"`
 	Units      quota.Units  `json:"units"` // the cost of each call
 	Calls      int          `json:"calls"`
 	Used       *quota.Units `json:"used"`

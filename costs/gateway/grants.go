@@ -90,16 +90,16 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 	return result, nil
 }
 
-// cooldownEnd returns the ledger's time, and when the cooldowns of a budget and
-// its account that stop a call end: zero if there are none, or if the ledger does not answer.
+// cooldownEnd returns the ledger's time, and when the cooldowns end of a budget
+// and its account that stop a call: zero if there are none, or if the ledger does not answer.
 func cooldownEnd(ctx context.Context, guard *quota.Guard, call quota.Call, budget string) (now, end time.Time) {
 	now, held, err := guard.Cooldowns(ctx, call.Account)
 	if err != nil {
 		return now, end
 	}
 	for _, c := range held {
-		isOfKey := c.Key == "" || c.Key == call.Key
-		if isOfKey && (c.Budget == "" || c.Budget == budget) && c.Until.After(end) {
+		isOfBudget, isOfKey := c.Budget == "" || c.Budget == budget, c.Key == "" || c.Key == call.Key
+		if isOfBudget && isOfKey && c.Until.After(end) {
 			end = c.Until
 		}
 	}

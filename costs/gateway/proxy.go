@@ -123,8 +123,8 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 	reverse.ServeHTTP(hintWriter{w, func(header http.Header) { t.clean(header, table) }, expects}, r)
 }
 
-// proxyContext returns a request's context with its caller, its key and how long it may
-// wait, and the latter.
+// proxyContext returns a request's context with its caller, its key and how
+// long it may wait, and the latter.
 func (g *Gateway) proxyContext(r *http.Request, table *costs.Table) (ctx context.Context, wait time.Duration, err error) {
 	var values [5]string
 	for i, name := range [...]string{headerLane, headerJob, headerRegion, headerMaxWait, headerKey} {

@@ -21,8 +21,8 @@ type ReportResult struct {
 // Cooldown is one that a report has set, or a longer one that was in force.
 type Cooldown struct {
 	Account string     `json:"account"`
-	Budget  *string    `json:"budget"` // null: the whole account
-	Key     *string    `json:"key"`    // null: all keys
+	Budget  *string    `json:"budget"`        // null: the whole account
+	Key     *string    `json:"key,omitempty"` // none: all keys
 	Reason  string     `json:"reason"`
 	For     int64      `json:"for_s"` // from now
 	Until   *time.Time `json:"until"` // on the ledger's clock; another answer may have set it; null if that is not known

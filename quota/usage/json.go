@@ -24,7 +24,7 @@ type BudgetReport struct {
 	Reconciled quota.Units      `json:"reconciled_units"` // of what is used, in its measure: found missing by an operator
 	Reported   quota.Units      `json:"reported_units"`   // likewise, by the upstream's answers, or noted of other hosts when the ledger was restored
 	Floors     map[string]Floor `json:"floors"`           // by region
-	Keys       *KeyCountReport  `json:"keys"`             // null unless each key has the limit; what is used is then of calls without a key
+	Keys       *KeyCountReport  `json:"keys,omitempty"`   // only if each key has the limit; what is used is then of calls without a key
 	Ahead      int64            `json:"ahead_s"`          // how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
 
 	OwnLimit   quota.Units `json:"own_limit"`   // of this configuration
@@ -95,7 +95,7 @@ type LineReport struct {
 	Lane    string      `json:"lane"`
 	Job     string      `json:"job"`
 	Region  string      `json:"region"`
-	Key     string      `json:"key"`
+	Key     string      `json:"key,omitempty"`
 	Run     string      `json:"run"`
 	Kind    string      `json:"kind"` // as quota.EntryKind spells it
 
@@ -105,7 +105,7 @@ type LineReport struct {
 // NewLineReport returns a line for JSON.
 func NewLineReport(l *Line) *LineReport {
 	return &LineReport{At: l.At, ID: l.ID.String(), Account: l.Account, Method: name(l.Method), Units: l.Units, Calls: l.Calls,
-		Lane: name(l.Caller.Lane), Job: name(l.Caller.Job), Region: name(l.Caller.Region), Key: name(l.Key), Run: Run(l.ID.Client),
+		Lane: name(l.Caller.Lane), Job: name(l.Caller.Job), Region: name(l.Caller.Region), Key: l.Key, Run: Run(l.ID.Client),
 		Kind: l.Kind.String(), Remark: remark(&l.Entry)}
 }
 
