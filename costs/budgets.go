@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
@@ -22,6 +23,9 @@ type budgetEntry struct {
 	budget    quota.Budget
 	at        budgetAt
 	overrides int // of the budget that it is written over; -1: none
+
+	isInFlight bool          // in_flight: true
+	lease      time.Duration // 0: none is written
 }
 
 func (d *document) readBudgets(n strictyaml.Node) {
@@ -29,8 +33,9 @@ func (d *document) readBudgets(n strictyaml.Node) {
 	n.Items(func(n strictyaml.Node) {
 		entries++
 		e := &budgetEntry{at: budgetAt{keys: map[string]strictyaml.Node{}, layer: d.layer}, overrides: -1}
-		n.Fields(d.budgetFields(e)...)
+		allKnown := n.Fields(d.budgetFields(e)...)
 		e.at.entry = d.placeFor(n)
+		e.finishWindow(n, allKnown && !d.preset)
 		if e.overrides >= 0 {
 			if d.reading == nil {
 				d.checkOverride(n, e, d.Budgets[e.overrides], d.budgets[e.overrides].keys)
@@ -103,7 +108,14 @@ func (d *document) budgetFields(e *budgetEntry) []strictyaml.Field {
 				delete(d.UpstreamLimits, b.Name) // the upstream allows this account more than the preset says
 			}
 		}},
-		{Key: "window", Missing: d.orPreset("window: 24h, or {day: America/Los_Angeles}"), Read: func(n strictyaml.Node) { readWindow(n, &b.Window) }},
+		{Key: "window", Read: func(n strictyaml.Node) { readWindow(n, &b.Window) }},
+		{Key: "in_flight", Read: func(n strictyaml.Node) {
+			before := n.Mistakes()
+			if e.isInFlight = n.Bool(); !e.isInFlight && n.Mistakes() == before {
+				n.Mistake("in_flight is false: write true, or a window in its place")
+			}
+		}},
+		{Key: "lease", Read: func(n strictyaml.Node) { e.lease = readLease(n) }},
 		{Key: "count", Read: func(n strictyaml.Node) {
 			b.Measure = quota.ByUnits
 			if n.OneOf("count", []string{"units", "calls"}) == "calls" {

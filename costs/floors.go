@@ -2,7 +2,6 @@ package costs
 
 import (
 	"slices"
-	"time"
 
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/strictyaml"
@@ -36,6 +35,9 @@ func (d *document) finishBudgets() {
 			d.checkComplete(b, at)
 		}
 		d.checkFloors(b, at)
+		if b.Window.Kind() == quota.KindBucket && b.Limit > 0 && !b.Window.Refills(b.Limit) {
+			at.entry.Mistake("bucket %q of %d refills by %s: let it refill within 200 days", b.Name, b.Limit, b.Window.Rate())
+		}
 	}
 }
 
@@ -53,13 +55,6 @@ func (d *document) checkComplete(b *quota.Budget, at *budgetAt) {
 	}
 }
 
-// The longest floor_until with which floors have an effect, whatever
-// the margin.
-const (
-	maxUntilDay   = 22*time.Hour + 15*time.Minute
-	maxUntilMonth = 27 * 24 * time.Hour
-)
-
 func (d *document) checkFloors(b *quota.Budget, at *budgetAt) {
 	sum := quota.Units(0)
 	for name, units := range b.Floor {
@@ -68,23 +63,23 @@ func (d *document) checkFloors(b *quota.Budget, at *budgetAt) {
 			at.floors[name].Mistake("a floor for %s, which budget %q does not cover: remove it, or add %s to regions", name, b.Name, name)
 		}
 	}
+	isKnown := b.Window.Kind() != 0
 	switch {
 	case len(b.Floor) == 0:
+	case isKnown && !b.Window.TakesFloors():
+		at.keys["floor"].Mistake("a floor in window %s: write a window such as 24h or {day: America/Los_Angeles}, or remove the floor", b.Window)
 	case b.Limit > 0 && sum > b.Limit:
 		at.keys["floor"].Mistake("floors of %d together, more than the limit %d: lower them or raise the limit", sum, b.Limit)
 	}
-	until, longest := at.keys["floor_until"], maxUntilDay-2*d.ResetMargin
-	if b.Window.IsMonthly() {
-		longest = maxUntilMonth
-	}
+	until := at.keys["floor_until"]
 	switch {
 	case b.FloorUntil == 0:
 	case len(b.Floor) == 0 && at.keys["floor"] == (strictyaml.Node{}):
 		until.Mistake("floor_until without a floor: write floor: {IN: 500}, or remove it")
-	case b.Window.Kind() != quota.KindCalendar && b.Window.Kind() != 0:
+	case b.Window.Kind() != quota.KindCalendar && isKnown:
 		until.Mistake("floor_until on window %s, which has no end: write window: {day: America/Los_Angeles}, or remove it", b.Window)
-	case b.FloorUntil > longest:
-		until.Mistake("floor_until is %s, nearly the whole window: write at most %s", human.Duration(b.FloorUntil), human.Duration(longest))
+	case isKnown && b.FloorUntil >= b.Window.Shortest():
+		until.Mistake("floor_until is %s, nearly the whole window: write less than %s", human.Duration(b.FloorUntil), human.Duration(b.Window.Shortest()))
 	}
 }
 

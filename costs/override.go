@@ -28,6 +28,7 @@ func (d *document) checkOverride(at strictyaml.Node, e *budgetEntry, inherited q
 	for key := range e.at.keys {
 		o.own[key] = at.Has(key)
 	}
+	o.own["window"] = o.own["window"] || o.own["in_flight"]
 	if o.checkCount() {
 		o.checkLimit()
 		o.checkWhole()
@@ -37,7 +38,8 @@ func (d *document) checkOverride(at strictyaml.Node, e *budgetEntry, inherited q
 // checkCount reports an amount of calls that would be one of units without
 // the preset.
 func (o *override) checkCount() bool {
-	if o.own["count"] || o.inherited.Measure != quota.Calls {
+	isInFlight := o.now.Window.Kind() == quota.KindInFlight // which counts calls by itself
+	if o.own["count"] || o.inherited.Measure != quota.Calls || isInFlight {
 		return true
 	}
 	for _, key := range []string{"limit", "floor"} {
@@ -98,6 +100,9 @@ func (o *override) describeSource() string {
 // isInherited reports whether the preset has a key.
 func (o *override) isInherited(key string) bool {
 	_, ok := o.had[key]
+	if key == "window" && !ok {
+		_, ok = o.had["in_flight"]
+	}
 	return ok
 }
 
@@ -113,19 +118,10 @@ func (o *override) changesMeaning(key string) bool {
 		return a.PerKey != b.PerKey
 	case "window":
 		isGiven := b.Window.Kind() != 0
-		return o.isInherited(key) && isGiven && !haveSameLength(a.Window, b.Window)
+		return o.isInherited(key) && isGiven && !a.Window.IsLike(b.Window)
 	}
 	before, after := slices.Sorted(slices.Values(narrowingWords(&a, key))), slices.Sorted(slices.Values(narrowingWords(b, key)))
 	return !slices.Equal(before, after)
-}
-
-// haveSameLength reports whether two windows are of one kind and length,
-// wherever they begin.
-func haveSameLength(a, b quota.Window) bool {
-	if a.Kind() != b.Kind() || a.IsMonthly() != b.IsMonthly() {
-		return false
-	}
-	return a.WithMargin(0).Length() == b.WithMargin(0).Length()
 }
 
 // narrowingWords returns the words of a key that narrows a budget.

@@ -97,16 +97,16 @@ func TestParseReportsAllMistakesInCostsAndBudgets(t *testing.T) {
 		{"[search.list]", "[serach.list, Search.list]", `17:15: unknown method of youtube/v3 "serach.list": write search.list` + "\n" + `17:28: unknown method of youtube/v3 "Search.list": write search.list`},
 		{"[search.list]", "[]", "17:14: an empty list: name at least one, or remove the key to cover all"},
 		{"{day: UTC}", "{day: UTC, counter: 10m}", "16:24: there are no counter windows: write window: 10m, a sliding window of that length"},
-		{"{day: UTC}", "{sliding: 2s, at: \"06:00\"}", `16:13: a sliding window begins at no time of day: remove at, or write {day: America/Los_Angeles, at: "06:00"}`},
-		{"{day: UTC}", "{day: UTC, margin: 1s}", "16:13: margin is for sliding windows: write {sliding: 2s, margin: 20ms}; calendar windows take reset_margin"},
+		{"{day: UTC}", "{sliding: 2s, at: \"06:00\"}", `16:13: only days, weeks and months begin at a time of day: remove at, or write {day: America/Los_Angeles, at: "06:00"}`},
+		{"{day: UTC}", "{day: UTC, margin: 1s}", "16:13: margin is for sliding windows and buckets: write {sliding: 2s, margin: 20ms}; windows on the clock take reset_margin"},
 		{"{day: UTC}", "{sliding: 2s, margin: 1ns}", "16:35: a margin is whole microseconds: round it"},
-		{"{day: UTC}", "{week: UTC}", `16:14: unknown key "week": write one of day, month, at, sliding, margin`},
-		{"{day: UTC}", "daily", `16:13: window is "daily", without a zone: write {day: America/Los_Angeles} or {month: UTC}`},
-		{"{day: UTC}", "week", `16:13: window is "week": write a duration from 1ms to 9600h, such as 24h, 10m or 30s`},
+		{"{day: UTC}", "{fortnight: UTC}", `16:14: unknown key "fortnight": write one of day, week, month, hour, from, at, every, sliding, bucket, in_flight, margin`},
+		{"{day: UTC}", "daily", `16:13: window is "daily", without a zone: write {day: America/Los_Angeles}, {week: UTC}, {month: UTC} or {hour: UTC}`},
+		{"{day: UTC}", "week", `16:13: window is "week", without a zone: write {day: America/Los_Angeles}, {week: UTC}, {month: UTC} or {hour: UTC}`},
 		{"{day: UTC}", "1m1ns", "16:13: a window is whole microseconds: round it"},
 		{"{day: UTC}", "1ns", `16:13: window is "1ns": write a duration from 1ms to 9600h, such as 24h, 10m or 30s`},
 		{"    limit: 500\n", "", "14:5: missing key \"limit\": write limit: 9500"},
-		{"name: search", "name: search\n    colour: red", `15:5: unknown key "colour": write one of name, limit, window, count, methods, except, lanes, regions, per, keys, floor, floor_until, upstream_limit, shadow`},
+		{"name: search", "name: search\n    colour: red", `15:5: unknown key "colour": write one of name, limit, window, in_flight, lease, count, methods, except, lanes, regions, per, keys, floor, floor_until, upstream_limit, shadow`},
 		{"  search.list: refuse", "  search.list: {allow: 99}", "19:16: search.list costs 100, more than its allowance of 99 units: write refuse, or at least 100"},
 		{"  search.list: refuse", "  search.list: open", `19:16: unknown policy "open": write one of refuse, {allow: 50}`},
 		{"  default: {allow: 50}", "  defualt: 50", `20:3: unknown method of youtube/v3 "defualt": write default` + "\n20:12: neither refuse nor an allowance: write refuse, or {allow: 50}"},
@@ -120,7 +120,7 @@ func TestParseReportsAllMistakesInCostsAndBudgets(t *testing.T) {
 func TestParseReportsAllMistakesInWindowsAndFloors(t *testing.T) {
 	const window = "window: {day: UTC}"
 	expect(t, []mistake{
-		{"{day: UTC}", "{day: UTC, month: UTC}", "16:13: a window is one thing: write 24h, {day: America/Los_Angeles} or {month: UTC}"},
+		{"{day: UTC}", "{day: UTC, month: UTC}", "16:13: a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC}, {every: 15m}, {bucket: {restore: 50/s}} or {in_flight: 2m}"},
 		{"{day: UTC}", `{counter: 10m, at: "00:00"}`, `16:14: there are no counter windows: write window: 10m, a sliding window of that length`},
 		{"{day: UTC}", "{counter: 1000}", "16:14: there are no counter windows: write window: 10m, a sliding window of that length"},
 		{"{day: UTC}", "{day: UTC, at: 6am}", `16:28: "6am" is not a time of day: write one from 00:00 to 23:59, such as at: "06:00"`},
@@ -139,7 +139,7 @@ func TestParseReportsAllMistakesInWindowsAndFloors(t *testing.T) {
 		{"limit: 500", "limit: 500\n    regions: [US, gb]", `16:19: unknown region "gb": write its two capital letters, such as IN`},
 		{"limit: 500", "limit: 500\n    regions: [US]\n    floor: {IN: 100}", `17:13: a floor for IN, which budget "search" does not cover: remove it, or add IN to regions`},
 		{"limit: 500", "limit: 500\n    upstream_limit: 499", "16:21: upstream_limit 499 is less than the limit, 500: the upstream would refuse what the budget admits; write a limit of at most 499"},
-		{"limit: 500", "limit: 500\n    floor: {IN: 100}\n    floor_until: 23h", "17:18: floor_until is 23h, nearly the whole window: write at most 22h14m"},
+		{"limit: 500", "limit: 500\n    floor: {IN: 100}\n    floor_until: 23h", "17:18: floor_until is 23h, nearly the whole window: write less than 22h29m"},
 		{"limit: 500", "limit: 500\n    floor_until: 2h", "16:18: floor_until without a floor: write floor: {IN: 500}, or remove it"},
 		{window, "floor: {IN: 1}\n    floor_until: 2h\n    window: 24h", "17:18: floor_until on window 24h, which has no end: write window: {day: America/Los_Angeles}, or remove it"},
 		{window, "floor: {IN: 1}\n    window: {counter: 1h}", "17:14: there are no counter windows: write window: 1h, a sliding window of that length"},
@@ -258,17 +258,20 @@ func TestWindowIsReadAsAnother(t *testing.T) {
 // TestLongestFloorUntil: a guard accepts every floor_until that is parsed, with
 // any margin.
 func TestLongestFloorUntil(t *testing.T) {
-	for margin, longest := range map[string]string{"0s": "22h15m", "30s": "22h14m", "1h": "20h15m"} {
-		text := "version: 1\naccount: a\npreset: youtube/legacy\nreset_margin: " + margin + "\nbudgets: [{name: youtube-day, floor: {IN: 5}, floor_until: "
-		table, err := costs.Parse("costs.yaml", []byte(text+longest+"}]\n"))
+	for margin, bound := range map[string]time.Duration{"0s": 22*time.Hour + 30*time.Minute, "30s": 22*time.Hour + 29*time.Minute, "1h": 20*time.Hour + 30*time.Minute} {
+		parse := func(until time.Duration) (*costs.Table, error) {
+			return costs.Parse("costs.yaml", []byte("version: 1\naccount: a\npreset: youtube/legacy\nreset_margin: "+margin+
+				"\nbudgets: [{name: youtube-day, floor: {IN: 5}, floor_until: "+until.String()+"}]\n"))
+		}
+		table, err := parse(bound - time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := quota.NewGuard(testledger.Memory(nil), table.Budgets(), nil); err != nil {
 			t.Error(err)
 		}
-		if _, err := costs.Parse("costs.yaml", []byte(text+longest+"1s}]\n")); err == nil || !strings.Contains(err.Error(), "write at most "+longest) {
-			t.Errorf("a second more than %s: %v", longest, err)
+		if _, err := parse(bound); err == nil || !strings.Contains(err.Error(), "write less than ") {
+			t.Errorf("%s: %v", bound, err)
 		}
 	}
 }

@@ -318,8 +318,8 @@ func (d *document) checkWhole(node strictyaml.Node) {
 	d.checkKey()
 	d.checkKeyLimits()
 	d.checkAllowances()
-	d.finishBudgets()
 	d.setMargins()
+	d.finishBudgets()
 	d.Costs = sortCosts(d.site.costs)
 	if d.Feedback == "" {
 		d.Feedback = feedback.ForHosts(d.Hosts)

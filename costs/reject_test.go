@@ -34,10 +34,10 @@ func TestMeaninglessMeasuresMarginsAndListsAreMistakes(t *testing.T) {
 		{limit, limit + "\n    floor: [IN]", "16:12: floor is a list: write a map, key: value"},
 		{limit, limit + "\n    floor: {IN: 100}\n    floor_until: 0s", `17:18: floor_until is "0s": write a duration from 1ms to 9600h, such as 24h, 10m or 30s`},
 		{limit, limit + "\n    floor: {IN: 100}\n    floor_until: 2", "17:18: floor_until is 2, without a unit: write 2h, 2m or 2s"},
-		{window, "floor: {IN: 1}\n    floor_until: 27d1s\n    window: {month: UTC}", "17:18: floor_until is 648h1m, nearly the whole window: write at most 648h"},
+		{window, "floor: {IN: 1}\n    floor_until: 28d\n    window: {month: UTC}", "17:18: floor_until is 672h, nearly the whole window: write less than 670h29m"},
 		{window, "window: {counter: 10m, day: UTC}", "16:14: there are no counter windows: write window: 10m, a sliding window of that length"},
-		{"resets: {day: America/Los_Angeles}", "resets: {daily: UTC}", `7:10: unknown key "daily": write one of day, month, at`},
-		{window, "window: {at: \"06:00\"}", "16:13: a window is one thing: write 24h, {day: America/Los_Angeles} or {month: UTC}"},
+		{"resets: {day: America/Los_Angeles}", "resets: {daily: UTC}", `7:10: unknown key "daily": write one of day, week, month, hour, from, at`},
+		{window, "window: {at: \"06:00\"}", "16:13: a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC}, {every: 15m}, {bucket: {restore: 50/s}} or {in_flight: 2m}"},
 		{window, "window: 401d", `16:13: window is "401d": write a duration from 1ms to 9600h, such as 24h, 10m or 30s`},
 		{window, "window: 24", "16:13: window is 24, without a unit: write 24h, 24m or 24s"},
 	})

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/ration-dev/ration/costs/strictyaml"
@@ -64,6 +65,7 @@ func TestSchemaHasTheParsersKeys(t *testing.T) {
 		"a budget":                 {without.budgetFields(&budgetEntry{}), wholeBudget},
 		"a budget over a preset's": {with.budgetFields(&budgetEntry{}), budget},
 		"a window":                 {windowFields(&windowSpec{}), budget.Properties["window"].OneOf[1]},
+		"a bucket":                 {bucketFields(&strictyaml.Node{}, new(time.Duration)), budget.Properties["window"].OneOf[1].Properties["bucket"]},
 		"a lane":                   {laneFields(new(int)), lane},
 		"a batch":                  {batchFields(&BatchMethod{}), batch},
 		"an allowance":             {allowFields(&units), root.Definitions["then"].OneOf[1]},

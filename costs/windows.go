@@ -1,59 +1,126 @@
 package costs
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/costs/duration"
 	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 )
 
 // windowSpec holds the keys of window: or resets:.
 type windowSpec struct {
-	zone    *time.Location
-	month   bool
-	at      time.Duration
-	sliding time.Duration
-	margin  time.Duration
-	kinds   int  // how many of sliding, day and month are present
-	timed   bool // at is present
+	kinds  []string // the keys that say which kind of window it is
+	zone   *time.Location
+	length time.Duration // of a sliding window, or of steps on the clock
+	window quota.Window  // a bucket, or one in flight
+	from   strictyaml.Node
+	at     *time.Duration
+	margin *time.Duration
 }
 
-// readWindow reads 24h, {sliding: 2s, margin: 20ms}, {day: ZONE} or
-// {month: ZONE}. Calendar windows may have the time of day at which they begin;
-// their margin is reset_margin.
+// readWindow reads 24h, {sliding: 2s, margin: 20ms}, {day: ZONE} and the other
+// windows on the clock, {bucket: {restore: 50/s}} or {in_flight: 2m}. Windows on
+// the clock have the margin reset_margin, others that of ArrivalMargin unless
+// they say another.
 func readWindow(n strictyaml.Node, into *quota.Window) {
 	if n.Kind() == strictyaml.Text {
 		if text, _ := n.Verbatim(maxText); strictyaml.Nearest(text, calendarWords) != "" {
-			n.Mistake("window is %q, without a zone: write {day: America/Los_Angeles} or {month: UTC}", text)
+			n.Mistake("window is %q, without a zone: write {day: America/Los_Angeles}, {week: UTC}, {month: UTC} or {hour: UTC}", text)
 			return
 		}
 	}
 	if n.Kind() != strictyaml.Map {
-		*into = quota.Sliding(readLength(n))
+		w := quota.Sliding(readLength(n))
+		*into = w.WithMargin(w.ArrivalMargin())
 		return
 	}
 	if n.Has("counter") {
 		rejectCounter(n)
 		return
 	}
-	var w windowSpec
+	var spec windowSpec
 	before := n.Mistakes()
-	n.Fields(windowFields(&w)...)
-	switch {
-	case w.kinds == 0 && n.Mistakes() > before: // such as daily in place of day
-	case w.kinds != 1:
-		n.Mistake("a window is one thing: write 24h, {day: America/Los_Angeles} or {month: UTC}")
-	case w.sliding > 0 && w.timed:
-		n.Mistake("a sliding window begins at no time of day: remove at, or write {day: America/Los_Angeles, at: \"06:00\"}")
-	case w.margin > 0 && w.sliding == 0:
-		n.Mistake("margin is for sliding windows: write {sliding: 2s, margin: 20ms}; calendar windows take reset_margin")
-	case w.sliding > 0:
-		*into = quota.Sliding(w.sliding).WithMargin(w.margin)
-	case w.zone != nil:
-		*into = w.newWindow()
+	n.Fields(windowFields(&spec)...)
+	if n.Mistakes() == before {
+		if w, ok := spec.read(n); ok {
+			*into = w
+		}
 	}
 }
+
+// read returns the window of the keys that were read.
+func (w *windowSpec) read(n strictyaml.Node) (quota.Window, bool) {
+	if len(w.kinds) != 1 {
+		n.Mistake("a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC}, {every: 15m}, {bucket: {restore: 50/s}} or {in_flight: 2m}")
+		return quota.Window{}, false
+	}
+	kind := w.kinds[0]
+	isDated := slices.Contains([]string{"day", "week", "month"}, kind)
+	takesMargin := kind == "sliding" || kind == "bucket"
+	switch {
+	case w.at != nil && !isDated:
+		n.Mistake("only days, weeks and months begin at a time of day: remove at, or write {day: America/Los_Angeles, at: \"06:00\"}")
+	case w.margin != nil && !takesMargin:
+		n.Mistake("margin is for sliding windows and buckets: write {sliding: 2s, margin: 20ms}; windows on the clock take reset_margin")
+	default:
+		return w.newWindow(kind)
+	}
+	return quota.Window{}, false
+}
+
+// newWindow returns the window of a kind.
+func (w *windowSpec) newWindow(kind string) (window quota.Window, ok bool) {
+	first, ok := w.readFrom(kind)
+	switch kind {
+	case "day":
+		window = quota.Daily(w.zone)
+	case "week":
+		window = quota.Weekly(w.zone, time.Weekday(first))
+	case "month":
+		window = quota.Monthly(w.zone).From(first)
+	case "hour":
+		window = quota.Hourly(w.zone)
+	case "every":
+		window = quota.Every(w.length)
+	case "sliding":
+		window = quota.Sliding(w.length)
+	default:
+		window = w.window
+	}
+	if w.at != nil {
+		window = window.At(*w.at)
+	}
+	if margin := window.ArrivalMargin(); w.margin != nil {
+		window = window.WithMargin(*w.margin)
+	} else if margin > 0 {
+		window = window.WithMargin(margin)
+	}
+	return window, ok
+}
+
+// readFrom reads the day on which a week or a month begins.
+func (w *windowSpec) readFrom(kind string) (first int, ok bool) {
+	if kind == "week" || kind == "month" {
+		first = 1 // Monday, or the first of the month
+	}
+	before := w.from.Mistakes()
+	switch {
+	case w.from == strictyaml.Node{}:
+	case kind == "week":
+		first = slices.Index(weekdays, w.from.OneOf("day of the week", weekdays))
+	case kind == "month":
+		first = int(w.from.Int(1, 28))
+	default:
+		w.from.Mistake("from is the day on which a week or a month begins: write {week: UTC, from: sunday} or {month: UTC, from: 12}, or remove it")
+	}
+	return first, w.from.Mistakes() == before
+}
+
+var weekdays = []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
 
 // rejectCounter reports a window {counter: 10m}, of a kind that was removed.
 func rejectCounter(n strictyaml.Node) {
@@ -77,42 +144,53 @@ func isLength(text string) bool {
 }
 
 // calendarWords are what a calendar window may be taken for.
-var calendarWords = []string{"day", "daily", "month", "monthly"}
-
-// newWindow returns the window of a zone.
-func (w *windowSpec) newWindow() quota.Window {
-	if w.month {
-		return quota.Monthly(w.zone).At(w.at)
-	}
-	return quota.Daily(w.zone).At(w.at)
-}
+var calendarWords = []string{"day", "daily", "week", "weekly", "month", "monthly", "hour", "hourly"}
 
 func windowFields(w *windowSpec) []strictyaml.Field {
-	sliding := strictyaml.Field{Key: "sliding", Read: func(n strictyaml.Node) {
-		w.kinds++
-		w.sliding = readLength(n)
-	}}
-	margin := strictyaml.Field{Key: "margin", Read: func(n strictyaml.Node) {
-		if w.margin = n.Seconds(0, maxMargin); w.margin%time.Microsecond != 0 {
-			n.Mistake("a margin is whole microseconds: round it")
-			w.margin = 0
-		}
-	}}
-	return append(calendarFields(w), sliding, margin)
+	kind := func(key string, read func(strictyaml.Node)) strictyaml.Field {
+		return strictyaml.Field{Key: key, Read: func(n strictyaml.Node) {
+			w.kinds = append(w.kinds, key)
+			read(n)
+		}}
+	}
+	return append(calendarFields(w),
+		kind("every", func(n strictyaml.Node) { w.length = readStep(n) }),
+		kind("sliding", func(n strictyaml.Node) { w.length = readLength(n) }),
+		kind("bucket", func(n strictyaml.Node) { w.window = readBucket(n) }),
+		kind("in_flight", func(n strictyaml.Node) { w.window = quota.InFlight(readLease(n)) }),
+		strictyaml.Field{Key: "margin", Read: func(n strictyaml.Node) {
+			margin := n.Seconds(0, maxMargin)
+			if margin%time.Microsecond != 0 {
+				n.Mistake("a margin is whole microseconds: round it")
+			}
+			w.margin = &margin
+		}})
 }
 
-func calendarFields(w *windowSpec) []strictyaml.Field {
-	return []strictyaml.Field{
-		{Key: "day", Read: func(n strictyaml.Node) {
-			w.kinds++
+// calendarFields returns the keys of windows in a zone.
+func calendarFields(w *windowSpec) (fields []strictyaml.Field) {
+	for _, key := range []string{"day", "week", "month", "hour"} {
+		fields = append(fields, strictyaml.Field{Key: key, Read: func(n strictyaml.Node) {
+			w.kinds = append(w.kinds, key)
 			w.zone = n.Zone()
-		}},
-		{Key: "month", Read: func(n strictyaml.Node) {
-			w.kinds++
-			w.zone, w.month = n.Zone(), true
-		}},
-		{Key: "at", Read: func(n strictyaml.Node) { w.at, w.timed = readTimeOfDay(n), true }},
+		}})
 	}
+	return append(fields,
+		strictyaml.Field{Key: "from", Read: func(n strictyaml.Node) { w.from = n }},
+		strictyaml.Field{Key: "at", Read: func(n strictyaml.Node) {
+			at := readTimeOfDay(n)
+			w.at = &at
+		}})
+}
+
+// readStep reads the length of steps on the clock, of which a day has a whole
+// number.
+func readStep(n strictyaml.Node) time.Duration {
+	length := n.Duration(time.Second, 12*time.Hour)
+	if length > 0 && (24*time.Hour)%length != 0 {
+		n.Mistake("a day has no whole number of steps of %s: write one such as 15m, 1h or 6h", textfmt.Exactly(length))
+	}
+	return length
 }
 
 // readResets reads when the upstream's own day or month ends.
@@ -121,13 +199,15 @@ func (d *document) readResets(n strictyaml.Node) {
 	before := n.Mistakes()
 	n.Fields(calendarFields(&w)...)
 	switch {
-	case w.kinds == 0 && n.Mistakes() > before: // such as daily in place of day
-	case n.Kind() == strictyaml.Map && w.kinds == 0:
+	case n.Mistakes() > before: // such as daily in place of day
+	case len(w.kinds) == 0:
 		n.Mistake(`missing key "day": write day: America/Los_Angeles`)
-	case w.kinds > 1:
-		n.Mistake("day and month are both there: write the one at whose end the upstream starts afresh")
-	case w.zone != nil:
-		d.Resets, d.ResetWindow = w.zone, w.newWindow()
+	case len(w.kinds) > 1:
+		n.Mistake("%s are both there: write the one at whose end the upstream starts afresh", strings.Join(w.kinds, " and "))
+	default:
+		if window, ok := w.read(n); ok {
+			d.Resets, d.ResetWindow = w.zone, window
+		}
 	}
 	d.setOrigin(n, "resets")
 }
@@ -155,7 +235,8 @@ func (d *document) readHistory(n strictyaml.Node) {
 	d.setOrigin(n, "history")
 }
 
-// setMargins gives all calendar windows of the document its reset_margin.
+// setMargins gives all calendar windows of the document its reset_margin, or as
+// much of it as they can have.
 func (d *document) setMargins() {
 	if d.marginAt == (strictyaml.Node{}) {
 		return
@@ -163,7 +244,7 @@ func (d *document) setMargins() {
 	calendars := 0
 	set := func(w *quota.Window) {
 		if w.Kind() == quota.KindCalendar {
-			*w = w.WithMargin(d.ResetMargin)
+			*w = w.WithMargin(min(d.ResetMargin, w.MaxMargin()))
 			calendars++
 		}
 	}

@@ -154,6 +154,8 @@ func (b *Budget) check() error {
 	b.checkKeys(complain)
 	if err := b.Window.check(); err != nil {
 		complain("%w", err)
+	} else if b.Window.Kind() == KindBucket && !b.Window.Refills(b.Limit) {
+		complain("a bucket of %d that refills by %s; let it refill within 200 days", b.Limit, b.Window.Rate())
 	} else {
 		b.checkFloor(complain)
 	}
@@ -214,12 +216,14 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 	}
 	hasDailyFloors := len(b.Floor) > 0 && b.Window.Kind() == KindCalendar
 	switch {
+	case len(b.Floor) > 0 && !b.Window.TakesFloors():
+		complain("floors in window %s; floors need a sliding or calendar window", b.Window)
 	case sum > max(b.Limit, 0):
 		complain("floors of %d together, above the limit of %d; lower them", sum, b.Limit)
 	case b.FloorUntil < 0 || b.FloorUntil > 0 && !hasDailyFloors:
 		complain("floors that end %s before the window does; FloorUntil needs floors and a calendar window", textfmt.Exactly(b.FloorUntil))
-	case b.FloorUntil > 0 && (b.FloorUntil >= b.Window.shortest() || b.FloorUntil%time.Microsecond != 0):
-		complain("floors that end %s before the window does; set FloorUntil to less than %s, in whole microseconds", textfmt.Exactly(b.FloorUntil), textfmt.Exactly(b.Window.shortest()))
+	case b.FloorUntil > 0 && (b.FloorUntil >= b.Window.Shortest() || b.FloorUntil%time.Microsecond != 0):
+		complain("floors that end %s before the window does; set FloorUntil to less than %s, in whole microseconds", textfmt.Exactly(b.FloorUntil), textfmt.Exactly(b.Window.Shortest()))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/internal/textfmt"
@@ -123,6 +124,30 @@ func ShortMargin(length time.Duration) time.Duration {
 	return min(max(length/20, 20*time.Millisecond), time.Second)
 }
 
+// ArrivalMargin returns the margin that costs.yaml gives a sliding window or a
+// bucket unless it says another: ShortMargin of a window's length, and for a
+// bucket 5 % of the time in which a unit returns, 20 to 100 ms.
+func (w Window) ArrivalMargin() time.Duration {
+	switch w.Kind() {
+	case KindSliding:
+		return ShortMargin(micros(w.is.Length))
+	case KindBucket:
+		return min(max(w.UnitTime()/20, 20*time.Millisecond), 100*time.Millisecond)
+	}
+	return 0
+}
+
+// UnitTime returns the time in which a bucket gets back one unit.
+func (w Window) UnitTime() time.Duration { return micros(w.is.Every) / time.Duration(max(1, w.is.Restore)) }
+
+// MaxMargin returns the longest margin that the window can have.
+func (w Window) MaxMargin() time.Duration {
+	if w.is.Kind == engine.Calendar && w.is.Unit == engine.Steps {
+		return micros(w.is.Length) / 4
+	}
+	return time.Hour
+}
+
 // At returns the window w of days, weeks or months, beginning at a time of day
 // instead of midnight: at least 0 and less than 24 hours, in whole minutes.
 func (w Window) At(timeOfDay time.Duration) Window {
@@ -130,8 +155,9 @@ func (w Window) At(timeOfDay time.Duration) Window {
 	return w
 }
 
-// WithMargin returns the calendar or sliding window w with another margin: 0 to
-// 1 hour, in whole microseconds.
+// WithMargin returns the window w with another margin, 0 to MaxMargin in whole
+// microseconds. A bucket that was full begins to refill that much later. Windows
+// in flight have none.
 func (w Window) WithMargin(margin time.Duration) Window {
 	w.is.Margin = margin.Microseconds()
 	if margin%time.Microsecond != 0 {
@@ -143,7 +169,7 @@ func (w Window) WithMargin(margin time.Duration) Window {
 // Kind returns the kind of window.
 func (w Window) Kind() WindowKind { return WindowKind(w.is.Kind) }
 
-// Margin returns the margin of a calendar or sliding window.
+// Margin returns the margin of the window.
 func (w Window) Margin() time.Duration { return micros(w.is.Margin) }
 
 // Length returns how long an entry counts in a Sliding window, which is its
@@ -162,6 +188,16 @@ func (w Window) Lease() time.Duration {
 		return micros(w.is.Length)
 	}
 	return 0
+}
+
+// TakesFloors reports whether budgets with the window may have floors.
+func (w Window) TakesFloors() bool { return w.Kind() == KindSliding || w.Kind() == KindCalendar }
+
+// Refills reports whether an empty bucket of a size refills within 200 days,
+// which is the longest that a ledger can tell.
+func (w Window) Refills(size Units) bool {
+	parts := float64(size) * float64(w.is.Every)
+	return parts < 1<<60 && parts/float64(w.is.Restore) <= float64(MaxHistory.Microseconds()/2)
 }
 
 // IsMonthly reports whether the window is a calendar month.
@@ -187,9 +223,24 @@ func (w Window) Since(at time.Time, limit Units) time.Time {
 	return at.Add(time.Microsecond - w.Horizon(limit))
 }
 
-// shortest returns the least time between the margins of a calendar window:
+// IsLike reports whether two windows are of one kind and length, wherever they
+// begin, and whatever their margins and leases are.
+func (w Window) IsLike(other Window) bool {
+	plain := [...]engine.Window{w.is, other.is}
+	for i := range plain {
+		p := &plain[i]
+		p.Zone, p.Start = nil, 0
+		p.First, p.Margin = 0, 0
+		if p.Kind == engine.InFlight {
+			p.Length = 0
+		}
+	}
+	return plain[0] == plain[1]
+}
+
+// Shortest returns the least time between the margins of a calendar window:
 // clocks are set forward by an hour, and by two in Antarctica/Troll.
-func (w Window) shortest() time.Duration {
+func (w Window) Shortest() time.Duration {
 	const day = 24 * time.Hour
 	length := [...]time.Duration{engine.Days: day, engine.Weeks: 7 * day, engine.Months: 28 * day}
 	if w.is.Unit == engine.Steps {
@@ -205,13 +256,16 @@ func (w Window) String() string {
 	length := textfmt.Exactly(micros(w.is.Length))
 	switch w.is.Kind {
 	case engine.Sliding:
-		if w.is.Margin > 0 {
+		if w.Margin() != w.ArrivalMargin() {
 			return "{sliding: " + length + ", margin: " + textfmt.Exactly(w.Margin()) + "}"
 		}
 		return length
 	case engine.Calendar:
 		return w.calendarText()
 	case engine.Bucket:
+		if w.Margin() != w.ArrivalMargin() {
+			return "{bucket: {restore: " + w.Rate() + "}, margin: " + textfmt.Exactly(w.Margin()) + "}"
+		}
 		return "{bucket: {restore: " + w.Rate() + "}}"
 	case engine.InFlight:
 		return "{in_flight: " + length + "}"
@@ -233,7 +287,7 @@ func (w Window) Rate() string {
 func (w Window) calendarText() string {
 	more, zone := "", w.is.Zone.String()
 	if w.is.Unit == engine.Weeks && w.is.First != int(time.Monday) {
-		more = ", from: " + time.Weekday(w.is.First).String()
+		more = ", from: " + strings.ToLower(time.Weekday(w.is.First).String())
 	}
 	if w.is.Unit == engine.Months && w.is.First > 1 {
 		more = ", from: " + strconv.Itoa(w.is.First)

@@ -32,7 +32,7 @@ func newBucketMeter(b *Budget, limit int64, main *series, missing func() int64) 
 // bucketHorizon is the time in which an empty bucket is full again, twice: what
 // is older matters only if the bucket has been used up all the time since.
 func (w *Window) bucketHorizon(limit int64) int64 {
-	return 2 * limit * w.Every / max(w.Restore, 1)
+	return 2*(limit*w.Every/max(w.Restore, 1)) + w.Margin
 }
 
 // drop keeps what the bucket lacks after the first points, which are dropped.
@@ -51,8 +51,9 @@ func (m *bucketMeter) invalidate(from int) {
 	}
 }
 
-// lack returns what the bucket lacks at a time, in parts.
-func (m *bucketMeter) lack(now int64) int64 {
+// lack returns what the bucket lacks at a time, in parts, and from when on it
+// refills.
+func (m *bucketMeter) lack(now int64) (lack, from int64) {
 	m.series.sort()
 	points, mark := m.series.points, m.start()
 	if n := len(m.marks); n > 0 {
@@ -63,11 +64,22 @@ func (m *bucketMeter) lack(now int64) int64 {
 			m.marks = append(m.marks, mark)
 		}
 	}
-	lack := m.after(mark, now)
+	lack = m.after(mark, now)
 	for _, p := range points[mark.points:] { // stamped ahead of the clock
-		lack += p.amount * m.window.Every
+		lack = m.plus(lack, p.amount)
 	}
-	return lack
+	return lack, max(now, mark.at)
+}
+
+// mostLack is the most that a bucket is said to lack.
+const mostLack = Never / 4
+
+// plus returns what is lacking when an amount is taken.
+func (m *bucketMeter) plus(lack, amount int64) int64 {
+	if amount > (mostLack-lack)/m.window.Every {
+		return mostLack
+	}
+	return lack + amount*m.window.Every
 }
 
 // start returns what the bucket lacks before the first point.
@@ -80,14 +92,19 @@ func (m *bucketMeter) start() lackMark {
 	return m.dropped
 }
 
-// next returns what the bucket lacks after one more point. A guess is over once
-// the bucket was full, and never more than what an empty one lacks.
+// next returns what the bucket lacks after one more point. One that was full
+// begins to refill one margin later: the upstream may see the call later than
+// others. A guess is over once the bucket was full, and never more than what an
+// empty one lacks.
 func (m *bucketMeter) next(mark lackMark) lackMark {
 	p := m.series.points[mark.points]
-	before, amount := m.after(mark, p.at), p.amount*m.window.Every
-	next := lackMark{mark.points + 1, max(mark.at, p.at), before + amount, mark.isGuess && before > 0}
+	before, at := m.after(mark, p.at), max(mark.at, p.at)
+	if before == 0 {
+		at = p.at + m.window.Margin
+	}
+	next := lackMark{mark.points + 1, at, m.plus(before, p.amount), mark.isGuess && before > 0}
 	if next.isGuess {
-		next.lack = min(next.lack, max(m.empty, amount))
+		next.lack = min(next.lack, max(m.empty, m.plus(0, p.amount)))
 	}
 	return next
 }
@@ -102,7 +119,8 @@ func (m *bucketMeter) after(mark lackMark, at int64) int64 {
 }
 
 func (m *bucketMeter) used(now int64) int64 {
-	return (m.lack(now) + m.window.Every - 1) / m.window.Every
+	lack, _ := m.lack(now)
+	return (lack + m.window.Every - 1) / m.window.Every
 }
 
 func (m *bucketMeter) load(now int64) int64 { return m.used(now) }
@@ -110,11 +128,12 @@ func (m *bucketMeter) load(now int64) int64 { return m.used(now) }
 func (m *bucketMeter) until(int64) int64 { return 0 }
 
 func (m *bucketMeter) retry(now, most int64) int64 {
-	short := m.lack(now) - max(0, most)*m.window.Every
+	lack, from := m.lack(now)
+	short := lack - max(0, most)*m.window.Every
 	if short <= 0 {
 		return now
 	}
-	return now + (short+m.window.Restore-1)/m.window.Restore
+	return from + (short+m.window.Restore-1)/m.window.Restore
 }
 
 func (m *bucketMeter) returns(now int64) (at, amount int64) {

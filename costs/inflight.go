@@ -1,0 +1,36 @@
+package costs
+
+import (
+	"time"
+
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
+)
+
+// defaultLease is how long a call of a budget in flight counts at most, unless
+// its lease says otherwise.
+const defaultLease = 2 * time.Minute
+
+func readLease(n strictyaml.Node) time.Duration { return n.Duration(time.Second, 24*time.Hour) }
+
+// finishWindow sets the window of a budget of calls in flight, and reports a
+// missing one if the budget needs one.
+func (e *budgetEntry) finishWindow(n strictyaml.Node, isNeeded bool) {
+	w := &e.budget.Window
+	switch hasWindow := n.Has("window"); {
+	case n.Has("in_flight") && hasWindow:
+		e.at.keys["in_flight"].Mistake("in_flight beside a window: remove one, or write two budgets")
+	case e.isInFlight && w.Kind() != quota.KindInFlight:
+		*w = quota.InFlight(defaultLease)
+	case isNeeded && !hasWindow && !n.Has("in_flight") && n.Kind() == strictyaml.Map:
+		n.Mistake("missing key \"window\": write window: 24h, {day: America/Los_Angeles}, {bucket: {restore: 50/s}}, or in_flight: true")
+	}
+	if e.lease > 0 && w.Kind() == quota.KindInFlight {
+		*w = quota.InFlight(e.lease)
+	} else if e.lease > 0 && w.Kind() != 0 {
+		e.at.keys["lease"].Mistake("lease is for budgets of calls in flight: write in_flight: true in place of the window, or remove it")
+	}
+	if _, counts := e.at.keys["count"]; w.Kind() == quota.KindInFlight && !counts {
+		e.budget.Measure = quota.Calls
+	}
+}
