@@ -66,7 +66,7 @@ func (d *document) checkFloors(b *quota.Budget, at *budgetAt) {
 	isKnown := b.Window.Kind() != 0
 	switch {
 	case len(b.Floor) == 0:
-	case isKnown && !b.Window.TakesFloors():
+	case isKnown && !b.Window.CountsSince():
 		at.keys["floor"].Mistake("a floor in window %s: write a window such as 24h or {day: America/Los_Angeles}, or remove the floor", b.Window)
 	case b.Limit > 0 && sum > b.Limit:
 		at.keys["floor"].Mistake("floors of %d together, more than the limit %d: lower them or raise the limit", sum, b.Limit)

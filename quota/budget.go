@@ -216,7 +216,7 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 	}
 	hasDailyFloors := len(b.Floor) > 0 && b.Window.Kind() == KindCalendar
 	switch {
-	case len(b.Floor) > 0 && !b.Window.TakesFloors():
+	case len(b.Floor) > 0 && !b.Window.CountsSince():
 		complain("floors in window %s; floors need a sliding or calendar window", b.Window)
 	case sum > max(b.Limit, 0):
 		complain("floors of %d together, above the limit of %d; lower them", sum, b.Limit)

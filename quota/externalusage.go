@@ -60,7 +60,7 @@ type leftReport struct {
 // last agreement and differs from that by less than a hundredth of the limit.
 func (e *externalUsage) report(ctx context.Context, t *Transport, call Call, v Verdict) {
 	charge := t.Guard.chargeOf(call.Account, v.LeftOf)
-	if charge == nil {
+	if charge == nil || charge.Window.Kind() == KindInFlight {
 		return
 	}
 	limit := charge.limitOf(call.Key)
@@ -225,5 +225,23 @@ func (g *Guard) excessLeft(ctx context.Context, note *Call, charge *Charge, left
 			return -1, nil
 		}
 	}
-	return max(0, charge.limitOf(note.Key)-left-standings[0].Used), nil
+	return max(0, charge.limitOf(note.Key)-left-charge.usedBefore(&standings[0])), nil
+}
+
+// answerAge is how long ago an upstream's bucket may have been as full as its
+// answer says.
+const answerAge = time.Second
+
+// usedBefore returns what a charge had used when an upstream answered, at most:
+// a bucket has refilled since.
+func (c *Charge) usedBefore(s *Standing) Units {
+	if c.Window.Kind() != KindBucket {
+		return s.Used
+	}
+	lacks := answerAge // to the full unit that is used at least
+	if s.Used > 0 {
+		lacks += s.NextFree.Sub(s.At)
+	}
+	unit := c.Window.UnitTime()
+	return max(0, s.Used-1) + Units((lacks+unit-1)/unit)
 }

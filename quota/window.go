@@ -2,12 +2,8 @@ package quota
 
 import (
 	"cmp"
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
@@ -138,7 +134,9 @@ func (w Window) ArrivalMargin() time.Duration {
 }
 
 // UnitTime returns the time in which a bucket gets back one unit.
-func (w Window) UnitTime() time.Duration { return micros(w.is.Every) / time.Duration(max(1, w.is.Restore)) }
+func (w Window) UnitTime() time.Duration {
+	return micros(w.is.Every) / time.Duration(max(1, w.is.Restore))
+}
 
 // MaxMargin returns the longest margin that the window can have.
 func (w Window) MaxMargin() time.Duration {
@@ -190,8 +188,23 @@ func (w Window) Lease() time.Duration {
 	return 0
 }
 
-// TakesFloors reports whether budgets with the window may have floors.
-func (w Window) TakesFloors() bool { return w.Kind() == KindSliding || w.Kind() == KindCalendar }
+// CountsSince reports whether the window holds all that was recorded from some
+// time on, as sliding and calendar windows do. Only those can have floors.
+func (w Window) CountsSince() bool { return w.Kind() == KindSliding || w.Kind() == KindCalendar }
+
+// Span returns how long the window is called: the length of a sliding window
+// without its margin, 24 hours for a day, 7 days for a week, 30 days for a
+// month. It is 0 for a bucket and for calls in flight.
+func (w Window) Span() time.Duration {
+	const day = 24 * time.Hour
+	switch {
+	case w.Kind() == KindSliding, w.Kind() == KindCalendar && w.is.Unit == engine.Steps:
+		return micros(w.is.Length)
+	case w.Kind() == KindCalendar:
+		return [...]time.Duration{engine.Days: day, engine.Weeks: 7 * day, engine.Months: 30 * day}[w.is.Unit]
+	}
+	return 0
+}
 
 // Refills reports whether an empty bucket of a size refills within 200 days,
 // which is the longest that a ledger can tell.
@@ -247,118 +260,6 @@ func (w Window) Shortest() time.Duration {
 		return micros(w.is.Length - 2*w.is.Margin)
 	}
 	return length[w.is.Unit] - 90*time.Minute - 2*w.Margin()
-}
-
-// String returns the window as it is written in costs.yaml: 24h, {sliding: 2s,
-// margin: 20ms}, {day: America/Los_Angeles}, {month: UTC, from: 12}, {every:
-// 15m}, {bucket: {restore: 50/s}} or {in_flight: 2m}.
-func (w Window) String() string {
-	length := textfmt.Exactly(micros(w.is.Length))
-	switch w.is.Kind {
-	case engine.Sliding:
-		if w.Margin() != w.ArrivalMargin() {
-			return "{sliding: " + length + ", margin: " + textfmt.Exactly(w.Margin()) + "}"
-		}
-		return length
-	case engine.Calendar:
-		return w.calendarText()
-	case engine.Bucket:
-		if w.Margin() != w.ArrivalMargin() {
-			return "{bucket: {restore: " + w.Rate() + "}, margin: " + textfmt.Exactly(w.Margin()) + "}"
-		}
-		return "{bucket: {restore: " + w.Rate() + "}}"
-	case engine.InFlight:
-		return "{in_flight: " + length + "}"
-	}
-	return "none"
-}
-
-// Rate returns how fast a bucket refills, such as 50/s or 3/2m.
-func (w Window) Rate() string {
-	in := textfmt.Exactly(micros(w.is.Every))
-	for _, unit := range [...]string{"s", "m", "h"} {
-		if in == "1"+unit {
-			in = unit
-		}
-	}
-	return strconv.FormatInt(w.is.Restore, 10) + "/" + in
-}
-
-func (w Window) calendarText() string {
-	more, zone := "", w.is.Zone.String()
-	if w.is.Unit == engine.Weeks && w.is.First != int(time.Monday) {
-		more = ", from: " + strings.ToLower(time.Weekday(w.is.First).String())
-	}
-	if w.is.Unit == engine.Months && w.is.First > 1 {
-		more = ", from: " + strconv.Itoa(w.is.First)
-	}
-	if at := micros(w.is.Start); at > 0 {
-		more += fmt.Sprintf(", at: %q", fmt.Sprintf("%02d:%02d", at/time.Hour, at%time.Hour/time.Minute))
-	}
-	switch w.is.Unit {
-	case engine.Weeks:
-		return "{week: " + zone + more + "}"
-	case engine.Months:
-		return "{month: " + zone + more + "}"
-	case engine.Steps:
-		if length := micros(w.is.Length); length != time.Hour {
-			return "{every: " + textfmt.Exactly(length) + "}"
-		}
-		return "{hour: " + zone + "}"
-	}
-	return "{day: " + zone + more + "}"
-}
-
-func (w Window) check() error {
-	length := micros(w.is.Length)
-	if w.is.Kind == engine.Sliding && (length < time.Millisecond || length > MaxHistory) {
-		return fmt.Errorf("a window of %s; set it to 1ms to 400 days, in whole microseconds", length)
-	}
-	if w.is.Margin < 0 || w.Margin() > time.Hour {
-		return fmt.Errorf("a margin of %s, or a length in parts of a microsecond; set the margin to 0 to 1h, and both in whole microseconds", w.Margin())
-	}
-	switch w.is.Kind {
-	case engine.Sliding:
-		return nil
-	case engine.Calendar:
-		return w.checkCalendar()
-	case engine.Bucket:
-		isRestore, in := 1 <= w.is.Restore && w.is.Restore <= int64(MaxUnits), micros(w.is.Every)
-		if !isRestore || in < time.Millisecond || in > MaxHistory {
-			return fmt.Errorf("a bucket that restores %s; restore 1 to %d units in 1ms to 400 days", w.Rate(), MaxUnits)
-		}
-		return nil
-	case engine.InFlight:
-		if length < time.Second || length > 24*time.Hour {
-			return fmt.Errorf("a lease of %s; set it to 1s to 24h", length)
-		}
-		return nil
-	}
-	return fmt.Errorf("no window; set one with quota.Sliding, Daily, Bucket or another function")
-}
-
-func (w Window) checkCalendar() error {
-	at, length := micros(w.is.Start), micros(w.is.Length)
-	switch isStep := w.is.Unit == engine.Steps; {
-	case w.is.Zone == nil:
-		return fmt.Errorf("a calendar window without a zone; pass one, such as time.UTC")
-	case at < 0 || at >= 24*time.Hour || at%time.Minute != 0:
-		return fmt.Errorf("a calendar window that begins at %s; pass a time of day in whole minutes", at)
-	case isStep && !isStepLength(length):
-		return fmt.Errorf("a window of every %s on the clock; set it to 1s to 12h, a whole part of a day", length)
-	case isStep && w.Margin() > length/4:
-		return fmt.Errorf("a margin of %s in a window of every %s; set it to a quarter at most", w.Margin(), length)
-	case w.is.Unit == engine.Weeks && (w.is.First < 0 || w.is.First > 6):
-		return fmt.Errorf("a week that begins on day %d; pass time.Sunday to time.Saturday", w.is.First)
-	case w.is.Unit == engine.Months && (w.is.First < 1 || w.is.First > 28):
-		return fmt.Errorf("a month that begins on day %d; pass 1 to 28", w.is.First)
-	}
-	return nil
-}
-
-// isStepLength reports whether a day has a whole number of steps.
-func isStepLength(length time.Duration) bool {
-	return time.Second <= length && length <= 12*time.Hour && (24*time.Hour)%length == 0
 }
 
 // Day describes the calendar day, week, month or step that a window covers at a

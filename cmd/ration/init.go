@@ -88,6 +88,9 @@ func (a *app) init(o *starter.Options) error {
 		return json.NewEncoder(a.stdout).Encode(map[string]any{"files": []string{costsPath, regionsPath}, "next": next})
 	}
 	a.printf("wrote %s and %s", costsPath, regionsPath)
+	if files.Note != "" {
+		a.printf("%s", files.Note)
+	}
 	if files.Program != "" {
 		a.printf("regions.yaml starts %s, which is yours to write: docs/programs.md", files.Program)
 	}

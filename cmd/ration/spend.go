@@ -82,7 +82,7 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	}
 	var units *quota.Units
 	if f.units > 0 {
-		call.Units = quota.Units(f.units)
+		call.Units, call.Lease = quota.Units(f.units), gateway.EstimateLease
 		units = &call.Units
 	}
 	call.Caller, call.Key = caller, f.key

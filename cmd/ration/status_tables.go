@@ -62,7 +62,7 @@ func (a *app) budgetTable(r *status.Report) {
 		if b.Shadow {
 			window += " (shadow)"
 		}
-		t.Row(b.Name, b.Used, b.Limit, b.Remaining, b.Measure, window, status.ReturnText(b, r.At))
+		t.Row(b.Name, status.UsedText(b), b.LimitText, b.Remaining, b.Measure, window, status.ReturnText(b, r.At))
 	}
 	t.Print()
 }

@@ -266,7 +266,7 @@ func exhaustion(s *usage.BudgetStatus, planned time.Time) *event {
 	if s.Budget.Shadow || s.Used >= s.Limit() || s.Budget.Horizon() < leastForecast {
 		return nil
 	}
-	end := s.At.Add(window.Length())
+	end := s.At.Add(s.Budget.Horizon())
 	if window.Kind() == quota.KindCalendar {
 		end = window.Day(s.At).Next // the next day may be another
 	}

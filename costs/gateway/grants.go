@@ -65,6 +65,9 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 	if err == nil && a.Units != nil {
 		err = grant.Settle(ctx, *a.Units)
 	}
+	if err == nil {
+		err = grant.End(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/inbound"
@@ -14,10 +15,13 @@ func setBalances(header http.Header, balances []quota.Balance) {
 	for i := range balances {
 		b := &balances[i]
 		window := b.Budget.Window
-		length := window.Length()
-		if window.Kind() == quota.KindCalendar {
+		length := b.Budget.Horizon()
+		switch window.Kind() {
+		case quota.KindCalendar:
 			day := window.Day(b.At)
 			length = day.Opens.Sub(day.Start)
+		case quota.KindBucket:
+			length = time.Duration(b.Budget.Limit) * window.UnitTime() // in which it refills
 		}
 		left[i] = inbound.Balance{
 			Name: b.Budget.Name, Limit: int64(b.Limit()), Window: length,

@@ -25,6 +25,11 @@ const (
 	maxIdempotency = 255              // bytes of an Idempotency-Key
 )
 
+// EstimateLease is how long the cost of a spend counts as reserved that gives
+// its units, unless it is settled or reported before: costs.yaml does not fix
+// it.
+const EstimateLease = 2 * time.Minute
+
 // spendRequest is the body of POST /v1/spend: a call by its method, or by the
 // verb and URL of its request.
 type spendRequest struct {
@@ -77,7 +82,7 @@ func (s *spendRequest) call(table *costs.Table) (call quota.Call, count int, err
 	case *s.Units < 1:
 		err = errors.Join(err, fmt.Errorf("%w: %d units; give at least 1", quota.ErrBadCall, *s.Units))
 	default:
-		call.Units = *s.Units
+		call.Units, call.Lease = *s.Units, EstimateLease
 	}
 	if count = 1; s.Calls != nil {
 		count = *s.Calls

@@ -91,6 +91,8 @@ func (d *Document) set(found *usage.Explanation) {
 	case quota.ReasonCooldown:
 		d.helped("%s", later)
 		d.helped("lifting the cooldown, if the upstream serves again: %s", human.ClearCommand(r.Account, r.RefusedError().Budget, keyAlone(r.RefusedError())))
+	case quota.ReasonInFlight:
+		d.helped("a call a moment later: room returns when calls that were in flight end, or turn out to cost less than was reserved for them")
 	default:
 		d.helped("no other call of the same process that waited for the same budget")
 		d.helped("%s", later)

@@ -167,6 +167,9 @@ func wholePath(s *setup.Setup, name string) string {
 // only spends.
 func (c *Checkup) examineRegions(s *setup.Setup, table *costs.Table) bool {
 	var regions []string
+	if note := table.MarginNote(); note != "" {
+		c.Add(Note, "", "%s", note)
+	}
 	config, err := s.Regions(table, jobs.Lane)
 	if missing, ok := errors.AsType[*client.MissingFileError](err); ok {
 		c.Add(Note, "", "no %s in %s: run, serve and plan need one", missing.Name, missing.Where())

@@ -135,6 +135,9 @@ func (p *Planner) Remarks() (remarks []string) {
 		say("not counted: %s sent within the allowance while the ledger was down", human.Count(p.Unrecorded, "unit"))
 	}
 	for _, b := range r.Budgets {
+		if b.Touched && b.Budget.Window.Kind() == quota.KindInFlight {
+			say("not planned: %s, since how long calls take is not known", r.Name(&b.Budget))
+		}
 		if b.Budget.Shadow && b.Refused > 0 {
 			say("%s is a shadow; it would refuse %s, the first at %s", r.Name(&b.Budget), human.Count(b.Refused, "call"), human.Time(b.First))
 		}

@@ -147,7 +147,7 @@ func (p *player) playStep(ctx context.Context, t tick, s *stepDemand, played *Ti
 				// call is later than what leaves its window at this tick.
 				p.now = t.at + p.spent
 				p.spent++
-				_, err := p.guard.Spend(ctx, c.Call)
+				grant, err := p.guard.Spend(ctx, c.Call)
 				refused, ok := errors.AsType[*quota.RefusedError](err)
 				if never, isNever := errors.AsType[*quota.NeverFitsError](err); isNever && p.in.trying {
 					refused, ok = &quota.RefusedError{Account: never.Account, Budget: never.Budget, Caller: c.Caller}, true
@@ -159,6 +159,9 @@ func (p *player) playStep(ctx context.Context, t tick, s *stepDemand, played *Ti
 					return nil
 				}
 				if err != nil {
+					return err
+				}
+				if err := grant.End(ctx); err != nil {
 					return err
 				}
 				calls--
@@ -205,7 +208,10 @@ func (p *player) recordRefusal(t tick, err *quota.RefusedError, calls int) {
 func (p *player) countedTime(budget int, at int64) float64 {
 	l := p.report.Budgets[budget].load
 	end := at + l.budget.Window.Length().Microseconds()
-	if l.budget.Window.Kind() == quota.KindCalendar {
+	switch l.budget.Window.Kind() {
+	case quota.KindBucket:
+		end = at + l.budget.Window.UnitTime().Microseconds() // per unit, one after the other
+	case quota.KindCalendar:
 		d := l.day(at)
 		if at >= d.next { // in the margin: it counts for the next day too
 			d = l.day(d.opens)

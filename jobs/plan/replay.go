@@ -154,7 +154,7 @@ func (p *replayer) play(ctx context.Context, l *usage.Line) error {
 	case call.Units != cost:
 		return grant.Settle(ctx, cost)
 	}
-	return nil
+	return grant.End(ctx)
 }
 
 // refuse counts a refusal by a budget.

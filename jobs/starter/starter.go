@@ -36,6 +36,7 @@ type Options struct {
 type Files struct {
 	Costs, Regions string
 	Program        string // a program that Regions names and that the user has yet to write; "" if there is none
+	Note           string // about its short windows, or ""
 }
 
 const (
@@ -79,7 +80,7 @@ func NewFiles(o Options) (*Files, error) {
 	if err != nil {
 		return nil, withoutPlaces(err)
 	}
-	f.Regions = o.regions(table, f)
+	f.Regions, f.Note = o.regions(table, f), table.MarginNote()
 	config, err := jobs.Parse("regions.yaml", []byte(f.Regions), nil)
 	if err != nil {
 		return nil, withoutPlaces(err)

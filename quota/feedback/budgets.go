@@ -18,14 +18,7 @@ type coveredBudget struct {
 }
 
 func newCoveredBudget(b quota.Budget) coveredBudget {
-	c := coveredBudget{b, b.Coverage(), b.Window.Length(), plainName(strings.ToLower(b.Name))}
-	if b.Window.Kind() == quota.KindCalendar {
-		c.span = day
-		if b.Window.IsMonthly() {
-			c.span = month
-		}
-	}
-	return c
+	return coveredBudget{b, b.Coverage(), b.Window.Span(), plainName(strings.ToLower(b.Name))}
 }
 
 // covering appends the budgets that cover a call, except those for some lanes

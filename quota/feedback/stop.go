@@ -191,12 +191,8 @@ func (r *reader) untilWindowEnds(a *answer, h *halt, budget *coveredBudget) bool
 	isDaily := budget != nil && budget.Window.Kind() == quota.KindCalendar
 	isCalendar := isDaily && sameSpan(budget.span, span)
 	knowsDay := r.Resets.Kind() == quota.KindCalendar
-	resetsEach := day
-	if r.Resets.IsMonthly() {
-		resetsEach = month
-	}
 	isDayOfAll := span == day && budget == nil
-	isResets := knowsDay && (span == resetsEach || isDayOfAll)
+	isResets := knowsDay && (span == r.Resets.Span() || isDayOfAll)
 	h.known, h.moment = true, true
 	switch {
 	case span == 0:

@@ -17,7 +17,7 @@ import (
 type result int
 
 // results are the values of label result of ration_decisions_total.
-var results = [...]string{"granted", "recorded", "spent", "cooldown", "queue", "never_fits", "in_doubt",
+var results = [...]string{"granted", "recorded", "spent", "cooldown", "queue", "in_flight", "never_fits", "in_doubt",
 	"ledger_down", "ledger_busy", "ledger_misconfigured", "canceled", "error"}
 
 const (
@@ -26,6 +26,7 @@ const (
 	spent
 	cooldown
 	queue
+	inFlight
 	neverFits
 	inDoubt
 	ledgerDown
@@ -50,6 +51,8 @@ func resultOf(d *quota.Decision) (r result, budget string) {
 			return cooldown, refused.Budget
 		case quota.ReasonQueue:
 			return queue, refused.Budget
+		case quota.ReasonInFlight:
+			return inFlight, refused.Budget
 		}
 		return spent, refused.Budget
 	}

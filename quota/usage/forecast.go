@@ -24,6 +24,9 @@ func paceOver(b *quota.Budget) time.Duration { return min(paceTime, b.Horizon()/
 
 // forecast sets the Forecast of a budget.
 func (s *scan) forecast() {
+	if s.Budget.PerKey || s.Budget.Window.Kind() == quota.KindInFlight { // no pace of calls says how many there are at once
+		return
+	}
 	over := paceOver(&s.Budget)
 	age := s.At.Sub(s.oldest)
 	if s.oldest.IsZero() || age < over/paceAge {
@@ -53,6 +56,12 @@ func (s *scan) runsOut(rate float64) time.Time {
 		return time.Time{}
 	case s.Budget.Window.Kind() == quota.KindCalendar:
 		return dayRunsOut(&s.Balance, rate)
+	case s.Budget.Window.Kind() == quota.KindBucket:
+		grows := rate - 1/float64(s.Budget.Window.UnitTime())
+		if in := (limit - used) / grows; grows > 0 && in < float64(s.Budget.Horizon()) {
+			return s.At.Add(time.Duration(in)).UTC()
+		}
+		return time.Time{}
 	}
 	at := s.At
 	for _, left := range s.leaving {

@@ -12,8 +12,10 @@ type BudgetReport struct {
 	Account        string      `json:"account"`
 	Name           string      `json:"name"`
 	Limit          quota.Units `json:"limit"` // that holds
+	LimitText      string      `json:"limit_text"` // what the limit is, such as 20, +1 per 60s
 	Used           quota.Units `json:"used"`
 	Remaining      quota.Units `json:"remaining"`
+	Reserved       quota.Units `json:"reserved"` // of what is used: calls in flight may give it back
 	Window         string      `json:"window"`
 	Measure        string      `json:"measure"`
 	NextFreeAt     *time.Time  `json:"next_free_at"`
@@ -50,7 +52,7 @@ type Floor struct {
 
 // NewBudgetReport returns a budget's status for JSON.
 func NewBudgetReport(b *BudgetStatus) *BudgetReport {
-	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Limit(), OwnLimit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
+	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Limit(), LimitText: b.Budget.Window.LimitText(b.Limit()), OwnLimit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining, Reserved: b.Open,
 		Window: b.Budget.Window.String(), Shadow: b.Budget.Shadow, Measure: b.Budget.Measure.String(), Ahead: seconds(b.Ahead),
 		LimitUntil: jsonTime(b.LimitUntil), NextFreeAt: jsonTime(b.NextFree), NextFree: append([]Return{}, b.Returns...), Attribution: b.Attribution.NotNil(), Reconciled: b.Corrected, Reported: b.Reported, Floors: map[string]Floor{}}
 	for region, units := range b.Budget.Floor { // as long as there is no ledger, none of it is used

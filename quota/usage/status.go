@@ -76,9 +76,7 @@ func readLog(ctx context.Context, log quota.Log, account string, budgets []*Budg
 	}
 	for _, s := range scans {
 		slices.SortFunc(s.Returns, func(x, y Return) int { return x.At.Compare(y.At) })
-		if !s.Budget.PerKey {
-			s.forecast()
-		}
+		s.forecast()
 	}
 	return nil
 }
@@ -112,6 +110,9 @@ func newScan(b *BudgetStatus, oldest time.Time) *scan {
 func (s *scan) add(e *quota.Entry) {
 	n := amount(s.Coverage, e.Method, e.Caller, e.Amounts())
 	if n == 0 {
+		return
+	}
+	if s.Budget.Window.Kind() == quota.KindInFlight { // calls that have ended do not count
 		return
 	}
 	isAdjusted := e.Kind == quota.EntryCorrection || e.Kind == quota.EntryNote

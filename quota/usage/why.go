@@ -68,6 +68,9 @@ func (e *Explanation) read(ctx context.Context, ledger quota.Log, b *quota.Balan
 	if e.Window.Kind() == quota.KindCalendar {
 		e.Since = e.Window.Day(at).Since
 	}
+	if e.Window.Kind() == quota.KindInFlight { // calls that have ended do not count
+		return nil
+	}
 	if b.Budget.PerKey && refused.Key == "" {
 		return nil // sums do not tell calls without a key apart
 	}
@@ -112,7 +115,7 @@ func (e *Explanation) solve(refused *quota.RefusedError) {
 		return
 	}
 	e.Short = refused.Needed - refused.Remaining
-	if refused.Remaining == 0 { // more than the limit may have been used
+	if refused.Remaining == 0 && e.Window.CountsSince() { // more than the limit may have been used
 		e.Short = max(e.Short, e.Held+refused.Kept+refused.Needed-refused.Limit)
 	}
 	e.LimitNeeded = refused.Limit + e.Short

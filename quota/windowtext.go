@@ -1,0 +1,87 @@
+package quota
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ration-dev/ration/internal/textfmt"
+	"github.com/ration-dev/ration/quota/internal/engine"
+)
+
+// LimitText says what a limit of the window is: 20, +1 per 60s of a bucket, 10
+// in flight, and otherwise the number alone.
+func (w Window) LimitText(limit Units) string {
+	switch unit := w.UnitTime(); w.Kind() {
+	case KindBucket:
+		rate := strconv.FormatFloat(float64(w.is.Restore)/(float64(w.is.Every)/1e6), 'g', 4, 64) + " per s"
+		if unit > time.Second {
+			rate = "1 per " + strconv.FormatFloat(unit.Seconds(), 'g', 4, 64) + "s"
+		}
+		return fmt.Sprintf("%d, +%s", limit, rate)
+	case KindInFlight:
+		return fmt.Sprintf("%d in flight", limit)
+	}
+	return strconv.FormatInt(int64(limit), 10)
+}
+
+// String returns the window as it is written in costs.yaml: 24h, {sliding: 2s,
+// margin: 20ms}, {day: America/Los_Angeles}, {month: UTC, from: 12}, {every:
+// 15m}, {bucket: {restore: 50/s}} or {in_flight: 2m}.
+func (w Window) String() string {
+	length := textfmt.Exactly(micros(w.is.Length))
+	switch w.is.Kind {
+	case engine.Sliding:
+		if w.Margin() != w.ArrivalMargin() {
+			return "{sliding: " + length + ", margin: " + textfmt.Exactly(w.Margin()) + "}"
+		}
+		return length
+	case engine.Calendar:
+		return w.calendarText()
+	case engine.Bucket:
+		if w.Margin() != w.ArrivalMargin() {
+			return "{bucket: {restore: " + w.Rate() + "}, margin: " + textfmt.Exactly(w.Margin()) + "}"
+		}
+		return "{bucket: {restore: " + w.Rate() + "}}"
+	case engine.InFlight:
+		return "{in_flight: " + length + "}"
+	}
+	return "none"
+}
+
+// Rate returns how fast a bucket refills, such as 50/s or 3/2m.
+func (w Window) Rate() string {
+	in := textfmt.Exactly(micros(w.is.Every))
+	for _, unit := range [...]string{"s", "m", "h"} {
+		if in == "1"+unit {
+			in = unit
+		}
+	}
+	return strconv.FormatInt(w.is.Restore, 10) + "/" + in
+}
+
+func (w Window) calendarText() string {
+	more, zone := "", w.is.Zone.String()
+	if w.is.Unit == engine.Weeks && w.is.First != int(time.Monday) {
+		more = ", from: " + strings.ToLower(time.Weekday(w.is.First).String())
+	}
+	if w.is.Unit == engine.Months && w.is.First > 1 {
+		more = ", from: " + strconv.Itoa(w.is.First)
+	}
+	if at := micros(w.is.Start); at > 0 {
+		more += fmt.Sprintf(", at: %q", fmt.Sprintf("%02d:%02d", at/time.Hour, at%time.Hour/time.Minute))
+	}
+	switch w.is.Unit {
+	case engine.Weeks:
+		return "{week: " + zone + more + "}"
+	case engine.Months:
+		return "{month: " + zone + more + "}"
+	case engine.Steps:
+		if length := micros(w.is.Length); length != time.Hour {
+			return "{every: " + textfmt.Exactly(length) + "}"
+		}
+		return "{hour: " + zone + "}"
+	}
+	return "{day: " + zone + more + "}"
+}
