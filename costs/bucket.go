@@ -44,7 +44,7 @@ func bucketFields(restore *strictyaml.Node, every *time.Duration) []strictyaml.F
 }
 
 // slowest is the longest time in which a bucket gets back one unit.
-const slowest = quota.MaxHistory / 2
+const slowest = quota.MaxHistory / 4
 
 // precise bounds the time in which a decimal rate restores a whole number of
 // units. Instead of a longer one it is the time for one unit if that is a

@@ -36,7 +36,7 @@ func (d *document) finishBudgets() {
 		}
 		d.checkFloors(b, at)
 		if b.Window.Kind() == quota.KindBucket && b.Limit > 0 && !b.Window.Refills(b.Limit) {
-			at.entry.Mistake("bucket %q of %d refills by %s: let it refill within 200 days", b.Name, b.Limit, b.Window.Rate())
+			at.entry.Mistake("bucket %q of %d refills by %s: let it refill within 100 days", b.Name, b.Limit, b.Window.Rate())
 		}
 	}
 }

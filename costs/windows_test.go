@@ -84,7 +84,7 @@ func TestMistakesInWindowsSayWhatToWrite(t *testing.T) {
 		"window: {bucket: {restore: 0/s}}":                 `4:61: "0/s" is not how fast a bucket refills: write a rate such as 50/s, 1/60s or 0.0167/s`,
 		"window: {bucket: {rate: 50/s}}":                   `4:52: unknown key "rate": write one of restore, every`,
 		"window: {bucket: 50/s}":                           `4:51: bucket is "50/s": write a map, {restore: …}`,
-		"window: {bucket: {restore: 1/30d}}":               `4:11: bucket "all" of 10 refills by 1/720h: let it refill within 200 days`,
+		"window: {bucket: {restore: 1/30d}}":               `4:11: bucket "all" of 10 refills by 1/720h: let it refill within 100 days`,
 		"window: {bucket: {restore: 1/s}}, floor: {IN: 5}": "4:75: a floor in window {bucket: {restore: 1/s}}: write a window such as 24h or {day: America/Los_Angeles}, or remove the floor",
 		"window: {in_flight: 25h}":                         `4:54: in_flight is "25h": write a duration from 1s to 24h, such as 24h, 10m or 30s`,
 		"in_flight: 10":                                    "4:45: \"10\" is not a switch: write true or false",

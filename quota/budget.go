@@ -155,7 +155,7 @@ func (b *Budget) check() error {
 	if err := b.Window.check(); err != nil {
 		complain("%w", err)
 	} else if b.Window.Kind() == KindBucket && !b.Window.Refills(b.Limit) {
-		complain("a bucket of %d that refills by %s; let it refill within 200 days", b.Limit, b.Window.Rate())
+		complain("a bucket of %d that refills by %s; let it refill within 100 days", b.Limit, b.Window.Rate())
 	} else {
 		b.checkFloor(complain)
 	}

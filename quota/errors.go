@@ -167,7 +167,7 @@ func (e *RefusedError) Short() string {
 		reserved += fmt.Sprintf(" (%d for calls that wait)", e.Waiting)
 	}
 	if e.Reason == ReasonInFlight {
-		reserved += fmt.Sprintf(", %d of them in flight", e.Open)
+		reserved += fmt.Sprintf(" (%d in flight)", e.Open)
 	}
 	measure := e.Measure.String()
 	if e.Limit == 1 {

@@ -275,9 +275,11 @@ func (r *Request) Check(account, key string) error {
 	if err := r.Amounts().check(); err != nil || r.Force {
 		return err
 	}
-	all := r.Amounts().Times(max(r.Together, 1))
 	for _, charge := range r.Charges {
-		limit := charge.limitOf(key)
+		all, limit := r.Amounts(), charge.limitOf(key)
+		if charge.Window.Kind() != KindInFlight { // in which several count as one
+			all = all.Times(max(r.Together, 1))
+		}
 		if needed, kept := all.Of(charge.Coverage.Measure), charge.always(); needed > limit-kept {
 			return &NeverFitsError{Account: account, Key: charge.keyOf(key), Budget: charge.Budget, Method: r.Method,
 				Measure: charge.Coverage.Measure, Limit: limit, Kept: kept, Needed: needed, Calls: r.Together}

@@ -206,11 +206,11 @@ func (w Window) Span() time.Duration {
 	return 0
 }
 
-// Refills reports whether an empty bucket of a size refills within 200 days,
+// Refills reports whether an empty bucket of a size refills within 100 days,
 // which is the longest that a ledger can tell.
 func (w Window) Refills(size Units) bool {
 	parts := float64(size) * float64(w.is.Every)
-	return parts < 1<<60 && parts/float64(w.is.Restore) <= float64(MaxHistory.Microseconds()/2)
+	return parts < 1<<60 && parts/float64(w.is.Restore) <= float64(MaxHistory.Microseconds()/4)
 }
 
 // IsMonthly reports whether the window is a calendar month.
@@ -218,7 +218,7 @@ func (w Window) IsMonthly() bool { return w.is.Kind == engine.Calendar && w.is.U
 
 // Horizon returns how old an entry can be and still count in the window of a
 // budget with a limit. A ledger keeps its entries for at least that long. Only
-// a bucket's depends on the limit: it is twice the time in which it refills.
+// a bucket's depends on the limit: it is four times that in which it refills.
 func (w Window) Horizon(limit Units) time.Duration { return micros(w.is.Horizon(int64(limit))) }
 
 // Horizon returns how old an entry can be and still count in the budget.

@@ -11,7 +11,7 @@ import (
 type BudgetReport struct {
 	Account        string      `json:"account"`
 	Name           string      `json:"name"`
-	Limit          quota.Units `json:"limit"` // that holds
+	Limit          quota.Units `json:"limit"`      // that holds
 	LimitText      string      `json:"limit_text"` // what the limit is, such as 20, +1 per 60s
 	Used           quota.Units `json:"used"`
 	Remaining      quota.Units `json:"remaining"`

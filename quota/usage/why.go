@@ -115,7 +115,7 @@ func (e *Explanation) solve(refused *quota.RefusedError) {
 		return
 	}
 	e.Short = refused.Needed - refused.Remaining
-	if refused.Remaining == 0 && e.Window.CountsSince() { // more than the limit may have been used
+	if refused.Remaining == 0 && e.Window.Kind() != quota.KindBucket { // more than the limit may have been used
 		e.Short = max(e.Short, e.Held+refused.Kept+refused.Needed-refused.Limit)
 	}
 	e.LimitNeeded = refused.Limit + e.Short

@@ -29,10 +29,10 @@ func newBucketMeter(b *Budget, limit int64, main *series, missing func() int64) 
 	return m
 }
 
-// bucketHorizon is the time in which an empty bucket is full again, twice: what
-// is older matters only if the bucket has been used up all the time since.
+// bucketHorizon is the time in which an empty bucket is full again, four times:
+// what is older matters only if the bucket has hardly been full since.
 func (w *Window) bucketHorizon(limit int64) int64 {
-	return 2*(limit*w.Every/max(w.Restore, 1)) + w.Margin
+	return 4*(limit*w.Every/max(w.Restore, 1)) + w.Margin
 }
 
 // drop keeps what the bucket lacks after the first points, which are dropped.

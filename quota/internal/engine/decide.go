@@ -270,7 +270,8 @@ func (d *decision) grant(r *Request, i int) ID {
 	if r.ID != (ID{}) {
 		record.ID = ID{r.ID.Client, r.ID.Seq + uint64(i)}
 	}
-	if r.Lease > 0 {
+	isLast := i+1 >= r.Count
+	if r.Lease > 0 && (isLast || !slices.ContainsFunc(r.Budgets, (*Budget).isInFlight)) {
 		record.Until = d.wall + r.Lease
 	}
 	d.add(record)
@@ -280,6 +281,9 @@ func (d *decision) grant(r *Request, i int) ID {
 	record.At, record.Ref = 0, r.Ticket
 	return record.ID
 }
+
+// isInFlight reports whether the budget counts calls in flight.
+func (b *Budget) isInFlight() bool { return b.Window.Kind == InFlight }
 
 // newGrant returns a zero record, perhaps one of an earlier decision.
 func (d *decision) newGrant() *Record {
@@ -298,7 +302,7 @@ func (f *fold) held(b *Budget, key string, now int64) Held { return f.heldBy(f.m
 func (f *fold) heldBy(g *gauge, now int64) (h Held) {
 	h.Used = g.used(now)
 	h.Reserved = g.meter.load(now) - h.Used
-	h.Open = f.open(g, now)
+	h.Open = min(f.open(g, now), h.Used)
 	h.Limit, h.Until = f.control.limit(g, now)
 	h.NextAt, h.Next = g.returns(now)
 	return h

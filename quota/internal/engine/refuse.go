@@ -13,7 +13,7 @@ func (d *decision) refusal(r *Request, count int64) *Refusal {
 	var worst *Refusal
 	tickets := c.before(r.Ticket, r.Priority, d.now)
 	for _, g := range d.gauges {
-		worst = worst.or(d.spent(g, r, count*r.Amounts.Of(g.budget.Coverage.Measure), tickets))
+		worst = worst.or(d.spent(g, r, r.needs(g.budget, count), tickets))
 	}
 	for _, g := range d.gauges {
 		worst = worst.or(d.cooled(g, r))
@@ -23,6 +23,15 @@ func (d *decision) refusal(r *Request, count int64) *Refusal {
 		worst.RetryAt = d.settled(r, count, worst.RetryAt)
 	}
 	return worst
+}
+
+// needs returns what calls of a request need of a budget. Several count as one
+// in flight: a program makes them one after the other.
+func (r *Request) needs(b *Budget, count int64) int64 {
+	if b.Window.Kind == InFlight {
+		count = 1
+	}
+	return count * r.Amounts.Of(b.Coverage.Measure)
 }
 
 // settled returns the first time from a time on at which a call fits all of its
@@ -36,7 +45,7 @@ func (d *decision) settled(r *Request, count, at int64) int64 {
 				continue
 			}
 			limit, _ := d.fold.control.limit(g, d.now)
-			if most := limit - count*r.Amounts.Of(g.budget.Coverage.Measure); most >= 0 {
+			if most := limit - r.needs(g.budget, count); most >= 0 {
 				if then := g.retry(at, most); then != Never {
 					at = max(at, then)
 				}
