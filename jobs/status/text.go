@@ -40,13 +40,13 @@ func FloorText(b *usage.BudgetReport) string {
 	return strings.Join(parts, ", ")
 }
 
-// UsedText says what is used, and apart from it what is reserved for calls in
+// UsedText says what is used, and which part of it is reserved for calls in
 // flight, unless these are what the budget counts.
 func UsedText(b *usage.BudgetReport) string {
 	if b.Reserved == 0 || b.Reserved == b.Used && strings.HasSuffix(b.LimitText, "in flight") {
 		return strconv.FormatInt(int64(b.Used), 10)
 	}
-	return fmt.Sprintf("%d + %d reserved", b.Used-b.Reserved, b.Reserved)
+	return fmt.Sprintf("%d (%d reserved)", b.Used, b.Reserved)
 }
 
 // ReturnText says when the next units return, or of a budget that each key has
