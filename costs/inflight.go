@@ -17,12 +17,15 @@ func readLease(n strictyaml.Node) time.Duration { return n.Duration(time.Second,
 // missing one if the budget needs one.
 func (e *budgetEntry) finishWindow(n strictyaml.Node, isNeeded bool) {
 	w := &e.budget.Window
-	switch hasWindow := n.Has("window"); {
+	hasWindow := n.Has("window")
+	isGiven := hasWindow || n.Has("in_flight")
+	isMissing := isNeeded && !isGiven && n.Kind() == strictyaml.Map
+	switch {
 	case n.Has("in_flight") && hasWindow:
 		e.at.keys["in_flight"].Mistake("in_flight beside a window: remove one, or write two budgets")
 	case e.isInFlight && w.Kind() != quota.KindInFlight:
 		*w = quota.InFlight(defaultLease)
-	case isNeeded && !hasWindow && !n.Has("in_flight") && n.Kind() == strictyaml.Map:
+	case isMissing:
 		n.Mistake("missing key \"window\": write window: 24h, {day: America/Los_Angeles}, {bucket: {restore: 50/s}}, or in_flight: true")
 	}
 	if e.lease > 0 && w.Kind() == quota.KindInFlight {

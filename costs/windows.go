@@ -22,10 +22,10 @@ type windowSpec struct {
 	margin *time.Duration
 }
 
-// readWindow reads 24h, {sliding: 2s, margin: 20ms}, {day: ZONE} and the other
-// windows on the clock, {bucket: {restore: 50/s}} or {in_flight: 2m}. Windows on
-// the clock have the margin reset_margin, others that of ArrivalMargin unless
-// they say another.
+// readWindow reads 24h, {sliding: 2s, margin: 20ms}, {day: ZONE} and other
+// windows on the clock, {bucket: {restore: 50/s}} or {in_flight: 2m}. Windows
+// on the clock have the margin reset_margin, others that of ArrivalMargin
+// unless they say another.
 func readWindow(n strictyaml.Node, into *quota.Window) {
 	if n.Kind() == strictyaml.Text {
 		if text, _ := n.Verbatim(maxText); strictyaml.Nearest(text, calendarWords) != "" {

@@ -154,8 +154,8 @@ func (w Window) At(timeOfDay time.Duration) Window {
 }
 
 // WithMargin returns the window w with another margin, 0 to MaxMargin in whole
-// microseconds. A bucket that was full begins to refill that much later. Windows
-// in flight have none.
+// microseconds. A bucket that was full begins to refill that much later.
+// Windows in flight have none.
 func (w Window) WithMargin(margin time.Duration) Window {
 	w.is.Margin = margin.Microseconds()
 	if margin%time.Microsecond != 0 {

@@ -56,13 +56,23 @@ func (a *app) outageLine(err error) {
 
 // budgetTable shows what the budgets hold.
 func (a *app) budgetTable(r *status.Report) {
-	t := a.table("budget", "used", "limit", "left", "", "window", "next to return")
+	isReserved := func(b *usage.BudgetReport) bool { return b.Reserved > 0 }
+	headings := []string{"budget", "used", "limit", "left", "", "window", "next to return"}
+	hasReserved := slices.ContainsFunc(r.Budgets, isReserved)
+	if hasReserved {
+		headings = slices.Insert(headings, 2, "reserved")
+	}
+	t := a.table(headings...)
 	for _, b := range r.Budgets {
 		window := b.Window
 		if b.Shadow {
 			window += " (shadow)"
 		}
-		t.Row(b.Name, status.UsedText(b), b.LimitText, b.Remaining, b.Measure, window, status.ReturnText(b, r.At))
+		cells := []any{b.Name, b.Used, b.LimitText, b.Remaining, b.Measure, window, status.ReturnText(b, r.At)}
+		if hasReserved {
+			cells = slices.Insert(cells, 2, any(b.Reserved))
+		}
+		t.Row(cells...)
 	}
 	t.Print()
 }

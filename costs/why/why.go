@@ -74,7 +74,10 @@ func (d *Document) set(found *usage.Explanation) {
 	r := d.Refusal
 	later := fmt.Sprintf("a call %s later, at %s, if nothing else had been spent meanwhile", human.Duration(r.RetryAt.Sub(r.At)), human.Time(r.RetryAt))
 	switch quota.Reason(r.Reason) {
-	case quota.ReasonSpent:
+	case quota.ReasonSpent, quota.ReasonInFlight:
+		if r.Reason == string(quota.ReasonInFlight) {
+			later = "a call a moment later: room returns when calls that were in flight end, or turn out to cost less than was reserved for them"
+		}
 		d.Limit = &found.LimitNeeded
 		which := ""
 		if r.OwnLimit > 0 {
@@ -91,8 +94,6 @@ func (d *Document) set(found *usage.Explanation) {
 	case quota.ReasonCooldown:
 		d.helped("%s", later)
 		d.helped("lifting the cooldown, if the upstream serves again: %s", human.ClearCommand(r.Account, r.RefusedError().Budget, keyAlone(r.RefusedError())))
-	case quota.ReasonInFlight:
-		d.helped("a call a moment later: room returns when calls that were in flight end, or turn out to cost less than was reserved for them")
 	default:
 		d.helped("no other call of the same process that waited for the same budget")
 		d.helped("%s", later)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -38,15 +37,6 @@ func FloorText(b *usage.BudgetReport) string {
 		parts = append(parts, fmt.Sprintf("%s %d of %d (%d kept)", human.Name(region), f.Used, f.Floor, f.Kept))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// UsedText says what is used, and which part of it is reserved for calls in
-// flight, unless these are what the budget counts.
-func UsedText(b *usage.BudgetReport) string {
-	if b.Reserved == 0 || b.Reserved == b.Used && strings.HasSuffix(b.LimitText, "in flight") {
-		return strconv.FormatInt(int64(b.Used), 10)
-	}
-	return fmt.Sprintf("%d (%d reserved)", b.Used, b.Reserved)
 }
 
 // ReturnText says when the next units return, or of a budget that each key has

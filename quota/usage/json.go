@@ -12,10 +12,8 @@ type BudgetReport struct {
 	Account        string      `json:"account"`
 	Name           string      `json:"name"`
 	Limit          quota.Units `json:"limit"`      // that holds
-	LimitText      string      `json:"limit_text"` // what the limit is, such as 20, +1 per 60s
 	Used           quota.Units `json:"used"`
 	Remaining      quota.Units `json:"remaining"`
-	Reserved       quota.Units `json:"reserved"` // of what is used: calls in flight may give it back
 	Window         string      `json:"window"`
 	Measure        string      `json:"measure"`
 	NextFreeAt     *time.Time  `json:"next_free_at"`
@@ -41,6 +39,9 @@ type BudgetReport struct {
 	WouldRefuse      *int         `json:"would_refuse"`         // calls that a shadow would have refused in its window; null if it is none
 	WouldRefuseUnits *quota.Units `json:"would_refuse_units"`   // their units
 	WouldRefuseAt    *time.Time   `json:"would_refuse_last_at"` // the last of them
+
+	Reserved  quota.Units `json:"reserved"`   // of what is used: calls in flight may give it back
+	LimitText string      `json:"limit_text"` // what the limit is: 20, +1 per 60s
 }
 
 // Floor is what a budget keeps for a region.

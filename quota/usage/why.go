@@ -19,7 +19,7 @@ type Explanation struct {
 
 	// Short is how many units or calls were missing, and LimitNeeded the limit
 	// that would have admitted the call. Both are 0 unless the reason of the
-	// refusal is quota.ReasonSpent.
+	// refusal is quota.ReasonSpent or ReasonInFlight.
 	Short       quota.Units
 	LimitNeeded quota.Units
 	// FloorsMattered reports whether the call would have been admitted without
@@ -111,7 +111,7 @@ func (s *Spender) more(other *Spender) bool {
 
 // solve sets what would have had to be different.
 func (e *Explanation) solve(refused *quota.RefusedError) {
-	if refused.Reason != quota.ReasonSpent {
+	if refused.Reason != quota.ReasonSpent && refused.Reason != quota.ReasonInFlight {
 		return
 	}
 	e.Short = refused.Needed - refused.Remaining

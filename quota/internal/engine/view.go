@@ -59,8 +59,8 @@ func (f *fold) isTrimmed() bool {
 	return f.first > 1 || f.base > 1 || isPartial
 }
 
-// missingBefore returns a time before which all records are that are missing, if
-// none are trimmed that are younger than a horizon; 0 if none are missing.
+// missingBefore returns a time before which all records are that are missing,
+// if none are trimmed that are younger than a horizon; 0 if none are missing.
 func (f *fold) missingBefore(horizon int64) int64 {
 	if len(f.entries) == 0 || !f.isTrimmed() {
 		return 0
