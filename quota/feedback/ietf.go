@@ -9,10 +9,11 @@ import (
 )
 
 // addList reads a header that is a list of limits with parameters: RateLimit of
-// draft-ietf-httpapi-ratelimit-headers, one of limit=, remaining=, reset= (draft
-// 07), or a list of named policies such as "default";r=50;t=30 (from 08 on), or
-// one of an upstream's own, such as total=100; remaining=99; resets=41. Resets
-// are in seconds. No draft defines a cost; a parameter cost= is read anyway.
+// draft-ietf-httpapi-ratelimit-headers, one of limit=, remaining=, reset=
+// (draft 07), or a list of named policies such as "default";r=50;t=30 (from 08
+// on), or one of an upstream's own, such as total=100; remaining=99; resets=41.
+// Resets are in seconds. No draft defines a cost; a parameter cost= is read
+// anyway.
 func (o *outcome) addList(a *answer, name string) {
 	list, policies := members(a.header, name), members(a.header, name+"-Policy")
 	if slices.ContainsFunc(list, func(m member) bool { return m.name == "remaining" }) {
