@@ -98,8 +98,7 @@ const steps = 4096
 func newScan(b *BudgetStatus, oldest time.Time) *scan {
 	over := min(paceOver(&b.Budget), b.At.Sub(oldest))
 	s := &scan{BudgetStatus: b, oldest: oldest, paceSince: b.At.Add(time.Microsecond - over)}
-	if b.Budget.Window.Kind() != quota.KindCalendar {
-		length := b.Budget.Window.Length()
+	if length := b.Budget.Window.Length(); length > 0 {
 		s.step = max(length/steps, time.Second)
 		s.leaving = make([]quota.Units, (length+s.step-1)/s.step)
 	}
