@@ -32,7 +32,6 @@ var openElsewhere = map[string]string{
 	"costs/internal/genroutes/main.go os.WriteFile":        "and writes Go code into the tree",
 	"jobs/youtube/youtubetest/load.go os.Open":             "a test server reads public charts, and keeps to the standard library",
 	"internal/redistest/redistest.go os.ReadFile":          "tests read the log of the server that they started",
-	"internal/redistest/topology.go os.ReadFile":           "tests read the logs of the sentinels that they started",
 	"internal/redistest/topology.go os.WriteFile":          "tests write the configuration of a sentinel",
 	"jobs/catalog/catalog.go database/sql.Open":            "SQLite opens by path what statFile has checked",
 	"quota/ledgercopy/oldsqlite.go database/sql.Open":      "SQLite opens by path a ledger of an earlier release, to read it",
