@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/feedback"
 )
 
@@ -47,7 +48,7 @@ func (d *document) ruleFields(r *feedback.Rule) []strictyaml.Field {
 			}
 			n.Fields(d.stopFields(r.Stop)...)
 		}},
-		{Key: "cost", Read: readValues(&r.Cost)},
+		{Key: "cost", Read: func(n strictyaml.Node) { d.readRuleCost(n, r) }},
 		{Key: "limits", Read: func(n strictyaml.Node) {
 			oneOrMore(n, (*[]feedback.Limit)(&r.Limits), d.limitFields, func(l feedback.Limit) feedback.Rule {
 				return feedback.Rule{Limits: feedback.Limits{l}}
@@ -99,6 +100,28 @@ func (d *document) stopFields(s *feedback.Stop) []strictyaml.Field {
 			})
 		}},
 	}
+}
+
+// readRuleCost reads what calls really cost: in units, or a map of measures.
+func (d *document) readRuleCost(n strictyaml.Node, r *feedback.Rule) {
+	isValue := slices.ContainsFunc(ofValue, n.Has)
+	if n.Kind() != strictyaml.Map || isValue {
+		readValues(&r.Cost)(n)
+		return
+	}
+	names := slices.Concat([]string{"units"}, d.measureNames()[2:], ofValue)
+	r.Measures = map[quota.Measure]feedback.RuleValues{}
+	n.Entries(func(key, value strictyaml.Node) {
+		name := key.OneOf("key", names)
+		var values feedback.RuleValues
+		switch readValues(&values)(value); name {
+		case "":
+		case "units":
+			r.Cost = values
+		default:
+			r.Measures[quota.Measure(name)] = values
+		}
+	})
 }
 
 // readValues reads a value, or a list of them.
@@ -197,7 +220,7 @@ func (d *document) limitFields(l *feedback.Limit) []strictyaml.Field {
 		}},
 		{Key: "name", Read: value(&l.Name)},
 		{Key: "window", Read: readSpan(&l.Window)},
-		{Key: "count", Read: func(n strictyaml.Node) { l.Count = n.OneOf("count", []string{"calls", "units"}) }},
+		{Key: "count", Read: func(n strictyaml.Node) { l.Count = n.OneOf("count", d.measureNames()) }},
 		{Key: "leaky", Read: func(n strictyaml.Node) { l.Leaky = n.Bool() }},
 		{Key: "limit", Read: value(&l.Limit)},
 		{Key: "left", Read: value(&l.Left)},

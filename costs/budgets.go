@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/costs/strictyaml"
@@ -100,8 +101,13 @@ func (d *document) budgetFields(e *budgetEntry) []strictyaml.Field {
 			b.Name = n.Text(maxText)
 			d.inherit(e)
 		}},
+		{Key: "count", Read: func(n strictyaml.Node) {
+			if name := n.OneOf("count", d.measureNames()); name != "" {
+				b.Measure = quota.Measure(strings.TrimPrefix(name, "units"))
+			}
+		}},
 		{Key: "limit", Missing: d.orPreset("limit: 9500"), Read: func(n strictyaml.Node) {
-			b.Limit = quota.Units(n.Int(1, int64(quota.MaxLimit)))
+			b.Limit = readAmount(n, b.Measure, 1, quota.MaxLimit)
 			if d.reading != nil {
 				d.UpstreamLimits[b.Name] = b.Limit
 			} else if d.UpstreamLimits[b.Name] < b.Limit {
@@ -116,12 +122,6 @@ func (d *document) budgetFields(e *budgetEntry) []strictyaml.Field {
 			}
 		}},
 		{Key: "lease", Read: func(n strictyaml.Node) { e.lease = readLease(n) }},
-		{Key: "count", Read: func(n strictyaml.Node) {
-			b.Measure = quota.ByUnits
-			if n.OneOf("count", []string{"units", "calls"}) == "calls" {
-				b.Measure = quota.Calls
-			}
-		}},
 		{Key: "methods", Read: readWords(&b.Methods, method)},
 		{Key: "except", Read: readWords(&b.Except, method)},
 		{Key: "lanes", Read: readWords(&b.Lanes, lane)},
@@ -131,9 +131,10 @@ func (d *document) budgetFields(e *budgetEntry) []strictyaml.Field {
 		{Key: "floor", Read: func(n strictyaml.Node) { d.readFloor(n, e) }},
 		{Key: "floor_until", Read: func(n strictyaml.Node) { b.FloorUntil = readLength(n) }},
 		{Key: "upstream_limit", Read: func(n strictyaml.Node) {
-			limit := quota.Units(n.Int(1, int64(quota.MaxLimit)))
+			limit := readAmount(n, b.Measure, 1, quota.MaxLimit)
 			if d.UpstreamLimits[b.Name] = limit; limit > 0 && limit < b.Limit {
-				n.Mistake("upstream_limit %d is less than the limit, %d: the upstream would refuse what the budget admits; write a limit of at most %d", limit, b.Limit, limit)
+				n.Mistake("upstream_limit %s is less than the limit, %s: the upstream would refuse what the budget admits; write a limit of at most %[1]s",
+					b.Measure.Number(limit), b.Measure.Number(b.Limit))
 			}
 		}},
 		{Key: "shadow", Read: func(n strictyaml.Node) { b.Shadow = n.Bool() }},
@@ -201,6 +202,7 @@ func newTable(documents []*document) *Table {
 	}
 	checkAccounts(documents)
 	checkCoverages(documents)
+	checkMeasuresOfAccounts(documents)
 	checkRules(documents)
 	return t
 }
@@ -252,13 +254,16 @@ func (d *document) checkLimit(b *quota.Budget) {
 	coverage, caller := b.Coverage(), coveredCaller(b)
 	kept := reservedForOthers(b)
 	for method, at := range d.costsAt {
-		amount := coverage.Amount(&quota.Call{Units: d.site.costs[method]})
+		call := quota.Call{Method: method, Units: d.site.costs[method]}
+		d.site.measure(&call, nil)
+		amount, number := coverage.Amount(&call), b.Measure.Number
 		switch {
 		case !coverage.Covers(method, caller):
 		case amount > b.Limit:
-			at.Mistake("%s costs %d, more than the limit %d of budget %q: lower the cost or raise the limit", method, amount, b.Limit, b.Name)
+			at.Mistake("%s costs %s, more than the limit %s of budget %q: lower the cost or raise the limit", method, number(amount), number(b.Limit), b.Name)
 		case amount > b.Limit-kept:
-			at.Mistake("%s costs %d, which never fits beside the floors of budget %q, %d of its limit %d: lower the floors or raise the limit", method, amount, b.Name, kept, b.Limit)
+			at.Mistake("%s costs %s, which never fits beside the floors of budget %q, %s of its limit %s: lower the floors or raise the limit",
+				method, number(amount), b.Name, number(kept), number(b.Limit))
 		}
 	}
 	unlisted := func(method string) bool { return d.site.costs[method] == 0 }

@@ -16,7 +16,7 @@ func (d *document) readFloor(n strictyaml.Node, e *budgetEntry) {
 	n.Entries(func(key, value strictyaml.Node) {
 		entries++
 		name := d.readRegion(key)
-		units := quota.Units(value.Int(1, int64(quota.MaxLimit)))
+		units := readAmount(value, e.budget.Measure, 1, quota.MaxLimit)
 		if name != "" && units > 0 {
 			e.budget.Floor[name], e.at.floors[name] = units, key
 		}
@@ -69,7 +69,8 @@ func (d *document) checkFloors(b *quota.Budget, at *budgetAt) {
 	case isKnown && !b.Window.CountsSince():
 		at.keys["floor"].Mistake("a floor in window %s: write a window such as 24h or {day: America/Los_Angeles}, or remove the floor", b.Window)
 	case b.Limit > 0 && sum > b.Limit:
-		at.keys["floor"].Mistake("floors of %d together, more than the limit %d: lower them or raise the limit", sum, b.Limit)
+		at.keys["floor"].Mistake("floors of %s together, more than the limit %s: lower them or raise the limit",
+			b.Measure.Number(sum), b.Measure.Number(b.Limit))
 	}
 	until := at.keys["floor_until"]
 	switch {

@@ -7,8 +7,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// defaultLease is how long a call of a budget in flight counts at most, unless
-// its lease says otherwise.
+// defaultLease is how long a call of a budget in flight counts at most, and one
+// whose cost is an estimate, unless
+// a lease says otherwise.
 const defaultLease = 2 * time.Minute
 
 func readLease(n strictyaml.Node) time.Duration { return n.Duration(time.Second, 24*time.Hour) }

@@ -39,12 +39,14 @@ func (d *document) checkOverride(at strictyaml.Node, e *budgetEntry, inherited q
 // the preset.
 func (o *override) checkCount() bool {
 	isInFlight := o.now.Window.Kind() == quota.KindInFlight // which counts calls by itself
-	if o.own["count"] || o.inherited.Measure != quota.Calls || isInFlight {
+	counts := o.inherited.Measure
+	if o.own["count"] || counts == quota.ByUnits || isInFlight {
 		return true
 	}
 	for _, key := range []string{"limit", "floor"} {
 		if o.own[key] {
-			o.mistake("%s %s counts units as it is written, and calls with count: calls of %s: write count: calls or count: units beside it", key, o.formatKey(o.now, key), o.describeSource())
+			o.mistake("%s %s counts units as it is written, and %s with count: %[3]s of %[4]s: write count: %[3]s or count: units beside it",
+				key, o.formatKey(o.now, key), counts, o.describeSource())
 			return false
 		}
 	}
@@ -58,7 +60,8 @@ func (o *override) checkLimit() {
 	}
 	for _, key := range []string{"count", "window", "methods", "except", "lanes", "regions", "per"} {
 		if o.own[key] && o.changesMeaning(key) {
-			o.mistake("%s %s over the limit %d of %s, which is for %s: write the limit as well", key, o.formatKey(o.now, key), o.inherited.Limit, o.describeSource(), o.formatInherited(key))
+			o.mistake("%s %s over the limit %s of %s, which is for %s: write the limit as well",
+				key, o.formatKey(o.now, key), o.formatKey(&o.inherited, "limit"), o.describeSource(), o.formatInherited(key))
 			return
 		}
 	}
@@ -141,7 +144,7 @@ func narrowingWords(b *quota.Budget, key string) []string {
 func (o *override) formatKey(b *quota.Budget, key string) string {
 	switch key {
 	case "limit":
-		return fmt.Sprint(b.Limit)
+		return b.Measure.Number(b.Limit)
 	case "count":
 		return b.Measure.String()
 	case "window":

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
 )
@@ -18,6 +19,8 @@ type site struct {
 	costs    map[string]quota.Units
 	unlisted quota.Units // 0: refuse
 	key      KeyPlace
+	measured map[string]map[quota.Measure]Amount
+	lease    time.Duration // of calls whose cost is an estimate
 	batches  map[string]BatchMethod
 }
 
@@ -37,10 +40,10 @@ func (s *site) cost(method string) quota.Units {
 //
 // Price refuses ambiguous requests, which a server, proxy or cache might take
 // for another method. If a request may hold several calls (see
-// Upstream.Batches), it reads up to 1 MiB of the body and replaces req.Body
-// with an equal one; for a key in the body (see Upstream.Key), up to 64 KiB.
-// Price is safe for concurrent use with different requests. A nil Table refuses
-// every request.
+// Upstream.Batches), or its body says what it costs (see Amount), it reads up
+// to 1 MiB of the body and replaces req.Body with an equal one; for a key in the
+// body (see Upstream.Key), up to 64 KiB. Price is safe for concurrent use with
+// different requests. A nil Table refuses every request.
 func (t *Table) Price(req *http.Request) (quota.Call, error) {
 	if t == nil || req == nil || req.URL == nil {
 		return quota.Call{}, &PriceError{Reason: "no table or no URL; load costs.yaml and set the request's URL", kind: ErrNoRoute}
@@ -91,7 +94,9 @@ func (s *site) call(req *http.Request, method string) (quota.Call, error) {
 	if reason != "" {
 		return quota.Call{}, newPriceError(req, reason)
 	}
-	return quota.Call{Account: s.account, Key: key, Method: method, Units: units}, nil
+	call := quota.Call{Account: s.account, Key: key, Method: method, Units: units}
+	s.measure(&call, req)
+	return call, nil
 }
 
 // multiply returns the cost of several calls, at most quota.MaxUnits.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
@@ -104,14 +105,17 @@ type document struct {
 	hasUnknown   bool              // there is an unknown key, which may be a typo of one that is missing
 	unlistedAt   strictyaml.Node   // of the file's own
 	costsAt      map[string]strictyaml.Node
-	budgets      []budgetAt // one for each budget
+	measuresAt   map[quota.Measure]strictyaml.Node // of the file's own
+	budgets      []budgetAt                        // one for each budget
 	allowed      []placedRule
 	later        []func(budgets []string) // checks of names in answers, once all documents are read
 }
 
 func newDocument(node strictyaml.Node) *document {
 	d := &document{nameAt: node, costsAt: map[string]strictyaml.Node{}}
+	d.measuresAt = map[quota.Measure]strictyaml.Node{}
 	d.site = &site{costs: map[string]quota.Units{}, batches: map[string]BatchMethod{}}
+	d.site.measured, d.site.lease = map[string]map[quota.Measure]Amount{}, defaultLease
 	d.origins, d.UpstreamLimits = map[string]Origin{}, map[string]quota.Units{}
 	d.ResetMargin = quota.DefaultMargin
 	return d
@@ -166,6 +170,11 @@ func (d *document) lineFields() []strictyaml.Field {
 		{Key: "feedback", Read: func(n strictyaml.Node) {
 			d.Feedback = n.OneOf("feedback", feedback.Names())
 			d.setOrigin(n, "feedback")
+		}},
+		{Key: "measures", Read: d.readMeasures},
+		{Key: "lease", Read: func(n strictyaml.Node) {
+			d.site.lease = n.Seconds(time.Second, 24*time.Hour)
+			d.setOrigin(n, "lease")
 		}},
 		{Key: "answers", Read: d.readAnswers},
 		{Key: "not_modified_units", Read: func(n strictyaml.Node) {
@@ -257,7 +266,13 @@ func (d *document) readCosts(n strictyaml.Node) {
 		} else {
 			method = key.Text(quota.MaxLabel)
 		}
-		units := quota.Units(value.Int(1, int64(quota.MaxUnits)))
+		delete(d.site.measured, method)
+		var units quota.Units
+		if value.Kind() == strictyaml.Map && method != "" {
+			units = d.readMethodCost(value, method)
+		} else {
+			units = quota.Units(value.Int(1, int64(quota.MaxUnits)))
+		}
 		if method == "" || units == 0 {
 			return
 		}
@@ -319,8 +334,9 @@ func (d *document) checkWhole(node strictyaml.Node) {
 	d.checkKeyLimits()
 	d.checkAllowances()
 	d.setMargins()
+	d.checkMeasures()
 	d.finishBudgets()
-	d.Costs = sortCosts(d.site.costs)
+	d.Costs = d.site.sortedCosts()
 	if d.Feedback == "" {
 		d.Feedback = feedback.ForHosts(d.Hosts)
 		if d.API != "" {

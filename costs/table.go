@@ -64,6 +64,7 @@ type Upstream struct {
 	Routes    []Route         // the more exact first; without routes and API, only methods given by name have a price
 	Resets    *time.Location  // the zone at whose midnight the upstream's own day ends; nil if unknown
 	Unlisted  quota.Units     // the cost of a method that Costs does not list; 0 refuses it
+	Measures  []quota.Measure // that calls cost beside units and calls
 	Costs     []MethodCost    // sorted by method
 	Batches   []BatchMethod   // methods whose requests hold several calls, sorted
 	Budgets   []quota.Budget  // in the order of the file, a preset's first
@@ -106,8 +107,9 @@ type Route struct {
 
 // MethodCost is the cost of one call of a method.
 type MethodCost struct {
-	Method string
-	Units  quota.Units
+	Method  string
+	Units   quota.Units
+	Amounts map[quota.Measure]Amount // in named measures
 }
 
 // NotModified returns the cost of a call of method that is answered with 304
@@ -230,7 +232,9 @@ func (t *Table) Call(upstream, method string) (quota.Call, error) {
 	case len(priced) > 1:
 		return fail(ErrManyUpstreams, "is a method of several upstreams; name one of %s", strings.Join(t.names(), ", "))
 	case len(priced) == 1:
-		return quota.Call{Account: priced[0].Account, Method: method, Units: priced[0].price(method)}, nil
+		call := quota.Call{Account: priced[0].Account, Method: method, Units: priced[0].price(method)}
+		priced[0].site.measure(&call, nil)
+		return call, nil
 	case known[method]:
 		return fail(ErrNoCost, "has no cost; add it to costs: in costs.yaml")
 	}
@@ -299,10 +303,11 @@ func whyNeverFits(b *quota.Budget, call quota.Call) string {
 	}
 	switch {
 	case amount > b.Limit:
-		return fmt.Sprintf("costs %d, more than the limit %d of budget %q; raise the limit in costs.yaml, or do not fetch it", amount, b.Limit, b.Name)
+		return fmt.Sprintf("costs %s, more than the limit %s of budget %q; raise the limit in costs.yaml, or do not fetch it",
+			b.Measure.Number(amount), b.Measure.Number(b.Limit), b.Name)
 	case amount > b.Limit-kept:
-		return fmt.Sprintf("costs %d, which never fits beside the floors of other regions in budget %q, %d of its limit %d; lower the floors in costs.yaml, or do not fetch it",
-			amount, b.Name, kept, b.Limit)
+		return fmt.Sprintf("costs %s, which never fits beside the floors of other regions in budget %q, %s of its limit %s; lower the floors in costs.yaml, or do not fetch it",
+			b.Measure.Number(amount), b.Name, b.Measure.Number(kept), b.Measure.Number(b.Limit))
 	}
 	return ""
 }
@@ -365,10 +370,10 @@ func isLoopback(host string) bool {
 	return err == nil && address.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-func sortCosts(costs map[string]quota.Units) []MethodCost {
+func (s *site) sortedCosts() []MethodCost {
 	var sorted []MethodCost
-	for method, units := range costs {
-		sorted = append(sorted, MethodCost{method, units})
+	for method, units := range s.costs {
+		sorted = append(sorted, MethodCost{method, units, s.measured[method]})
 	}
 	slices.SortFunc(sorted, func(a, b MethodCost) int { return cmp.Compare(a.Method, b.Method) })
 	return sorted

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
@@ -28,6 +31,36 @@ const MaxMeasures = engine.MaxMeasures
 
 // String returns "units" for ByUnits, and otherwise the measure.
 func (m Measure) String() string { return cmp.Or(string(m), engine.MeasureUnits) }
+
+// Number writes an amount of the measure without its name: 12.50 for dollars,
+// and otherwise an integer.
+func (m Measure) Number(n Units) string {
+	if m != USD {
+		return strconv.FormatInt(int64(n), 10)
+	}
+	sign := ""
+	if n < 0 {
+		sign, n = "-", -n
+	}
+	whole, cents, rest := n/1_000_000, n/10_000%100, n%10_000
+	text := fmt.Sprintf("%s%d.%02d", sign, whole, cents)
+	if rest > 0 {
+		text += strings.TrimRight(fmt.Sprintf("%04d", rest), "0")
+	}
+	return text
+}
+
+// Text writes an amount with the measure's name: $12.50, 1 call, 20 units,
+// 800 input_tokens.
+func (m Measure) Text(n Units) string {
+	switch m {
+	case USD:
+		return strings.Replace("$"+m.Number(n), "$-", "-$", 1)
+	case ByUnits, Calls, engine.MeasureUnits:
+		return textfmt.Count(n, strings.TrimSuffix(m.String(), "s"))
+	}
+	return fmt.Sprintf("%d %s", n, m)
+}
 
 // Amounts are what one call, or several, count in each measure.
 type Amounts struct {

@@ -36,6 +36,8 @@ func optionsOf(u *costs.Upstream, budgets []quota.Budget, now func() time.Time) 
 	return feedback.Options{
 		Rules: u.Answers, Zone: u.Resets, Resets: u.ResetWindow, Budgets: budgets, Now: now,
 		NotModified: func(call quota.Call) quota.Units { return u.NotModified(call.Method) },
+		Measures:    u.Measures,
+		Costs:       u.Settled,
 		PerCall:     func(call quota.Call) quota.Units { return u.BatchCall(call.Method) },
 	}
 }

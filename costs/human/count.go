@@ -2,7 +2,6 @@ package human
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
@@ -22,7 +21,7 @@ func Was[N int | int64 | quota.Units](n N) string {
 
 // Amount writes an amount in a budget's measure: 1 unit, 20 calls.
 func Amount(n quota.Units, measure string) string {
-	return Count(n, strings.TrimSuffix(measure, "s"))
+	return quota.Measure(measure).Text(n)
 }
 
 // Grouped writes a number with its thousands apart: 4,112.

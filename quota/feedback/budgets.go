@@ -138,6 +138,8 @@ func (l *limit) counts(m quota.Measure) bool {
 	switch {
 	case l.count != "":
 		return m.String() == l.count
+	case m != quota.ByUnits && plainName(string(m)) == plainName(l.bucket):
+		return true
 	case strings.Contains(l.bucket, "token"), strings.Contains(l.bucket, "complexity"):
 		return m == quota.ByUnits
 	case strings.Contains(l.bucket, "request"):

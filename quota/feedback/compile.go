@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ration-dev/ration/quota"
 )
 
 // Check returns an error that says what is wrong with a rule and what to
@@ -27,6 +29,24 @@ type rule struct {
 	bodyPaths []string // of When.Body
 	needsBody bool
 	needsText bool // of a body that need not be JSON
+}
+
+// saysCost reports whether the rule says what a call cost.
+func (r *Rule) saysCost() bool { return len(r.Cost) > 0 || len(r.Measures) > 0 }
+
+// keepMeasures removes what a rule says of other measures than those known, or
+// its cost in units if it says something of a known one. It reports whether
+// anything is left.
+func (r *Rule) keepMeasures(known []quota.Measure) bool {
+	if len(r.Measures) == 0 {
+		return true
+	}
+	r.Measures = maps.Clone(r.Measures)
+	maps.DeleteFunc(r.Measures, func(m quota.Measure, _ RuleValues) bool { return !slices.Contains(known, m) })
+	if len(r.Measures) > 0 {
+		r.Cost = nil
+	}
+	return len(r.Cost)+len(r.Measures)+len(r.Limits) > 0 || r.Stop != nil
 }
 
 // rulesFor returns the rules for answers of a status, perhaps with others.
@@ -54,7 +74,7 @@ func classes(rules []*rule) (byClass [6][]*rule) {
 // form in which they are compared.
 func compile(r Rule) (*rule, error) {
 	c := &rule{Rule: r}
-	saysCost := len(r.Cost) > 0 || len(r.Limits) > 0
+	saysCost := c.saysCost() || len(r.Limits) > 0
 	if r.Stop == nil && !saysCost && r.Counts == nil {
 		return nil, errors.New("a rule without stop, cost, limits or counts says nothing: write one of them")
 	}
@@ -78,6 +98,13 @@ func compile(r Rule) (*rule, error) {
 	c.needsText = len(r.When.Text) > 0
 	c.needsBody = len(r.When.Body) > 0 || c.needsText
 	c.Cost = slices.Clone(r.Cost)
+	c.Measures = maps.Clone(r.Measures)
+	for m, values := range c.Measures {
+		c.Measures[m] = slices.Clone(values)
+		if err := each(c.Measures[m], c.checkValue); err != nil {
+			return nil, err
+		}
+	}
 	c.Limits = slices.Clone(r.Limits)
 	err := c.checkParts()
 	c.headers = c.headersRead()
@@ -131,9 +158,6 @@ func (c *rule) checkUntil(u *RuleUntil) error {
 }
 
 func (c *rule) checkLimit(l *Limit) error {
-	if counts := []string{"", "calls", "units"}; !slices.Contains(counts, l.Count) {
-		return fmt.Errorf("unknown count %q: write calls or units", l.Count)
-	}
 	isOfUse := l.Left != nil || l.Pair != nil
 	if !isOfUse && l.Used == nil {
 		return errors.New("a limit without left, used or pair says nothing: write left: {header: X-RateLimit-Remaining}")
@@ -260,8 +284,10 @@ func loweredMap(from map[string]RuleWords, key func(string) string) map[string]R
 
 // headersRead returns the headers that a rule reads as limits or costs.
 func (c *rule) headersRead() (names []string) {
-	for i := range c.Cost {
-		names = append(names, c.Cost[i].Header...)
+	for _, values := range append(slices.Collect(maps.Values(c.Measures)), c.Cost) {
+		for i := range values {
+			names = append(names, values[i].Header...)
+		}
 	}
 	for i := range c.Limits {
 		for _, part := range c.Limits[i].parts() {

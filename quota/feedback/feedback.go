@@ -64,6 +64,12 @@ type Options struct {
 	// multipart/mixed, then says what the request cost. nil is 0.
 	PerCall func(quota.Call) quota.Units
 
+	// Measures are the named measures that calls have. Costs returns the amounts
+	// that an answer names for a call with those that follow from them, such as
+	// a price; nil adds none.
+	Measures []quota.Measure
+	Costs    func(quota.Call, map[quota.Measure]quota.Units) map[quota.Measure]quota.Units
+
 	// Now is a clock for tests; nil is time.Now.
 	Now func() time.Time
 }
@@ -114,8 +120,11 @@ func newReader(name string, o Options) (*reader, error) {
 		o.Resets = quota.Daily(o.Zone)
 	}
 	r := &reader{Options: o, byMethod: d.ByMethod, knowsErrors: len(d.Rules) > 0}
-	for _, rules := range [][]Rule{o.Rules, d.Rules} {
+	for i, rules := range [][]Rule{o.Rules, d.Rules} {
 		for _, one := range rules {
+			if isOfDialect := i > 0; isOfDialect && !one.keepMeasures(o.Measures) {
+				continue
+			}
 			c, err := compile(one)
 			if err != nil {
 				return nil, fmt.Errorf("feedback: rule %s: %w", one.At, err)
@@ -262,6 +271,14 @@ func (r *reader) settle(v *quota.Verdict, a *answer, out *outcome) {
 	if out.hasCost {
 		v.Settled, v.Units = true, min(max(out.cost, 1), quota.MaxUnits)
 		v.Undocumented = out.undocumented || a.status >= http.StatusBadRequest
+	}
+	if len(out.measures) > 0 {
+		if !out.hasCost {
+			v.Settled, v.Units = true, a.call.Units
+		}
+		if v.Measures = out.measures; r.Costs != nil {
+			v.Measures = r.Costs(a.call, out.measures)
+		}
 	}
 	if out.counts != nil && !*out.counts {
 		*v = quota.Verdict{Free: true}

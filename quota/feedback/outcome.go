@@ -2,6 +2,7 @@ package feedback
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,7 +23,8 @@ type outcome struct {
 
 	cost         quota.Units // what the call really cost, if hasCost
 	hasCost      bool
-	undocumented bool // no rule says so, but a common header
+	measures     map[quota.Measure]quota.Units // what it cost in named measures
+	undocumented bool                          // no rule says so, but a common header
 
 	retry    moment // of a Retry-After
 	hasRetry bool
@@ -114,8 +116,13 @@ func (o *outcome) add(r *reader, c *rule, a *answer) {
 	if c.Counts != nil && o.counts == nil {
 		o.counts = c.Counts
 	}
+	documents, isList := a.doc.([]any)
+	if !isList {
+		documents = []any{a.doc}
+	}
+	o.addMeasures(c, *a, documents)
 	if len(c.Cost) > 0 && (!o.hasCost || o.undocumented) {
-		if units, ok := c.readCost(a); ok {
+		if units, ok := c.sumLast(c.Cost, *a, documents); ok {
 			o.cost, o.hasCost = units, true
 			o.undocumented = false
 			o.saw(c.At, c.Cost[0].where(), "the call cost %d", units)
@@ -140,13 +147,27 @@ func (o *outcome) add(r *reader, c *rule, a *answer) {
 	}
 }
 
-// readCost returns what the call cost. Of a list, the last item that says so
-// counts, as in a stream.
-func (c *rule) readCost(a *answer) (units quota.Units, ok bool) {
-	if list, isList := a.doc.([]any); isList {
-		return c.sumLast(*a, list)
+// addMeasures adds what a rule says about the named measures that no earlier
+// one has said anything about.
+func (o *outcome) addMeasures(c *rule, a answer, documents []any) {
+	for _, m := range slices.Sorted(maps.Keys(c.Measures)) {
+		values := c.Measures[m]
+		if _, isKnown := o.measures[m]; isKnown {
+			continue
+		}
+		n, ok := c.sumLast(values, a, documents)
+		if !ok {
+			if o.traces {
+				o.missedValue(&a, c.At, &values[0], "number")
+			}
+			continue
+		}
+		if o.measures == nil {
+			o.measures = map[quota.Measure]quota.Units{}
+		}
+		o.measures[m] = n
+		o.saw(c.At, values[0].where(), "the call cost %s", m.Text(n))
 	}
-	return c.Cost.sum(a)
 }
 
 // missedParts says which parts of a limit could not be read.
@@ -176,18 +197,6 @@ func (o *outcome) missedStop(a *answer, rule string, s *Stop, h *halt) {
 			o.missedValue(a, rule, &values[0], "text")
 		}
 	}
-}
-
-// sum adds up the numbers at values. ok is false if there is none.
-func (v RuleValues) sum(a *answer) (sum quota.Units, ok bool) {
-	for i := range v {
-		for _, text := range v[i].read(a) {
-			if n, isNumber := parseAmount(text); isNumber {
-				sum, ok = min(sum+roundUp(n), quota.MaxLimit), true
-			}
-		}
-	}
-	return sum, ok
 }
 
 // where names the place of a value.

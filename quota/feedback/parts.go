@@ -81,6 +81,7 @@ func (r *reader) readWorst(
 		}
 	}
 	v.Later, v.Units = nil, 0
+	v.Measures = nil
 	v.Transient, v.After = false, 0
 	v.Settled, v.Undocumented = false, false
 	v.Free = false

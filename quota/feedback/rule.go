@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/ration-dev/ration/quota"
 )
 
 // Rule says how to read some of an upstream's answers. Rules are tried in
@@ -11,12 +13,16 @@ import (
 // thing, the earlier one counts. Rules are plain data: costs.yaml has them
 // under answers, and a dialect is a file of them.
 type Rule struct {
-	About  string        `json:"about,omitempty"` // for people, as explain shows it
-	When   RuleCondition `json:"when"`
-	Stop   *Stop         `json:"stop,omitempty"`
-	Cost   RuleValues    `json:"cost,omitempty"` // what the call really cost; added up
-	Limits Limits        `json:"limits,omitempty"`
-	Counts *bool         `json:"counts,omitempty"` // false: the call did not count in any budget
+	About string        `json:"about,omitempty"` // for people, as explain shows it
+	When  RuleCondition `json:"when"`
+	Stop  *Stop         `json:"stop,omitempty"`
+	Cost  RuleValues    `json:"cost,omitempty"` // what the call really cost, in units; added up
+	// Measures are what it cost in named measures. Those of a dialect that are
+	// not among Options.Measures are ignored; otherwise they replace its Cost.
+	Measures map[quota.Measure]RuleValues `json:"measures,omitempty"`
+
+	Limits Limits `json:"limits,omitempty"`
+	Counts *bool  `json:"counts,omitempty"` // false: the call did not count in any budget
 
 	At string `json:"-"` // where it is written: "costs.yaml:7", "github 3"
 }
@@ -86,7 +92,7 @@ type Limit struct {
 	Budget string     `json:"budget,omitempty"` // a budget's name; empty: the one that matches
 	Name   *RuleValue `json:"name,omitempty"`   // the upstream's name
 	Window string     `json:"window,omitempty"`
-	Count  string     `json:"count,omitempty"` // calls or units
+	Count  string     `json:"count,omitempty"` // the measure: calls, units, input_tokens
 	Leaky  bool       `json:"leaky,omitempty"` // a bucket that refills steadily
 
 	Limit  *RuleValue `json:"limit,omitempty"`

@@ -79,8 +79,12 @@ func (r *reader) readLate(a *answer, resp *http.Response) *quota.LateVerdict {
 		out := &outcome{}
 		documents := documentsIn(kept)
 		for _, c := range r.rules {
-			if len(c.Cost) > 0 && c.mayMatch(&late) && !out.hasCost {
-				out.cost, out.hasCost = c.sumLast(late, documents)
+			if !c.saysCost() || !c.mayMatch(&late) {
+				continue
+			}
+			out.addMeasures(c, late, documents)
+			if !out.hasCost && len(c.Cost) > 0 {
+				out.cost, out.hasCost = c.sumLast(c.Cost, late, documents)
 			}
 		}
 		r.settle(&v, &late, out)
@@ -90,17 +94,27 @@ func (r *reader) readLate(a *answer, resp *http.Response) *quota.LateVerdict {
 }
 
 // sumLast adds up the last number that documents have for each value.
-func (c *rule) sumLast(a answer, documents []any) (sum quota.Units, ok bool) {
-	for i := range c.Cost {
+func (c *rule) sumLast(values RuleValues, a answer, documents []any) (sum quota.Units, ok bool) {
+	for i := range values {
 		for j := len(documents) - 1; j >= 0; j-- {
 			a.doc = documents[j]
 			if !c.matchesBody(&a) {
 				continue
 			}
-			if units, found := c.Cost[i : i+1].sum(&a); found {
-				sum, ok = min(sum+units, quota.MaxLimit), true
+			if n, found := values[i].sum(&a); found {
+				sum, ok = min(sum+n, quota.MaxLimit), true
 				break
 			}
+		}
+	}
+	return sum, ok
+}
+
+// sum adds up the numbers at a value: of all items, if it is a list.
+func (v *RuleValue) sum(a *answer) (sum quota.Units, ok bool) {
+	for _, text := range v.read(a) {
+		if n, isNumber := parseAmount(text); isNumber {
+			sum, ok = min(sum+roundUp(n), quota.MaxLimit), true
 		}
 	}
 	return sum, ok

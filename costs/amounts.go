@@ -1,0 +1,208 @@
+package costs
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/bits"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
+)
+
+// measure sets what the call costs in named measures, by the body of its
+// request. With a nil request the amounts are those without a body.
+func (s *site) measure(call *quota.Call, req *http.Request) {
+	amounts := s.measured[call.Method]
+	if len(amounts) == 0 {
+		return
+	}
+	var body map[string]any
+	call.Measures = make(map[quota.Measure]quota.Units, len(amounts))
+	for m, a := range amounts {
+		if len(a.Per) > 0 {
+			continue
+		}
+		if call.Measures[m] = a.Fixed; len(a.Body) == 0 {
+			continue
+		}
+		call.Lease = s.lease
+		if body == nil && req != nil {
+			body = jsonObject(req)
+		}
+		if n, ok := a.read(body); ok {
+			call.Measures[m] = n
+		}
+	}
+	s.setPrices(call.Method, call.Measures, nil)
+}
+
+// jsonObject returns the JSON object in the body of a request, which it
+// restores; an empty one if there is none.
+func jsonObject(req *http.Request) map[string]any {
+	object := map[string]any{}
+	if text, ok := readBody(req); ok {
+		decoder := json.NewDecoder(strings.NewReader(string(text)))
+		decoder.UseNumber()
+		if decoder.Decode(&object) != nil {
+			return map[string]any{}
+		}
+	}
+	return object
+}
+
+// bytesPerToken is about how much text a token is.
+const bytesPerToken = 4
+
+// read returns the amount in the first field that is there: a number, or the
+// tokens in a text or in the texts of a list.
+func (a *Amount) read(object map[string]any) (quota.Units, bool) {
+	for _, path := range a.Body {
+		var v any = object
+		for name := range strings.SplitSeq(path, ".") {
+			inner, _ := v.(map[string]any)
+			v = inner[name]
+		}
+		switch v := v.(type) {
+		case json.Number:
+			if n, err := v.Float64(); err == nil && n >= 0 && n <= float64(quota.MaxLimit) {
+				return roundUp(n), true
+			}
+		case string, []any, map[string]any:
+			return quota.Units((textLength(v) + bytesPerToken - 1) / bytesPerToken), true
+		}
+	}
+	return 0, false
+}
+
+func roundUp(n float64) quota.Units {
+	whole := quota.Units(n)
+	if float64(whole) < n {
+		whole++
+	}
+	return whole
+}
+
+// textLength returns how many bytes the texts of a JSON value have.
+func textLength(v any) (sum int) {
+	switch v := v.(type) {
+	case string:
+		return len(v)
+	case []any:
+		for _, item := range v {
+			sum += textLength(item)
+		}
+	case map[string]any:
+		for _, item := range v {
+			sum += textLength(item)
+		}
+	}
+	return sum
+}
+
+// setPrices sets the amounts that are the price of others. fixed are measures
+// that stay as they are.
+func (s *site) setPrices(method string, amounts map[quota.Measure]quota.Units, fixed map[quota.Measure]quota.Units) {
+	for m, a := range s.measured[method] {
+		if _, isFixed := fixed[m]; len(a.Per) > 0 && !isFixed {
+			amounts[m] = a.price(m, amounts)
+		}
+	}
+}
+
+// price returns the price of amounts, rounded up.
+func (a *Amount) price(m quota.Measure, amounts map[quota.Measure]quota.Units) quota.Units {
+	var high, low uint64
+	for of, price := range a.Per {
+		h, l := bits.Mul64(uint64(amounts[of]), uint64(price))
+		var carry uint64
+		low, carry = bits.Add64(low, l, 0)
+		high, _ = bits.Add64(high, h, carry)
+	}
+	each := uint64(a.Each)
+	if m != quota.USD { // which counts millionths itself
+		each *= 1_000_000
+	}
+	if high >= each {
+		return quota.MaxLimit
+	}
+	sum, rest := bits.Div64(high, low, each)
+	if rest > 0 {
+		sum++
+	}
+	return quota.Units(min(sum, uint64(quota.MaxLimit)))
+}
+
+// Settled returns measures with the prices that follow from them, such as USD
+// from the tokens that an answer names. What an answer does not name is as the
+// call had it.
+func (u *Upstream) Settled(call quota.Call, measures map[quota.Measure]quota.Units) map[quota.Measure]quota.Units {
+	amounts := u.site.measured[call.Method]
+	if len(measures) == 0 || len(amounts) == 0 {
+		return measures
+	}
+	known := map[quota.Measure]quota.Units{}
+	for m := range amounts {
+		known[m] = amounts[m].Fixed
+	}
+	maps.Copy(known, call.Measures)
+	maps.Copy(known, measures)
+	u.site.setPrices(call.Method, known, measures)
+	settled := maps.Clone(measures)
+	for m, a := range amounts {
+		changes := func(of quota.Measure) bool { _, ok := measures[of]; return ok }
+		if slices.ContainsFunc(slices.Collect(maps.Keys(a.Per)), changes) {
+			settled[m] = known[m]
+		}
+	}
+	return settled
+}
+
+// ParseAmounts returns amounts of named measures, which are numbers as in
+// costs.yaml: whole, or dollars for USD. The measures are those of the account;
+// the error matches quota.ErrBadCall. Prices that follow from these amounts are
+// among the result; the others of the call stay as they are.
+func (t *Table) ParseAmounts(call quota.Call, amounts map[string]json.Number) (map[quota.Measure]quota.Units, error) {
+	if len(amounts) == 0 {
+		return nil, nil
+	}
+	var of *Upstream
+	known := map[string]bool{}
+	for i := range t.upstreams {
+		u := &t.upstreams[i]
+		if u.Account != call.Account {
+			continue
+		}
+		if of == nil || len(u.site.measured[call.Method]) > 0 {
+			of = u
+		}
+		for _, m := range u.Measures {
+			known[string(m)] = true
+		}
+	}
+	parsed := map[quota.Measure]quota.Units{}
+	for name, text := range amounts {
+		if !known[name] {
+			advice := "costs.yaml has no measures; write measures: [" + name + "]"
+			if len(known) > 0 {
+				advice = strictyaml.Advice(name, slices.Sorted(maps.Keys(known)))
+			}
+			return nil, fmt.Errorf("%w: unknown measure %q: %s", quota.ErrBadCall, name, advice)
+		}
+		m := quota.Measure(name)
+		n, ok := strictyaml.ParseMillionths(string(text))
+		isWhole := m == quota.USD || n%1_000_000 == 0
+		if m != quota.USD {
+			n /= 1_000_000
+		}
+		if !ok || !isWhole || quota.Units(n) > quota.MaxLimit {
+			return nil, fmt.Errorf("%w: %s of %s; give a number such as 900, or for usd dollars such as 0.25",
+				quota.ErrBadCall, text, name)
+		}
+		parsed[m] = quota.Units(n)
+	}
+	return of.Settled(call, parsed), nil
+}
