@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"math/bits"
 	"net/http"
 	"slices"
@@ -57,8 +58,7 @@ func jsonObject(req *http.Request) map[string]any {
 // bytesPerToken is about how much text a token is.
 const bytesPerToken = 4
 
-// read returns the amount in the first field that is there: a number, or the
-// tokens in a text or in the texts of a list.
+// read returns the amount in the first field that is there.
 func (a *Amount) read(object map[string]any) (quota.Units, bool) {
 	for _, path := range a.Body {
 		var v any = object
@@ -66,24 +66,15 @@ func (a *Amount) read(object map[string]any) (quota.Units, bool) {
 			inner, _ := v.(map[string]any)
 			v = inner[name]
 		}
-		switch v := v.(type) {
-		case json.Number:
-			if n, err := v.Float64(); err == nil && n >= 0 && n <= float64(quota.MaxLimit) {
-				return roundUp(n), true
-			}
-		case string, []any, map[string]any:
+		if a.Text && v != nil {
 			return quota.Units((textLength(v) + bytesPerToken - 1) / bytesPerToken), true
+		}
+		number, _ := v.(json.Number)
+		if n, err := number.Float64(); err == nil && n >= 0 && n <= float64(quota.MaxLimit) {
+			return quota.Units(math.Ceil(n)), true
 		}
 	}
 	return 0, false
-}
-
-func roundUp(n float64) quota.Units {
-	whole := quota.Units(n)
-	if float64(whole) < n {
-		whole++
-	}
-	return whole
 }
 
 // textLength returns how many bytes the texts of a JSON value have.

@@ -73,7 +73,7 @@ func TestShippedFile(t *testing.T) {
 			t.Errorf("without its ledger %s may spend %d, want %d", method, units, want)
 		}
 	}
-	if len(u.Costs) != 47 || u.Costs[0] != (costs.MethodCost{Method: "activities.list", Units: 1}) {
+	if first := u.Costs[0]; len(u.Costs) != 47 || first.Method != "activities.list" || first.Units != 1 {
 		t.Errorf("%d costs, the first %v", len(u.Costs), u.Costs[0])
 	}
 }

@@ -8,8 +8,7 @@ import (
 )
 
 // defaultLease is how long a call of a budget in flight counts at most, and one
-// whose cost is an estimate, unless
-// a lease says otherwise.
+// whose cost is an estimate, unless a lease says otherwise.
 const defaultLease = 2 * time.Minute
 
 func readLease(n strictyaml.Node) time.Duration { return n.Duration(time.Second, 24*time.Hour) }

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
@@ -15,6 +14,7 @@ import (
 type Amount struct {
 	Fixed quota.Units // the amount, or the one that counts if Body cannot be read
 	Body  []string    // paths of fields of the request's JSON body; the first that is there counts
+	Text  bool        // the field is text, or has texts, whose tokens count
 
 	Per  map[quota.Measure]quota.Units // millionths of the measure, for Each of these; of USD, dollars
 	Each quota.Units                   // at least 1 with Per
@@ -152,6 +152,9 @@ func (d *document) readComputed(n strictyaml.Node, m quota.Measure) (a Amount) {
 				}
 			},
 		},
+		strictyaml.Field{Key: "count", Read: func(n strictyaml.Node) {
+			a.Text = n.OneOf("count", []string{"number", "text"}) == "text"
+		}},
 		strictyaml.Field{
 			Key: "or", Missing: "or: 1000, the amount if the request does not say it",
 			Read: func(n strictyaml.Node) { a.Fixed = readAmount(n, m, 0, quota.MaxLimit) },

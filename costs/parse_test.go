@@ -58,7 +58,7 @@ func TestParseReportsAllMistakesInADocument(t *testing.T) {
 		{"sqlite:ration.db", "sqlite:?synchronous=normal", "4:9: ledger names no file: write sqlite:ration.db"},
 		{"sqlite:ration.db", "sqlite:~/ration.db", "4:9: ledger begins with ~, which only a shell expands: write the whole path"},
 		{"api: youtube/v3", "x: 1\napi: youtube/v3", `5:1: unknown key "x": write one of version, preset, account, ledger, credential, upstream, api, hosts, domains, unguarded, routes, ` +
-			"key, resets, reset_margin, history, unlisted, feedback, answers, not_modified_units, costs, batches, budgets, " +
+			"key, resets, reset_margin, history, unlisted, feedback, measures, lease, answers, not_modified_units, costs, batches, budgets, " +
 			"lanes, when_ledger_down, alert"},
 		{"api: youtube/v3", "api: [youtube/v3]", "5:6: api is a list: write one of youtube/v3"},
 		{"[youtube.googleapis.com]", "[youtube..googleapis.com]", "6:9: not a host: write letters, digits, dots and hyphens, such as www.googleapis.com"},
@@ -106,7 +106,7 @@ func TestParseReportsAllMistakesInCostsAndBudgets(t *testing.T) {
 		{"{day: UTC}", "1m1ns", "16:13: a window is whole microseconds: round it"},
 		{"{day: UTC}", "1ns", `16:13: window is "1ns": write a duration from 1ms to 9600h, such as 24h, 10m or 30s`},
 		{"    limit: 500\n", "", "14:5: missing key \"limit\": write limit: 9500"},
-		{"name: search", "name: search\n    colour: red", `15:5: unknown key "colour": write one of name, limit, window, in_flight, lease, count, methods, except, lanes, regions, per, keys, floor, floor_until, upstream_limit, shadow`},
+		{"name: search", "name: search\n    colour: red", `15:5: unknown key "colour": write one of name, count, limit, window, in_flight, lease, methods, except, lanes, regions, per, keys, floor, floor_until, upstream_limit, shadow`},
 		{"  search.list: refuse", "  search.list: {allow: 99}", "19:16: search.list costs 100, more than its allowance of 99 units: write refuse, or at least 100"},
 		{"  search.list: refuse", "  search.list: open", `19:16: unknown policy "open": write one of refuse, {allow: 50}`},
 		{"  default: {allow: 50}", "  defualt: 50", `20:3: unknown method of youtube/v3 "defualt": write default` + "\n20:12: neither refuse nor an allowance: write refuse, or {allow: 50}"},

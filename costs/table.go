@@ -167,6 +167,16 @@ func (t *Table) Accounts() (names []string) {
 	return names
 }
 
+// Measures returns the named measures of an account's calls.
+func (t *Table) Measures(account string) (all []quota.Measure) {
+	for i := range t.upstreams {
+		if t.upstreams[i].Account == account {
+			all = append(all, t.upstreams[i].Measures...)
+		}
+	}
+	return all
+}
+
 // Budgets returns the budgets of all upstreams in the order of the file.
 func (t *Table) Budgets() []quota.Budget {
 	var all []quota.Budget

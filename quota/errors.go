@@ -159,22 +159,23 @@ func (e *RefusedError) Short() string {
 	case ReasonQueue:
 		return fmt.Sprintf("another call of this process waits for %s, %s must wait its turn", e.Budget+keyText(e.ownKey()), e.Method)
 	}
-	reserved := ""
+	reserved, number := "", e.Measure.Number
 	if e.Kept > 0 {
-		reserved = fmt.Sprintf(" (%d reserved for other regions)", e.Kept)
+		reserved = fmt.Sprintf(" (%s reserved for other regions)", number(e.Kept))
 	}
 	if e.Waiting > 0 {
-		reserved += fmt.Sprintf(" (%d for calls that wait)", e.Waiting)
+		reserved += fmt.Sprintf(" (%s for calls that wait)", number(e.Waiting))
 	}
 	if e.Reason == ReasonInFlight {
-		reserved += fmt.Sprintf(" (%d in flight)", e.Open)
+		reserved += fmt.Sprintf(" (%s in flight)", number(e.Open))
 	}
 	measure := e.Measure.String()
-	if e.Limit == 1 {
+	if isCounted := e.Measure == Calls || e.Measure == ByUnits; isCounted && e.Limit == 1 {
 		measure = strings.TrimSuffix(measure, "s")
 	}
-	return fmt.Sprintf("%s has %d of %d %s left%s, %s needs %d", e.Budget+keyText(e.ownKey()), e.Remaining, e.Limit, measure, reserved, e.Method, e.Needed) +
-		limitNote(e.Limit, e.OwnLimit, e.LimitUntil)
+	return fmt.Sprintf("%s has %s of %s %s left%s, %s needs %s",
+		e.Budget+keyText(e.ownKey()), number(e.Remaining), number(e.Limit), measure, reserved, e.Method, number(e.Needed)) +
+		limitNote(e.Measure, e.Limit, e.OwnLimit, e.LimitUntil)
 }
 
 // ownKey returns the key that is refused alone, or "".
@@ -241,7 +242,7 @@ func (e *NeverFitsError) MostTogether() int {
 func (e *NeverFitsError) Short() string {
 	kept := ""
 	if e.Kept > 0 {
-		kept = fmt.Sprintf(" and keeps %d of them for other regions", e.Kept)
+		kept = fmt.Sprintf(" and keeps %s of them for other regions", e.Measure.Number(e.Kept))
 	}
 	needs, verdict := e.Method+" needs", "never fits"
 	several, isLimited := e.Calls > 1, e.OwnLimit > 0
@@ -256,8 +257,9 @@ func (e *NeverFitsError) Short() string {
 	case isLimited:
 		verdict = "does not fit"
 	}
-	return fmt.Sprintf("%s allows %d %s%s, %s %d and %s", e.Budget+keyText(e.Key), e.Limit, e.Measure, kept, needs, e.Needed, verdict) +
-		limitNote(e.Limit, e.OwnLimit, e.LimitUntil)
+	return fmt.Sprintf("%s allows %s %s%s, %s %s and %s",
+		e.Budget+keyText(e.Key), e.Measure.Number(e.Limit), e.Measure, kept, needs, e.Measure.Number(e.Needed), verdict) +
+		limitNote(e.Measure, e.Limit, e.OwnLimit, e.LimitUntil)
 }
 
 // Is reports whether target is ErrNeverFits.

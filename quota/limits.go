@@ -50,12 +50,12 @@ func withoutExternal(methods []string) []string {
 
 // limitNote says why a limit holds that is lower than the caller's own, or
 // nothing if own is 0.
-func limitNote(limit, own Units, until time.Time) string {
+func limitNote(m Measure, limit, own Units, until time.Time) string {
 	if own == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; another configuration's limit of %d holds instead of %d, until %s at least: give both the same limit or, if that one is no longer in use, forget its limit (ration ledger accept)",
-		limit, own, textfmt.Time(until))
+	return fmt.Sprintf("; another configuration's limit of %s holds instead of %s, until %s at least: give both the same limit or, if that one is no longer in use, forget its limit (ration ledger accept)",
+		m.Number(limit), m.Number(own), textfmt.Time(until))
 }
 
 // AcceptLimits forgets the limits that other configurations have asked of the

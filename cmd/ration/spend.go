@@ -19,6 +19,7 @@ import (
 type spendFlags struct {
 	upstream string
 	units    int64
+	amounts  map[string]string
 	calls    int
 	repeat   string
 	key      string
@@ -58,6 +59,7 @@ repeated with the same --idempotency-key within ten minutes is charged once.
 	}
 	flags := cmd.Flags()
 	flags.Int64Var(&f.units, "units", 0, "what each call costs (default: its cost in costs.yaml)")
+	defineAmounts(flags, &f.amounts, "what each call costs in a `measure`")
 	flags.IntVar(&f.calls, "calls", 1, "charge `n` calls, all or none")
 	flags.StringVar(&f.repeat, "idempotency-key", "", "charge spends with this `key` once")
 	durationflag.SecondsVar(flags, &f.maxWait, "max-wait", "longest wait for the units: 5, 30s, 2m")
@@ -80,16 +82,19 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	if err != nil {
 		return err
 	}
-	var units *quota.Units
+	given := gateway.Given{Amounts: amountsOf(f.amounts)}
 	if f.units > 0 {
 		call.Units, call.Lease = quota.Units(f.units), gateway.EstimateLease
-		units = &call.Units
+		given.Units = &call.Units
+	}
+	if err := given.Amounts.Set(table, &call); err != nil {
+		return &cmdline.Error{Err: fmt.Errorf("--amount: %w", err)}
 	}
 	call.Caller, call.Key = caller, f.key
 	if err := checkKey(f.key); err != nil {
 		return err
 	}
-	if call.ID, err = gateway.CallID(f.repeat, call, units, f.calls); err != nil {
+	if call.ID, err = gateway.CallID(f.repeat, call, given, f.calls); err != nil {
 		return &cmdline.Error{Err: fmt.Errorf("--idempotency-key: %w", err)}
 	}
 	c, err := a.setup().Open(table, true)

@@ -56,8 +56,8 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 		Caller: quota.Caller{Region: named(r.Region), Job: named(r.Job), Lane: named(r.Lane)},
 		Limit:  r.Limit, OwnLimit: r.OwnLimit, Remaining: r.Remaining, Kept: r.Kept, Needed: r.Needed,
 		RetryAt: r.RetryAt, RetryAfter: r.RetryAt.Sub(r.At)}
-	if r.Measure == quota.Calls.String() {
-		refused.Measure = quota.Calls
+	if r.Measure != quota.ByUnits.String() {
+		refused.Measure = quota.Measure(r.Measure)
 	}
 	if r.Budget != nil {
 		refused.Budget = *r.Budget

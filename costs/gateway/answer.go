@@ -29,6 +29,7 @@ type Spend struct {
 	Method     string       `json:"method"`
 	Key        *string      `json:"key,omitempty"`
 	Units      quota.Units  `json:"units"` // the cost of each call
+	Amounts    Amounts      `json:"amounts,omitempty"`
 	Calls      int          `json:"calls"`
 	Used       *quota.Units `json:"used"`
 	Remaining  *quota.Units `json:"remaining"`
@@ -46,7 +47,7 @@ type Spend struct {
 // error that refused them. now is a clock for tests; see client.RefusedAt.
 func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Grant, err error, now func() time.Time) *Spend {
 	s := &Spend{Granted: err == nil, Grants: []string{}, Account: call.Account, Method: call.Method, Key: human.Optional(call.Key),
-		Units: call.Units, Calls: count}
+		Units: call.Units, Amounts: newAmounts(call.Measures), Calls: count}
 	for _, grant := range grants {
 		s.Grants = append(s.Grants, grant.Token())
 	}
@@ -70,6 +71,7 @@ func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Gran
 		return s
 	}
 	s.Grant, s.Units = &s.Grants[0], grants[0].Call().Units
+	s.Amounts = newAmounts(grants[0].Call().Measures)
 	if tightest, ok := grants[len(grants)-1].Tightest(); ok {
 		s.Used = &tightest.Used
 		s.Remaining = &tightest.Remaining

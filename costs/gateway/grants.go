@@ -22,6 +22,7 @@ type Answer struct {
 	Headers map[string]HeaderValues `json:"headers"`
 	Body    string                  `json:"body"`
 	Units   *quota.Units            `json:"units"` // what the call really cost, if the program knows
+	Amounts Amounts                 `json:"amounts"`
 }
 
 // HeaderValues are the values of a header. In JSON they may be one string.
@@ -59,11 +60,18 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 	if a.Status < 100 || a.Status > 599 {
 		return nil, fmt.Errorf("%w: status %d; give the upstream's, 100 to 599", quota.ErrBadCall, a.Status)
 	}
+	if grant != nil && len(c.Table().Measures(call.Account)) > 0 {
+		grant.Refresh(ctx)
+		call = grant.Call()
+	}
 	resp := a.response()
 	defer resp.Body.Close()
 	verdict, err := c.Answered(ctx, call, grant, resp)
-	if err == nil && a.Units != nil {
-		err = grant.Settle(ctx, *a.Units)
+	if err == nil {
+		err = settleTo(ctx, c, grant, Given{a.Units, a.Amounts})
+	}
+	if err == nil {
+		err = grant.End(ctx)
 	}
 	if err == nil {
 		err = grant.End(ctx)
@@ -75,6 +83,7 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 	if grant != nil {
 		grant.Refresh(ctx)
 		result.Units = new(grant.Call().Units)
+		result.Amounts = newAmounts(grant.Call().Measures)
 	}
 	if verdict.For > 0 {
 		lasts := human.Seconds(verdict.For)
@@ -156,19 +165,19 @@ func (g *Gateway) report(w http.ResponseWriter, r *http.Request, c *connected) (
 
 // settled is the answer to a settle or a refund.
 type settled struct {
-	Units quota.Units `json:"units"`
+	Units   quota.Units `json:"units"`
+	Amounts Amounts     `json:"amounts,omitempty"`
 }
 
 // settle answers POST /v1/grants/{grant}/settle.
 func (g *Gateway) settle(w http.ResponseWriter, r *http.Request, c *connected) (any, error) {
-	var body struct {
-		Units *quota.Units `json:"units"`
-	}
+	var body Given
 	return g.withGrant(w, r, c, &body, func(grant *quota.Grant) (any, error) {
-		if body.Units == nil {
-			return nil, fmt.Errorf("%w: give the units that the call really cost", quota.ErrBadCall)
+		if body.Units == nil && len(body.Amounts) == 0 {
+			return nil, fmt.Errorf("%w: give the units or the amounts that the call really cost", quota.ErrBadCall)
 		}
-		return settled{*body.Units}, grant.Settle(r.Context(), *body.Units)
+		err := settleTo(r.Context(), c.Client, grant, body)
+		return settled{grant.Call().Units, newAmounts(grant.Call().Measures)}, err
 	})
 }
 

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 // ReportResult is what a report did.
 type ReportResult struct {
 	Units    *quota.Units `json:"units"` // what the call is charged now; null if its grant is not known
+	Amounts  Amounts      `json:"amounts,omitempty"`
 	Cooldown *Cooldown    `json:"cooldown"`
 	Left     *UnitsLeft   `json:"left"`
 	Retry    bool         `json:"retry"`         // the same call may succeed
@@ -38,7 +41,11 @@ type UnitsLeft struct {
 func (r *ReportResult) Describe(method string) string {
 	var parts []string
 	if r.Units != nil {
-		parts = append(parts, fmt.Sprintf("%s is charged %d", human.Name(method), *r.Units))
+		charged := fmt.Sprintf("%s is charged %d", human.Name(method), *r.Units)
+		for _, m := range slices.Sorted(maps.Keys(r.Amounts)) {
+			charged += fmt.Sprintf(", %s %s", r.Amounts[m], m)
+		}
+		parts = append(parts, charged)
 	}
 	if r.Left != nil {
 		parts = append(parts, fmt.Sprintf("the upstream has %d left of %s", r.Left.Units, human.Name(r.Left.Budget)))

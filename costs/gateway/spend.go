@@ -38,6 +38,7 @@ type spendRequest struct {
 	Verb     string       `json:"verb"`
 	URL      string       `json:"url"`
 	Units    *quota.Units `json:"units"`
+	Amounts  Amounts      `json:"amounts"`
 	Calls    *int         `json:"calls"`
 	Lane     string       `json:"lane"`
 	Job      string       `json:"job"`
@@ -84,6 +85,9 @@ func (s *spendRequest) call(table *costs.Table) (call quota.Call, count int, err
 	default:
 		call.Units, call.Lease = *s.Units, EstimateLease
 	}
+	if err == nil {
+		err = s.Amounts.Set(table, &call)
+	}
 	if count = 1; s.Calls != nil {
 		count = *s.Calls
 	}
@@ -106,7 +110,7 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) (a
 		call.Key = cmp.Or(key, call.Key) // that of its URL
 	}
 	if err == nil {
-		call.ID, err = idempotencyID(r, call, asked.Units, count)
+		call.ID, err = idempotencyID(r, call, asked.Given(), count)
 	}
 	var grants []*quota.Grant
 	if err == nil {
@@ -134,7 +138,7 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) (a
 
 // idempotencyID returns the id of a call that may be repeated, or the zero ID
 // of one that may not.
-func idempotencyID(r *http.Request, call quota.Call, units *quota.Units, count int) (quota.ID, error) {
+func idempotencyID(r *http.Request, call quota.Call, given Given, count int) (quota.ID, error) {
 	key, err := single(r, "Idempotency-Key")
 	if err == nil && key == "" && len(r.Header.Values("Idempotency-Key")) > 0 {
 		err = fmt.Errorf("%w: the Idempotency-Key is empty, and every repeat would be charged; give one, or leave the header out", quota.ErrBadCall)
@@ -142,14 +146,14 @@ func idempotencyID(r *http.Request, call quota.Call, units *quota.Units, count i
 	if err != nil {
 		return quota.ID{}, err
 	}
-	return CallID(key, call, units, count)
+	return CallID(key, call, given, count)
 }
 
 // CallID returns the ID of count calls that are repeated with the same
-// idempotency key, here or by command ration; the zero ID for the key "". units
-// is the cost that the caller gave, or nil for the price, which may change
-// before the repeat. An account has keys of its own.
-func CallID(key string, call quota.Call, units *quota.Units, count int) (quota.ID, error) {
+// idempotency key, here or by command ration; the zero ID for the key "". Of
+// the cost only what the caller gave counts, since prices may change before the
+// repeat. An account has keys of its own.
+func CallID(key string, call quota.Call, given Given, count int) (quota.ID, error) {
 	if len(key) > maxIdempotency {
 		return quota.ID{}, fmt.Errorf("%w: an idempotency key of %d bytes; give at most %d", quota.ErrBadCall, len(key), maxIdempotency)
 	}
@@ -157,8 +161,11 @@ func CallID(key string, call quota.Call, units *quota.Units, count int) (quota.I
 		return quota.ID{}, nil
 	}
 	what := fmt.Sprintf("%d of %q for %q", count, call.Method, call.Caller)
-	if units != nil {
-		what += fmt.Sprintf(", %d units each", *units)
+	if given.Units != nil {
+		what += fmt.Sprintf(", %d units each", *given.Units)
+	}
+	if len(given.Amounts) > 0 {
+		what += fmt.Sprintf(", %v each", given.Amounts)
 	}
 	return quota.NameID(call.Account+" "+key, what), nil
 }
