@@ -28,9 +28,35 @@ type ListedMethod struct {
 	Account          string      `json:"account"`
 	Method           string      `json:"method"`
 	Units            quota.Units `json:"units"`
+	Amounts          []string    `json:"amounts"` // in named measures, as Amount.Describe says
 	NotModifiedUnits quota.Units `json:"not_modified_units"`
 	Budgets          []string    `json:"budgets"`
 	From             Origin      `json:"from"`
+}
+
+// Describe says in one line what a call costs: 1; tokens or 800 input_tokens.
+func (m *ListedMethod) Describe() string {
+	return strings.Join(append([]string{fmt.Sprint(m.Units)}, m.Amounts...), "; ")
+}
+
+// Describe writes the amount of a measure: 500 input_tokens; max_tokens or 1000
+// output_tokens; $2.50 per 1000000 input_tokens.
+func (a *Amount) Describe(m quota.Measure) string {
+	switch {
+	case len(a.Body) > 0:
+		return fmt.Sprintf("%s, or %s", strings.Join(a.Body, ", "), m.Text(a.Fixed))
+	case len(a.Per) == 0:
+		return m.Text(a.Fixed)
+	}
+	var parts []string
+	for _, of := range slices.Sorted(maps.Keys(a.Per)) {
+		price := quota.USD.Text(a.Per[of])
+		if m != quota.USD {
+			price = quota.USD.Number(a.Per[of]) + " " + string(m)
+		}
+		parts = append(parts, fmt.Sprintf("%s per %d %s", price, a.Each, of))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // ListedBudget is a budget.
@@ -98,7 +124,11 @@ func (t *Table) List() *List {
 	l := &List{Methods: []ListedMethod{}, Budgets: []ListedBudget{}, Routes: []ListedRoute{}, Settings: []Setting{}, Down: []ListedRule{}, Presets: []UsedPreset{}}
 	for _, u := range t.Upstreams() {
 		for _, c := range u.Costs {
-			one := ListedMethod{Account: u.Account, Method: c.Method, Units: c.Units, NotModifiedUnits: u.NotModified(c.Method), Budgets: []string{}, From: u.Origin("costs", c.Method)}
+			one := ListedMethod{Account: u.Account, Method: c.Method, Units: c.Units, NotModifiedUnits: u.NotModified(c.Method), Budgets: []string{}, From: u.Origin("costs", c.Method), Amounts: []string{}}
+			for _, m := range slices.Sorted(maps.Keys(c.Amounts)) {
+				amount := c.Amounts[m]
+				one.Amounts = append(one.Amounts, amount.Describe(m))
+			}
 			for _, b := range t.Covering(quota.Call{Account: u.Account, Method: c.Method}) {
 				one.Budgets = append(one.Budgets, b.Name)
 			}
@@ -176,7 +206,7 @@ func (b *ListedBudget) Describe() string {
 	add("keys ", own)
 	var kept []string
 	for _, region := range slices.Sorted(maps.Keys(b.Floor)) {
-		kept = append(kept, fmt.Sprintf("%s %d", region, b.Floor[region]))
+		kept = append(kept, region+" "+quota.Measure(b.Measure).Number(b.Floor[region]))
 	}
 	if b.FloorUntil != nil {
 		kept[len(kept)-1] += " until " + *b.FloorUntil + " before its end"
@@ -219,6 +249,12 @@ func (u *Upstream) settings() []Setting {
 	}
 	if u.Origin("reset_margin") != (Origin{}) {
 		add("reset_margin", u.ResetMargin.String())
+	}
+	if len(u.Measures) > 0 {
+		add("measures", strings.Join(u.measureNames()[2:], ", "))
+	}
+	if u.Origin("lease") != (Origin{}) {
+		add("lease", human.Exactly(u.site.lease))
 	}
 	if u.History > 0 {
 		add("history", human.Exactly(u.History))

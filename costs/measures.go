@@ -60,9 +60,9 @@ func (d *document) readMeasures(n strictyaml.Node) {
 }
 
 // measureNames returns the measures that a line may name.
-func (d *document) measureNames() []string {
+func (u *Upstream) measureNames() []string {
 	names := []string{"units", "calls"}
-	for _, m := range d.Measures {
+	for _, m := range u.Measures {
 		names = append(names, string(m))
 	}
 	return names

@@ -50,6 +50,14 @@ func (m Measure) Number(n Units) string {
 	return text
 }
 
+// Value returns an amount of the measure as people count it: dollars for USD.
+func (m Measure) Value(n Units) float64 {
+	if m == USD {
+		return float64(n) / 1_000_000
+	}
+	return float64(n)
+}
+
 // Text writes an amount with the measure's name: $12.50, 1 call, 20 units,
 // 800 input_tokens.
 func (m Measure) Text(n Units) string {

@@ -10,20 +10,21 @@ import (
 	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
-// LimitText says what a limit of the window is: 20, +1 per 60s of a bucket, 10
+// LimitText says what a limit of the budget is: 20, +1 per 60s of a bucket, 10
 // in flight, and otherwise the number alone.
-func (w Window) LimitText(limit Units) string {
+func (b *Budget) LimitText(limit Units) string {
+	w, number := b.Window, b.Measure.Number(limit)
 	switch unit := w.UnitTime(); w.Kind() {
 	case KindBucket:
 		rate := strconv.FormatFloat(float64(w.is.Restore)/(float64(w.is.Every)/1e6), 'g', 4, 64) + " per s"
 		if unit > time.Second {
 			rate = "1 per " + strconv.FormatFloat(unit.Seconds(), 'g', 4, 64) + "s"
 		}
-		return fmt.Sprintf("%d, +%s", limit, rate)
+		return number + ", +" + rate
 	case KindInFlight:
-		return fmt.Sprintf("%d in flight", limit)
+		return number + " in flight"
 	}
-	return strconv.FormatInt(int64(limit), 10)
+	return number
 }
 
 // String returns the window as it is written in costs.yaml: 24h, {sliding: 2s,

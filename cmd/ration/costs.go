@@ -12,6 +12,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
 )
 
 func (a *app) costsCommand() *cobra.Command {
@@ -64,16 +65,16 @@ func (a *app) priceList(table *costs.Table) error {
 	if a.json {
 		return json.NewEncoder(a.stdout).Encode(l)
 	}
-	t := a.table("from", "account", "method", "units", "budgets")
+	t := a.table("from", "account", "method", "costs", "budgets")
 	for _, m := range l.Methods {
-		t.Row(m.From, human.Name(m.Account), human.Name(m.Method), m.Units, human.Name(strings.Join(m.Budgets, ", ")))
+		t.Row(m.From, human.Name(m.Account), human.Name(m.Method), m.Describe(), human.Name(strings.Join(m.Budgets, ", ")))
 	}
 	t.Print()
 	fmt.Fprintln(a.stdout)
 	t = a.table("from", "account", "budget", "limit", "counts", "window", "covers")
 	for i := range l.Budgets {
 		b := &l.Budgets[i]
-		t.Row(b.Origins(), human.Name(b.Account), human.Name(b.Name), b.Limit, b.Measure, b.Window, b.Describe())
+		t.Row(b.Origins(), human.Name(b.Account), human.Name(b.Name), quota.Measure(b.Measure).Number(b.Limit), b.Measure, b.Window, b.Describe())
 	}
 	t.Print()
 	fmt.Fprintln(a.stdout)

@@ -28,7 +28,8 @@ func (a *app) planTables(p *plan.Planner) error {
 		if b.Budget.Shadow {
 			name += " (shadow)"
 		}
-		t.Row(name, b.Budget.Limit, b.Peak, a.clock(b.PeakAt), b.PeakLate, b.Refused, b.Unused, b.Budget.Measure)
+		number := b.Budget.Measure.Number
+		t.Row(name, number(b.Budget.Limit), number(b.Peak), a.clock(b.PeakAt), number(b.PeakLate), b.Refused, number(b.Unused), b.Budget.Measure)
 	}
 	t.Print()
 	fmt.Fprintln(a.stdout)

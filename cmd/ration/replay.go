@@ -158,7 +158,7 @@ func (r *replaying) tables(d *plan.ReplayDocument, report *plan.ReplayReport) {
 		if b.Budget.Shadow {
 			window += " (shadow)"
 		}
-		t.Row(report.Name(&b.Budget), b.Budget.Limit, b.Budget.Measure, window, b.Refused, b.RefusedUnits, r.clock(b.First), r.clock(b.Last))
+		t.Row(report.Name(&b.Budget), b.Budget.Measure.Number(b.Budget.Limit), b.Budget.Measure, window, b.Refused, b.RefusedUnits, r.clock(b.First), r.clock(b.Last))
 	}
 	t.Print()
 	if len(d.Refusals) > 0 {

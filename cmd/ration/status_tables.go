@@ -68,9 +68,9 @@ func (a *app) budgetTable(r *status.Report) {
 		if b.Shadow {
 			window += " (shadow)"
 		}
-		cells := []any{b.Name, b.Used, b.LimitText, b.Remaining, b.Measure, window, status.ReturnText(b, r.At)}
+		cells := []any{b.Name, b.Number(b.Used), b.LimitText, b.Number(b.Remaining), b.Measure, window, status.ReturnText(b, r.At)}
 		if hasReserved {
-			cells = slices.Insert(cells, 2, any(b.Reserved))
+			cells = slices.Insert(cells, 2, any(b.Number(b.Reserved)))
 		}
 		t.Row(cells...)
 	}
@@ -86,7 +86,7 @@ func (a *app) spenderTable(r *status.Report) {
 	t := a.table("budget", "by", "who spent it")
 	for _, b := range r.Budgets {
 		name := b.Name
-		status.EachDimension(&b.Attribution, 8, func(by, who string) {
+		status.EachDimension(&b.Attribution, b.Measure, 8, func(by, who string) {
 			t.Row(name, by, who)
 			name = ""
 		})
@@ -109,7 +109,8 @@ func (a *app) keyedTable(r *status.Report) {
 		if k.NextFreeAt != nil {
 			next = fmt.Sprintf("%s (in %s)", a.clock(human.RoundUp(*k.NextFreeAt)), human.Duration(k.NextFreeAt.Sub(r.At)))
 		}
-		t.Row(human.Name(k.Key), human.Name(k.Budget), k.Used, k.Limit, k.Remaining, k.Measure, next)
+		number := quota.Measure(k.Measure).Number
+		t.Row(human.Name(k.Key), human.Name(k.Budget), number(k.Used), number(k.Limit), number(k.Remaining), k.Measure, next)
 	}
 	t.Print()
 	for _, account := range r.MoreKeys {

@@ -77,7 +77,7 @@ func (a *app) whyText(e *why.Document) {
 		fmt.Fprintln(a.stdout)
 		a.paragraph("", "%s, its window of %s then: %s, by", human.Name(*r.Budget), *e.Window, e.HeldText())
 		t := a.table("", "who had spent it")
-		status.EachDimension(&e.Attribution, 5, func(by, who string) { t.Row(by, who) })
+		status.EachDimension(&e.Attribution, r.Measure, 5, func(by, who string) { t.Row(by, who) })
 		t.Print()
 	}
 	fmt.Fprintln(a.stdout, "\nwhat would have helped")

@@ -211,7 +211,7 @@ func levelEvent(b *quota.Balance) *event {
 		window = fmt.Sprint(b.Since.Unix())
 	}
 	e := &event{Kind: costs.AlertLevel, Account: b.Budget.Account, Budget: b.Budget.Name, Used: b.Used, Limit: b.Limit(), percent: percent, name: "level " + b.Budget.Name + " " + window}
-	e.detail = fmt.Sprintf("%s of %s has used %d of %s", human.Name(b.Budget.Name), human.Name(b.Budget.Account), b.Used, human.Amount(b.Limit(), b.Budget.Measure.String()))
+	e.detail = fmt.Sprintf("%s of %s has used %s of %s", human.Name(b.Budget.Name), human.Name(b.Budget.Account), b.Budget.Measure.Number(b.Used), human.Amount(b.Limit(), b.Budget.Measure.String()))
 	if !b.NextFree.IsZero() {
 		e.detail += "; more returns at " + human.Time(b.NextFree)
 		e.Until = &b.NextFree
@@ -293,7 +293,7 @@ func exhaustion(s *usage.BudgetStatus, planned time.Time) *event {
 	default:
 		return nil
 	}
-	e.detail += fmt.Sprintf(": %d of %s are used", s.Used, human.Amount(s.Limit(), s.Budget.Measure.String()))
+	e.detail += fmt.Sprintf(": %s of %s are used", s.Budget.Measure.Number(s.Used), human.Amount(s.Limit(), s.Budget.Measure.String()))
 	return e
 }
 

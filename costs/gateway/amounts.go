@@ -58,6 +58,9 @@ func settleTo(ctx context.Context, c *client.Client, grant *quota.Grant, given G
 	if given.Units == nil && len(given.Amounts) == 0 {
 		return nil
 	}
+	if len(given.Amounts) > 0 {
+		grant.Refresh(ctx) // a price may follow from what is not given
+	}
 	call := grant.Call()
 	measures, err := c.Table().ParseAmounts(call, given.Amounts)
 	if err != nil {

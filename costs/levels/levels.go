@@ -100,7 +100,8 @@ func hash(words ...string) string {
 }
 
 func levelLine(b *quota.Balance, percent quota.Units) string {
-	line := fmt.Sprintf("%s has used %d %% of %s (%d)", human.Name(b.Budget.Name), percent, human.Amount(b.Limit(), b.Budget.Measure.String()), b.Used)
+	line := fmt.Sprintf("%s has used %d %% of %s (%s)", human.Name(b.Budget.Name), percent,
+		human.Amount(b.Limit(), b.Budget.Measure.String()), b.Budget.Measure.Number(b.Used))
 	if !b.NextFree.IsZero() {
 		line += fmt.Sprintf("; more frees at %s (in %s)", human.Time(b.NextFree), human.Duration(b.NextFree.Sub(b.At)))
 	}

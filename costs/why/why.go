@@ -81,11 +81,13 @@ func (d *Document) set(found *usage.Explanation) {
 		d.Limit = &found.LimitNeeded
 		which := ""
 		if r.OwnLimit > 0 {
-			which = fmt.Sprintf(" in every configuration: that of %d is another's, and if that one is no longer in use, ration ledger accept ends it", r.Limit)
+			which = fmt.Sprintf(" in every configuration: that of %s is another's, and if that one is no longer in use, ration ledger accept ends it",
+				quota.Measure(r.Measure).Number(r.Limit))
 		}
 		d.helped("a limit of %s or more for %s%s", human.Amount(*d.Limit, r.Measure), human.Scope(r.Account, *r.Budget, keyAlone(r.RefusedError())), which)
 		if found.Most.Units > 0 {
-			d.helped("%s less spent before; %s had %d", human.Amount(d.Short, r.Measure), spenderText(&found.Most), found.Most.Units)
+			d.helped("%s less spent before; %s had %s", human.Amount(d.Short, r.Measure), spenderText(&found.Most),
+				quota.Measure(r.Measure).Number(found.Most.Units))
 		}
 		if found.FloorsMattered {
 			d.helped("fewer than the %s that %s kept for the floors of other regions", human.Amount(r.Kept, r.Measure), human.Was(r.Kept))
@@ -125,8 +127,8 @@ func spenderText(s *usage.Spender) string {
 func (d *Document) probe(ctx context.Context, c *client.Client) error {
 	r := d.Refusal
 	call := quota.Call{Account: r.Account, Key: r.RefusedError().Key, Method: r.Method, Units: r.Units, Caller: r.RefusedError().Caller}
-	if call.Units == 0 {
-		priced, err := c.Table().Call(r.Account, r.Method)
+	priced, err := c.Table().Call(r.Account, r.Method)
+	if call.Measures = priced.Measures; call.Units == 0 {
 		if err != nil {
 			d.SetReason("costs.yaml has no price for " + r.Method)
 			return nil
@@ -176,7 +178,8 @@ func nowText(r *quota.RefusedError) string {
 	}
 	measure := r.Measure.String()
 	limit := human.Amount(r.Limit, measure)
-	text := fmt.Sprintf("%s has %d of %s left, it needs %d", human.Scope(r.Account, r.Budget, keyAlone(r)), r.Remaining, limit, r.Needed)
+	number, scope := r.Measure.Number, human.Scope(r.Account, r.Budget, keyAlone(r))
+	text := fmt.Sprintf("%s has %s of %s left, it needs %s", scope, number(r.Remaining), limit, number(r.Needed))
 	if !r.RetryAt.IsZero() {
 		text += fmt.Sprintf("; %s return from %s on", measure, human.Time(r.RetryAt))
 	}

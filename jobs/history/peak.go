@@ -31,7 +31,7 @@ func (s *series) findPeaks(ctx context.Context, f *filler) error {
 		if err != nil {
 			return err
 		}
-		held += s.amount(sum.Method, sum.Caller, sum.Units, sum.Calls)
+		held += s.amount(sum.Method, sum.Caller, sum.Amounts())
 	}
 	until := time.UnixMicro(f.until)
 	next, stop := iter.Pull2(f.ledger.Entries(ctx, quota.Query{Account: f.account, Since: begin, Until: until}))
@@ -40,7 +40,7 @@ func (s *series) findPeaks(ctx context.Context, f *filler) error {
 	leave := func(since time.Time) { // what no longer counts
 		for more && err == nil && tail.At.Before(since) {
 			f.peakEntries++
-			held -= s.amount(tail.Method, tail.Caller, tail.Units, tail.Calls)
+			held -= s.amount(tail.Method, tail.Caller, tail.Amounts())
 			tail, err, more = next()
 		}
 	}
@@ -52,7 +52,7 @@ func (s *series) findPeaks(ctx context.Context, f *filler) error {
 		if f.peakEntries++; f.peakEntries > maxPeakEntries {
 			break
 		}
-		n := s.amount(e.Method, e.Caller, e.Units, e.Calls)
+		n := s.amount(e.Method, e.Caller, e.Amounts())
 		if n == 0 {
 			continue
 		}
@@ -72,9 +72,9 @@ func (s *series) findPeaks(ctx context.Context, f *filler) error {
 }
 
 // amount returns what the budget counts of an entry or a sum.
-func (s *series) amount(method string, caller quota.Caller, units, calls quota.Units) int64 {
+func (s *series) amount(method string, caller quota.Caller, amounts quota.Amounts) int64 {
 	if !s.coverage.Covers(method, caller) {
 		return 0
 	}
-	return int64(quota.Amounts{Units: units, Calls: calls}.Of(s.coverage.Measure))
+	return int64(amounts.Of(s.coverage.Measure))
 }

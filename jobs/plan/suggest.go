@@ -169,19 +169,23 @@ func (s *scheduleSearch) explainMisfit() string {
 		}
 		region, call := s.largestCall(i)
 		b, first := l.budget, l.ticks.at[0]
+		number := b.Measure.Number
 		never := fmt.Sprintf("%s of %s (%s) never fits: ", call.Caller.Job, region.region, call.Method)
 		held := l.held.sum(l.since(first), first)
 		switch {
 		case region.weights[i] > int64(b.Limit):
-			return never + fmt.Sprintf("one pass with one page a step needs %d %s of %s, whose limit is %d; fetch less there, or raise the limit", region.weights[i], b.Measure, b.Name, b.Limit)
+			return never + fmt.Sprintf("one pass with one page a step needs %s %s of %s, whose limit is %s; fetch less there, or raise the limit",
+				number(quota.Units(region.weights[i])), b.Measure, b.Name, number(b.Limit))
 		case held > 0:
-			return never + fmt.Sprintf("at %s %s still holds %d of %d %s from before; plan --from later, or --fresh", human.Time(fromMicros(first)), b.Name, held, b.Limit, b.Measure)
+			return never + fmt.Sprintf("at %s %s still holds %s of %s %s from before; plan --from later, or --fresh",
+				human.Time(fromMicros(first)), b.Name, number(quota.Units(held)), number(b.Limit), b.Measure)
 		}
 		floors := ""
 		if worst.need > worst.used {
 			floors = ", the floors of other regions included"
 		}
-		return never + fmt.Sprintf("even with the fewest ticks and one page a step, %s may need %d %s%s, and its limit is %d; fetch in fewer regions, or raise the limit", b.Name, worst.need, b.Measure, floors, b.Limit)
+		return never + fmt.Sprintf("even with the fewest ticks and one page a step, %s may need %s %s%s, and its limit is %s; fetch in fewer regions, or raise the limit",
+			b.Name, number(quota.Units(worst.need)), b.Measure, floors, number(b.Limit))
 	}
 	return "no schedule was found that fits; fetch in fewer regions, or raise a limit in costs.yaml"
 }

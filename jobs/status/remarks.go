@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -143,8 +144,8 @@ func Forecast(b *usage.BudgetReport, now time.Time) string {
 	}
 	text := ""
 	if b.RunsOutAt != nil && b.RunsOutAt.After(now) {
-		text = fmt.Sprintf("%s runs out at %s at the pace of the last %s, %.0f %s an hour", human.Name(b.Name), when(*b.RunsOutAt),
-			human.Duration(time.Duration(*b.PaceOver)*time.Second), *b.PaceHour, b.Measure)
+		text = fmt.Sprintf("%s runs out at %s at the pace of the last %s, %s %s an hour", human.Name(b.Name), when(*b.RunsOutAt),
+			human.Duration(time.Duration(*b.PaceOver)*time.Second), b.Number(quota.Units(math.Round(*b.PaceHour))), b.Measure)
 	}
 	refuses := "refuses"
 	if b.Shadow {

@@ -34,7 +34,7 @@ func FloorText(b *usage.BudgetReport) string {
 	var parts []string
 	for _, region := range slices.Sorted(maps.Keys(b.Floors)) {
 		f := b.Floors[region]
-		parts = append(parts, fmt.Sprintf("%s %d of %d (%d kept)", human.Name(region), f.Used, f.Floor, f.Kept))
+		parts = append(parts, fmt.Sprintf("%s %s of %s (%s kept)", human.Name(region), b.Number(f.Used), b.Number(f.Floor), b.Number(f.Kept)))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -53,7 +53,7 @@ func ReturnText(b *usage.BudgetReport, now time.Time) string {
 	}
 	var parts []string
 	for i, r := range b.NextFree {
-		part := fmt.Sprintf("+%d %s", r.Units, tableTime(r.At, now))
+		part := fmt.Sprintf("+%s %s", b.Number(r.Units), tableTime(r.At, now))
 		if i == 0 {
 			part += fmt.Sprintf(" (in %s)", human.Duration(r.At.Sub(now)))
 		}
@@ -69,19 +69,19 @@ func tableTime(at, now time.Time) string {
 
 // EachDimension calls row with each dimension in which something was spent, and
 // the most names that spent most in it.
-func EachDimension(s *usage.Attribution, most int, row func(by, who string)) {
+func EachDimension(s *usage.Attribution, measure string, most int, row func(by, who string)) {
 	for _, by := range []struct {
 		what string
 		sums map[string]quota.Units
 	}{{"method", s.ByMethod}, {"region", s.ByRegion}, {"lane", s.ByLane}, {"job", s.ByJob}} {
 		if len(by.sums) > 0 {
-			row(by.what, ranked(by.sums, most))
+			row(by.what, ranked(by.sums, quota.Measure(measure), most))
 		}
 	}
 }
 
 // ranked lists who spent most first: search.list 800, videos.list 32.
-func ranked(sums map[string]quota.Units, most int) string {
+func ranked(sums map[string]quota.Units, m quota.Measure, most int) string {
 	names := slices.SortedFunc(maps.Keys(sums), func(x, y string) int {
 		return cmp.Or(cmp.Compare(sums[y], sums[x]), cmp.Compare(x, y))
 	})
@@ -89,13 +89,13 @@ func ranked(sums map[string]quota.Units, most int) string {
 	rest := quota.Units(0)
 	for i, name := range names {
 		if i < most {
-			parts = append(parts, fmt.Sprintf("%s %d", human.Name(name), sums[name]))
+			parts = append(parts, human.Name(name)+" "+m.Number(sums[name]))
 		} else {
 			rest += sums[name]
 		}
 	}
 	if rest > 0 {
-		parts = append(parts, fmt.Sprintf("%s %d", human.Count(len(names)-most, "other"), rest))
+		parts = append(parts, human.Count(len(names)-most, "other")+" "+m.Number(rest))
 	}
 	return strings.Join(parts, ", ")
 }

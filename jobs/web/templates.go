@@ -11,12 +11,14 @@ import (
 	"unicode"
 
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
 )
 
 // functions returns the functions of the templates.
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"number": number,
+		"amount": amount,
 		"when":   when,
 		"in":     relative,
 		"ago":    relative,
@@ -30,6 +32,14 @@ func functions() template.FuncMap {
 func number(n any) template.HTML {
 	value, _ := strconv.ParseInt(fmt.Sprint(n), 10, 64)
 	return template.HTML(fmt.Sprintf(`<data value="%d">%s</data>`, value, human.Grouped(value)))
+}
+
+// amount writes an amount of a measure as number does; dollars with their sign.
+func amount(n quota.Units, measure string) template.HTML {
+	if m := quota.Measure(measure); m == quota.USD {
+		return template.HTML(fmt.Sprintf(`<data value="%s">%s</data>`, m.Number(n), m.Text(n)))
+	}
+	return number(int64(n))
 }
 
 // when writes a time in UTC as the commands do: rounded up to a second, and

@@ -125,7 +125,7 @@ var (
 	decisions = prometheus.NewDesc("ration_decisions_total", "Calls that this process asked for, by decision. A granted call counts in each budget that covers it, another one in the budget that refused it.", append(ofCall[:4:4], "result"), nil)
 	units     = prometheus.NewDesc("ration_units_total", "What calls of this process were charged when they were granted, in what the budget counts.", ofCall, nil)
 
-	limitUnits     = prometheus.NewDesc("ration_budget_limit_units", "The limit of a budget, in what it counts.", inBudget, nil)
+	limitUnits     = prometheus.NewDesc("ration_budget_limit_units", "The limit of a budget, in what it counts: units, calls, a named measure, or dollars.", inBudget, nil)
 	usedUnits      = prometheus.NewDesc("ration_budget_used_units", "What all processes have used of a budget's window.", inBudget, nil)
 	remainingUnits = prometheus.NewDesc("ration_budget_remaining_units", "What is left of a budget's window, with what floors reserve.", inBudget, nil)
 	nextFree       = prometheus.NewDesc("ration_budget_next_free_timestamp_seconds", "When the next units of a budget return; missing if none are used.", inBudget, nil)
@@ -172,9 +172,10 @@ func (c *Collector) collectBudgets(ctx context.Context, ch chan<- prometheus.Met
 		errs = append(errs, err)
 		for i := range balances {
 			b := &balances[i]
-			sendGauge(ch, limitUnits, float64(b.Limit()), account, b.Budget.Name)
-			sendGauge(ch, usedUnits, float64(b.Used), account, b.Budget.Name)
-			sendGauge(ch, remainingUnits, float64(b.Remaining), account, b.Budget.Name)
+			value := b.Budget.Measure.Value
+			sendGauge(ch, limitUnits, value(b.Limit()), account, b.Budget.Name)
+			sendGauge(ch, usedUnits, value(b.Used), account, b.Budget.Name)
+			sendGauge(ch, remainingUnits, value(b.Remaining), account, b.Budget.Name)
 			if !b.NextFree.IsZero() {
 				sendGauge(ch, nextFree, seconds(b.NextFree), account, b.Budget.Name)
 			}
@@ -184,7 +185,7 @@ func (c *Collector) collectBudgets(ctx context.Context, ch chan<- prometheus.Met
 		}
 		for i := range c.budgets {
 			if b := &c.budgets[i]; err != nil && b.Account == account {
-				sendGauge(ch, limitUnits, float64(b.Limit), account, b.Name)
+				sendGauge(ch, limitUnits, b.Measure.Value(b.Limit), account, b.Name)
 			}
 		}
 	}

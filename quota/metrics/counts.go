@@ -152,11 +152,7 @@ func (c *counts) add(d *quota.Decision) {
 	for _, i := range d.Budgets {
 		counted := &s[c.position[i]]
 		counted.calls[r].Add(n)
-		amount := uint64(1)
-		if c.budgets[i].Measure == quota.ByUnits {
-			amount = uint64(d.Call.Units)
-		}
-		counted.units.Add(n * amount)
+		counted.units.Add(n * uint64(d.Call.Amounts().Of(c.budgets[i].Measure)))
 	}
 	if len(d.Budgets) == 0 {
 		s[0].calls[r].Add(n)

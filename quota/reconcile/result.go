@@ -30,20 +30,20 @@ func (r Result) MarshalJSON() ([]byte, error) {
 // Describe says in one line what was done to the budget.
 func (r *Result) Describe() string {
 	b := &r.Balance
-	name, thing := textfmt.Name(b.Budget.Name), strings.TrimSuffix(b.Budget.Measure.String(), "s")
-	before := textfmt.Count(r.Before, thing)
-	lowered := fmt.Sprintf("%d were", r.Lowered)
+	name, number := textfmt.Name(b.Budget.Name), b.Budget.Measure.Number
+	before := b.Budget.Measure.Text(r.Before)
+	lowered := number(r.Lowered) + " were"
 	if r.Lowered == 1 {
 		lowered = "1 was"
 	}
-	left := fmt.Sprintf("; it has %d of %d used, %d left", b.Used, b.Limit(), b.Remaining)
+	left := fmt.Sprintf("; it has %s of %s used, %s left", number(b.Used), number(b.Limit()), number(b.Remaining))
 	switch {
 	case r.Entered > 0:
 		also := ""
 		if len(r.Also) > 0 {
 			also = "; they count for " + textfmt.Name(strings.Join(r.Also, ", ")) + " too"
 		}
-		entered := fmt.Sprintf("%d were missing and are entered", r.Entered)
+		entered := number(r.Entered) + " were missing and are entered"
 		if r.Entered == 1 {
 			entered = "1 was missing and is entered"
 		}

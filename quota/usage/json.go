@@ -1,6 +1,10 @@
 package usage
 
 import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -11,7 +15,7 @@ import (
 type BudgetReport struct {
 	Account        string      `json:"account"`
 	Name           string      `json:"name"`
-	Limit          quota.Units `json:"limit"`      // that holds
+	Limit          quota.Units `json:"limit"` // that holds
 	Used           quota.Units `json:"used"`
 	Remaining      quota.Units `json:"remaining"`
 	Window         string      `json:"window"`
@@ -51,9 +55,13 @@ type Floor struct {
 	Kept  quota.Units `json:"kept"` // of the floor, not used yet
 }
 
+// Number writes an amount of what the budget counts: 12.50 for dollars, and
+// otherwise an integer.
+func (b *BudgetReport) Number(n quota.Units) string { return quota.Measure(b.Measure).Number(n) }
+
 // NewBudgetReport returns a budget's status for JSON.
 func NewBudgetReport(b *BudgetStatus) *BudgetReport {
-	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Limit(), LimitText: b.Budget.Window.LimitText(b.Limit()), OwnLimit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining, Reserved: b.Open,
+	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Limit(), LimitText: b.Budget.LimitText(b.Limit()), OwnLimit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining, Reserved: b.Open,
 		Window: b.Budget.Window.String(), Shadow: b.Budget.Shadow, Measure: b.Budget.Measure.String(), Ahead: seconds(b.Ahead),
 		LimitUntil: jsonTime(b.LimitUntil), NextFreeAt: jsonTime(b.NextFree), NextFree: append([]Return{}, b.Returns...), Attribution: b.Attribution.NotNil(), Reconciled: b.Corrected, Reported: b.Reported, Floors: map[string]Floor{}}
 	for region, units := range b.Budget.Floor { // as long as there is no ledger, none of it is used
@@ -95,6 +103,7 @@ type LineReport struct {
 	Method  string      `json:"method"`
 	Units   quota.Units `json:"units"`
 	Calls   quota.Units `json:"calls"`
+	Amounts Amounts     `json:"amounts,omitempty"` // in named measures
 	Lane    string      `json:"lane"`
 	Job     string      `json:"job"`
 	Region  string      `json:"region"`
@@ -102,14 +111,35 @@ type LineReport struct {
 	Run     string      `json:"run"`
 	Kind    string      `json:"kind"` // as quota.EntryKind spells it
 
-	Remark string `json:"-"` // says what the entry is, if it is not a call
+	Remark string `json:"-"` // says what the entry is, if it is not a call, and its named amounts
+}
+
+// Amounts are amounts of named measures; in JSON, usd is in dollars.
+type Amounts map[quota.Measure]quota.Units
+
+// MarshalJSON implements json.Marshaler.
+func (a Amounts) MarshalJSON() ([]byte, error) {
+	numbers := map[quota.Measure]json.Number{}
+	for m, n := range a {
+		numbers[m] = json.Number(m.Number(n))
+	}
+	return json.Marshal(numbers)
+}
+
+// String lists the amounts: 800 input_tokens, $0.012.
+func (a Amounts) String() string {
+	var parts []string
+	for _, m := range slices.Sorted(maps.Keys(a)) {
+		parts = append(parts, m.Text(a[m]))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // NewLineReport returns a line for JSON.
 func NewLineReport(l *Line) *LineReport {
 	return &LineReport{At: l.At, ID: l.ID.String(), Account: l.Account, Method: name(l.Method), Units: l.Units, Calls: l.Calls,
-		Lane: name(l.Caller.Lane), Job: name(l.Caller.Job), Region: name(l.Caller.Region), Key: l.Key, Run: Run(l.ID.Client),
-		Kind: l.Kind.String(), Remark: remark(&l.Entry)}
+		Amounts: Amounts(l.Measures), Lane: name(l.Caller.Lane), Job: name(l.Caller.Job), Region: name(l.Caller.Region), Key: l.Key,
+		Run: Run(l.ID.Client), Kind: l.Kind.String(), Remark: strings.TrimPrefix(remark(&l.Entry)+"; "+Amounts(l.Measures).String(), "; ")}
 }
 
 // remark says what an entry is that is not a call.

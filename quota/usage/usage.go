@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -89,12 +88,12 @@ const (
 // nothing was.
 func (d Drift) Text(measure string) string {
 	var parts []string
-	thing := strings.TrimSuffix(measure, "s")
+	m := quota.Measure(measure)
 	if d.Corrected > 0 {
-		parts = append(parts, textfmt.Count(d.Corrected, thing)+" "+byHand)
+		parts = append(parts, m.Text(d.Corrected)+" "+byHand)
 	}
 	if d.Reported > 0 {
-		parts = append(parts, textfmt.Count(d.Reported, thing)+" "+byOthers)
+		parts = append(parts, m.Text(d.Reported)+" "+byOthers)
 	}
 	return strings.Join(parts, ", ")
 }
