@@ -73,14 +73,14 @@ func (r *RegionReport) Charges() (calls, units any) {
 // ShortReason returns why a region is not done, short enough for a table:
 // DescribeCauses says all of it.
 func (r *RegionReport) ShortReason() string {
-	if refused, ok := errors.AsType[*quota.RefusedError](r.Err); ok && refused.Reason == quota.ReasonSpent {
-		return fmt.Sprintf("%s: %d of %d left", refused.Budget, refused.Remaining, refused.Limit)
-	}
-	if refused, ok := errors.AsType[*quota.RefusedError](r.Err); ok && refused.Reason == quota.ReasonCooldown {
-		return "cooldown until " + human.Time(refused.RetryAt)
-	}
-	if r.Err == nil {
+	refused, ok := errors.AsType[*quota.RefusedError](r.Err)
+	switch {
+	case r.Err == nil:
 		return ""
+	case ok && refused.Reason == quota.ReasonCooldown:
+		return "cooldown until " + human.Time(refused.RetryAt)
+	case ok && refused.Reason != quota.ReasonQueue:
+		return fmt.Sprintf("%s: %d of %d left", refused.Budget, refused.Remaining, refused.Limit)
 	}
 	return r.Err.Error()
 }

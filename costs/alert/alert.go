@@ -173,7 +173,8 @@ func (w *Watch) found(balances []quota.Balance) (events []*event) {
 	cooling := map[string]bool{}
 	for i := range balances {
 		b := &balances[i]
-		if !b.Budget.Shadow {
+		isMomentary := b.Budget.Window.Kind() == quota.KindInFlight
+		if !b.Budget.Shadow && !isMomentary {
 			events = append(events, levelEvent(b))
 		}
 		c := b.Cooldown

@@ -67,10 +67,12 @@ func (m Marks) Crossed(balances []quota.Balance) []string {
 }
 
 // reached reports whether at least percent of a budget's limit is used. A
-// shadow budget reaches nothing: its limit refuses no call.
+// shadow budget reaches nothing: its limit refuses no call. Nor does one of
+// calls in flight, which is full for moments.
 func reached(b *quota.Balance, percent quota.Units) bool {
 	// Limits go up to 2^47, so nothing here overflows.
-	return !b.Budget.Shadow && b.Used*100 >= b.Limit()*percent
+	isMomentary := b.Budget.Window.Kind() == quota.KindInFlight
+	return !b.Budget.Shadow && !isMomentary && b.Used*100 >= b.Limit()*percent
 }
 
 // mark makes the file of a level, and reports whether it was not there.

@@ -108,6 +108,9 @@ func Account(ctx context.Context, guard *quota.Guard, account string, readings [
 			return nil, &quota.MovedError{Account: account, Ledger: moved.Ledger}
 		}
 		b := &balances[at].Budget
+		if b.Window.Kind() == quota.KindInFlight {
+			return nil, rejected("%s counts calls in flight, which end by themselves; name another budget", b.Name)
+		}
 		if r.Used > b.Limit && !force {
 			return nil, needsForce("%d is above the limit of %s, %d %s, and may be a typo", r.Used, b.Name, b.Limit, b.Measure)
 		}

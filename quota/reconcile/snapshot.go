@@ -37,7 +37,8 @@ func newSnapshot(ctx context.Context, guard *quota.Guard, account string, measur
 		return nil, err
 	}
 	for _, balance := range balances {
-		if balance.Budget.Account == account && balance.Budget.Measure == measure {
+		isInFlight := balance.Budget.Window.Kind() == quota.KindInFlight // which no correction changes
+		if balance.Budget.Account == account && balance.Budget.Measure == measure && !isInFlight {
 			s.index[balance.Budget.Name] = len(s.balances)
 			s.balances = append(s.balances, balance)
 		}
