@@ -135,9 +135,12 @@ func TestWindowsAsCostsYAMLWritesThem(t *testing.T) {
 		{}: "none", quota.Sliding(24 * time.Hour): "24h", quota.Sliding(90 * time.Second): "1m30s", quota.Sliding(10 * time.Minute): "10m",
 		quota.Daily(time.UTC): "{day: UTC}", quota.Monthly(time.UTC): "{month: UTC}",
 		quota.Daily(time.UTC).At(6*time.Hour + 5*time.Minute): `{day: UTC, at: "06:05"}`,
-		quota.Monthly(time.UTC).From(12):                      "{month: UTC, from: 12}", quota.Weekly(time.UTC, time.Sunday): "{week: UTC, from: Sunday}",
+		quota.Monthly(time.UTC).From(12):                      "{month: UTC, from: 12}", quota.Weekly(time.UTC, time.Sunday): "{week: UTC, from: sunday}",
 		quota.Every(15 * time.Minute): "{every: 15m}", quota.Hourly(time.UTC): "{hour: UTC}", quota.InFlight(2 * time.Minute): "{in_flight: 2m}",
-		quota.Bucket(50, time.Second): "{bucket: {restore: 50/s}}", quota.Bucket(1, 90*time.Second): "{bucket: {restore: 1/1m30s}}",
+		quota.Bucket(50, time.Second).WithMargin(20 * time.Millisecond): "{bucket: {restore: 50/s}}",
+		quota.Bucket(1, 90*time.Second):                                 "{bucket: {restore: 1/1m30s}, margin: 0s}",
+		quota.Sliding(time.Second):                                      "{sliding: 1s, margin: 0s}",
+		quota.Sliding(time.Second).WithMargin(50 * time.Millisecond):    "1s",
 	} {
 		if got := window.String(); got != want {
 			t.Errorf("%s; want %s", got, want)

@@ -86,7 +86,7 @@ func (m *bucketMeter) plus(lack, amount int64) int64 {
 func (m *bucketMeter) start() lackMark {
 	if m.dropped.at == 0 {
 		if since := m.missing(); since != 0 {
-			return lackMark{at: since, lack: m.empty, isGuess: true}
+			return lackMark{at: since + m.window.Margin, lack: m.empty, isGuess: true}
 		}
 	}
 	return m.dropped
@@ -103,8 +103,8 @@ func (m *bucketMeter) next(mark lackMark) lackMark {
 		at = p.at + m.window.Margin
 	}
 	next := lackMark{mark.points + 1, at, m.plus(before, p.amount), mark.isGuess && before > 0}
-	if next.isGuess {
-		next.lack = min(next.lack, max(m.empty, m.plus(0, p.amount)))
+	if most := max(m.empty, m.plus(0, p.amount)); next.isGuess && next.lack >= most {
+		next.lack, next.at = most, p.at+m.window.Margin
 	}
 	return next
 }
