@@ -79,11 +79,13 @@ type Query struct {
 	Limit  int  // for Entries: the most that it yields; 0 yields all
 }
 
-// Sum adds up the entries of one kind, method and caller.
+// Sum adds up the entries of one kind, method and caller, those with keys apart
+// from those without.
 type Sum struct {
 	Kind   EntryKind
 	Method string
 	Caller Caller
+	OfKeys bool // of calls with a key
 
 	Entries  int64 // the number of entries
 	Units    Units

@@ -96,13 +96,14 @@ func (l *engineLog) Sums(ctx context.Context, query Query) iter.Seq2[Sum, error]
 			kind   EntryKind
 			method string
 			caller Caller
+			ofKeys bool
 		}
 		sums := map[sumID]*Sum{}
 		err := l.each(ctx, query, func(e Entry) {
-			id := sumID{e.Kind, e.Method, e.Caller}
+			id := sumID{e.Kind, e.Method, e.Caller, e.Key != ""}
 			sum := sums[id]
 			if sum == nil {
-				sum = &Sum{Kind: e.Kind, Method: e.Method, Caller: e.Caller, First: e.At, Last: e.At}
+				sum = &Sum{Kind: e.Kind, Method: e.Method, Caller: e.Caller, OfKeys: id.ofKeys, First: e.At, Last: e.At}
 				sums[id] = sum
 			}
 			if e.At.Before(sum.First) {

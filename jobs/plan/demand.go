@@ -185,7 +185,8 @@ func (in *Input) eachHeld(budget int, yield func(e *HeldEntry, amount int64)) {
 	for i := range entries {
 		e := &entries[i]
 		amount := int64(quota.Amounts{Units: e.Units, Calls: e.Calls}.Of(b.Measure))
-		if amount != 0 && coverage.Covers(e.Method, e.Caller) {
+		isOfOthers := b.PerKey && e.Key != ""
+		if amount != 0 && !isOfOthers && coverage.Covers(e.Method, e.Caller) {
 			yield(e, amount)
 		}
 	}

@@ -112,6 +112,9 @@ func (s *State) addFew(ctx context.Context, ledger quota.Log, query quota.Query)
 func appendSum(entries []quota.Entry, sum *quota.Sum) []quota.Entry {
 	for units, calls := sum.Units, sum.Calls; units > 0 || calls > 0; {
 		e := quota.Entry{At: sum.Last, Kind: quota.EntryNote, Method: sum.Method, Caller: sum.Caller, Units: min(units, quota.MaxUnits), Calls: min(calls, quota.MaxUnits)}
+		if sum.OfKeys {
+			e.Key = ofKeys
+		}
 		entries = append(entries, e)
 		units, calls = units-e.Units, calls-e.Calls
 	}

@@ -76,7 +76,7 @@ func (p *player) restoreState(ctx context.Context, ledger quota.Log) error {
 			if e.Kind != quota.EntryCall || e.Calls == 0 {
 				request.Kind, request.Calls = quota.EntryNote, e.Calls
 			}
-			answers, err := ledger.Spend(ctx, &quota.Batch{Account: account, Requests: []quota.Request{request}})
+			answers, err := ledger.Spend(ctx, &quota.Batch{Account: account, Key: e.Key, Requests: []quota.Request{request}})
 			if err != nil {
 				return err
 			}

@@ -121,7 +121,7 @@ func (p *replayer) play(ctx context.Context, l *usage.Line) error {
 		if l.Kind == quota.EntryRefunded {
 			return nil
 		}
-		call := quota.Call{Account: l.Account, Method: l.Method, Units: l.Units, Measures: l.Measures, Caller: l.Caller}
+		call := quota.Call{Account: l.Account, Key: l.Key, Method: l.Method, Units: l.Units, Measures: l.Measures, Caller: l.Caller}
 		return p.guard.Note(ctx, quota.Note{Call: call, Calls: l.Calls})
 	}
 	asked, cost := l.Units, l.Units
@@ -138,7 +138,7 @@ func (p *replayer) play(ctx context.Context, l *usage.Line) error {
 	r.To = l.At.UTC()
 	r.Calls++
 	r.Units += cost
-	call := quota.Call{Account: l.Account, Method: l.Method, Units: max(asked, 1), Measures: l.Measures, Caller: l.Caller}
+	call := quota.Call{Account: l.Account, Key: l.Key, Method: l.Method, Units: max(asked, 1), Measures: l.Measures, Caller: l.Caller}
 	grant, err := p.guard.Spend(ctx, call)
 	refused, isRefused := errors.AsType[*quota.RefusedError](err)
 	never, neverFits := errors.AsType[*quota.NeverFitsError](err)

@@ -30,7 +30,11 @@ type HeldEntry struct {
 type label struct {
 	Method string
 	Caller quota.Caller // without its job, which no budget asks for
+	Key    string       // ofKeys or, of a call without a key, ""
 }
+
+// ofKeys is the key of all calls with one: those of a schedule have none.
+const ofKeys = "keys"
 
 // ReadState returns what the ledger of guard holds before from that its budgets
 // still count at from, and the ledger's time; a zero from is the ledger's time.
@@ -91,7 +95,10 @@ func (s *State) Add(account string, e *quota.Entry) {
 		s.labels = map[label]*label{}
 		s.full = map[string]int{}
 	}
-	name := label{e.Method, quota.Caller{Lane: e.Caller.Lane, Region: e.Caller.Region}}
+	name := label{Method: e.Method, Caller: quota.Caller{Lane: e.Caller.Lane, Region: e.Caller.Region}}
+	if e.Key != "" {
+		name.Key = ofKeys
+	}
 	shared := s.labels[name]
 	if shared == nil {
 		shared = new(name)

@@ -115,7 +115,8 @@ func (s *scan) add(e *quota.Entry) {
 		return
 	}
 	isAdjusted := e.Kind == quota.EntryCorrection || e.Kind == quota.EntryNote
-	if !isAdjusted && !e.At.Before(s.paceSince) { // they enter at once what was spent over hours or days
+	isOfBalance := !s.Budget.PerKey || e.Key == ""
+	if isOfBalance && !isAdjusted && !e.At.Before(s.paceSince) { // they enter at once what was spent over hours or days
 		s.spent += n
 	}
 	if e.At.Before(s.Since) {
@@ -123,7 +124,7 @@ func (s *scan) add(e *quota.Entry) {
 	}
 	s.Attribution.add(e.Kind, e.Method, e.Caller, n)
 	s.Drift.add(e.Kind, n)
-	if s.Budget.PerKey { // what a key has is not what returns to another
+	if !isOfBalance {
 		return
 	}
 	switch window := s.Budget.Window; window.Kind() {

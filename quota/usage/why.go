@@ -71,9 +71,6 @@ func (e *Explanation) read(ctx context.Context, ledger quota.Log, b *quota.Balan
 	if e.Window.Kind() == quota.KindInFlight { // calls that have ended do not count
 		return nil
 	}
-	if b.Budget.PerKey && refused.Key == "" {
-		return nil // sums do not tell calls without a key apart
-	}
 	key := ""
 	if b.Budget.PerKey {
 		key = refused.Key
@@ -84,7 +81,8 @@ func (e *Explanation) read(ctx context.Context, ledger quota.Log, b *quota.Balan
 			return err
 		}
 		n := amount(b.Coverage, sum.Method, sum.Caller, sum.Amounts())
-		if n == 0 {
+		isOther := b.Budget.PerKey && sum.OfKeys != (key != "")
+		if isOther || n == 0 {
 			continue
 		}
 		e.Held += n
