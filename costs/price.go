@@ -33,10 +33,10 @@ func (s *site) cost(method string) quota.Units {
 }
 
 // Price returns the account, key, method and units of a request. It does not
-// set the caller; see quota.WithCaller. The error is quota.ErrUnguarded if the host is
-// not guarded, quota.ErrPaid if the request continues a resumable upload, and
-// otherwise a *PriceError that matches ErrNoRoute or ErrNoCost: the request
-// must not be sent.
+// set the caller; see quota.WithCaller. The error is quota.ErrUnguarded if the
+// host is not guarded, quota.ErrPaid if the request continues a resumable
+// upload, and otherwise a *PriceError that matches ErrNoRoute or ErrNoCost:
+// the request must not be sent.
 //
 // Price refuses ambiguous requests, which a server, proxy or cache might take
 // for another method. If a request may hold several calls (see

@@ -42,9 +42,9 @@
 // named measure.
 //
 // A Transport charges the requests of an http.Client. [Guard.Spend] and
-// [Guard.Wait] charge a call by hand and return a [Grant], which can be settled
-// to the real cost or refunded. [WithCaller] attributes calls to a [Caller], and
-// [WithKey] gives the calls of a Transport a Key.
+// [Guard.Wait] charge a call by hand and return a [Grant], which can be
+// settled to the real cost or refunded. [WithCaller] attributes calls to a
+// [Caller], and [WithKey] gives the calls of a Transport a Key.
 //
 // A refused call returns a [RefusedError], which says which budget refused it,
 // for what [Reason], and when to try again. A call that costs more than a whole

@@ -125,7 +125,11 @@ func (a *app) price(found costs.Quote) error {
 	case found.Paid:
 		fmt.Fprintln(a.stdout, "0 units: it carries on an upload that was charged when it began")
 	default:
-		a.paragraph("", "%s costs %s of %s, charged to: %s", found.Call.Method, human.Count(found.Call.Units, "unit"), found.Call.Account, cmp.Or(strings.Join(names, ", "), "no budget"))
+		key := ""
+		if found.Call.Key != "" {
+			key = ", key " + human.Name(found.Call.Key)
+		}
+		a.paragraph("", "%s costs %s of %s%s, charged to: %s", found.Call.Method, human.Count(found.Call.Units, "unit"), found.Call.Account, key, cmp.Or(strings.Join(names, ", "), "no budget"))
 	}
 	return nil
 }

@@ -72,6 +72,9 @@ func (a *app) whyText(e *why.Document) {
 	r := e.Refusal
 	a.paragraph("refused  ", "%s, %s, at %s (%s ago)", human.Name(r.Method), human.Count(r.Units, "unit"), human.Time(r.At), human.Duration(e.At.Sub(r.At)))
 	a.paragraph("for      ", "region %s, job %s, lane %s", human.Name(r.Region), human.Name(r.Job), human.Name(r.Lane))
+	if r.Key != nil {
+		a.paragraph("key      ", "%s", human.Name(*r.Key))
+	}
 	a.paragraph("because  ", "%s", r.Message)
 	if e.Window != nil && len(e.ByMethod) > 0 {
 		fmt.Fprintln(a.stdout)

@@ -102,8 +102,9 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 	return result, nil
 }
 
-// cooldownEnd returns the ledger's time, and when the cooldowns end of a budget
-// and its account that stop a call: zero if there are none, or if the ledger does not answer.
+// cooldownEnd returns the ledger's time, and when the cooldowns end of a
+// budget and its account that stop a call: zero if there are none, or if the
+// ledger does not answer.
 func cooldownEnd(ctx context.Context, guard *quota.Guard, call quota.Call, budget string) (now, end time.Time) {
 	now, held, err := guard.Cooldowns(ctx, call.Account)
 	if err != nil {

@@ -221,8 +221,7 @@ func (r *reader) stop(v *quota.Verdict, a *answer, out *outcome, h *halt) {
 			out.missed(h.rule, "scope: method", "no budget is of this method alone; the shortest that covers it stops")
 		}
 	}
-	v.OfKey = h.key
-	if budget != nil {
+	if v.OfKey = h.key; budget != nil {
 		v.Budget, v.OfKey = budget.Name, h.key || budget.PerKey
 	}
 	v.Reason = a.reason(h)

@@ -73,10 +73,10 @@ func (a *Account) Leave(ctx context.Context, ticket ID) error {
 	}))
 }
 
-// Cool sets a cooldown of a budget, or of the account if budget is empty, for a
-// length of time, or until a time if that is 0. It stops all keys, or the one
-// that is named. If one is in force the later end holds. repeats is how often in
-// succession it was asked for.
+// Cool sets a cooldown of a budget, or of the account if budget is empty, for
+// a length of time, or until a time if that is 0. It stops all keys, or the
+// one that is named. If one is in force the later end holds. repeats is how
+// often in succession it was asked for.
 func (a *Account) Cool(ctx context.Context, budget, key string, length, until, repeats int64, reason string) error {
 	return a.do(ctx, newTask(false, func(d *decision) {
 		end := until
