@@ -2,18 +2,15 @@ package costs
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"mime"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/readahead"
 )
 
 // BatchMethod is a method whose requests hold several calls.
@@ -31,10 +28,7 @@ func (b *BatchMethod) String() string {
 	return fmt.Sprintf("%s: as many calls as its %s, %d if that cannot be read", b.Method, b.List, b.Most)
 }
 
-const (
-	maxBatch = 10_000  // the highest most
-	maxBody  = 1 << 20 // bytes that Price reads at most
-)
+const maxBatch = 10_000 // the highest most
 
 // readBatches reads {composite.batch: {list: batchRequests, most: 25}}.
 func (d *document) readBatches(n strictyaml.Node) {
@@ -80,40 +74,25 @@ func (b *BatchMethod) countCalls(req *http.Request) int64 {
 	if b.List == "" && boundary == "" {
 		return b.Most
 	}
-	body, ok := readBody(req)
-	if !ok {
-		return b.Most
-	}
 	if boundary != "" {
-		if count := countParts(body, boundary); count > 0 {
-			return count
+		if body, ok := readBody(req); ok {
+			return cmp.Or(countParts(body, boundary), b.Most)
 		}
 		return b.Most
 	}
-	count, ok := countMembers(body, b.List)
-	if !ok {
+	lists, _ := bodyField(req, b.List)
+	count := int64(0)
+	for _, list := range lists {
+		items, ok := list.([]any)
+		if !ok {
+			return b.Most
+		}
+		count += int64(len(items))
+	}
+	if len(lists) == 0 {
 		return b.Most
 	}
 	return max(count, 1)
-}
-
-// readBody returns the body of a request and restores it. ok is false if the
-// body is compressed, longer than maxBody, or of unknown length, or has not
-// arrived when the request's context ends.
-func readBody(req *http.Request) ([]byte, bool) {
-	fits := req.ContentLength > 0 && req.ContentLength <= maxBody
-	isCompressed := len(req.Header.Values("Content-Encoding")) > 0
-	if req.Body == nil || !fits || isCompressed {
-		return nil, false
-	}
-	ahead := readahead.New(req.Body, int(req.ContentLength))
-	req.Body = ahead
-	select {
-	case <-ahead.Done():
-	case <-req.Context().Done():
-	}
-	body, _ := ahead.Stop()
-	return body, int64(len(body)) == req.ContentLength
 }
 
 // boundaryOf returns what separates the parts of a multipart/mixed body, or "".
@@ -144,38 +123,4 @@ func countParts(body []byte, boundary string) int64 {
 	}
 	calls := bytes.Count(bytes.ToLower(body), []byte("application/http"))
 	return int64(max(parts, calls))
-}
-
-// countMembers returns the number of items in the lists under a key of a JSON
-// object. Repeated keys add up, since parsers differ in which one they use. ok
-// is false unless body is a single object with at least one such list.
-func countMembers(body []byte, list string) (count int64, ok bool) {
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
-		return 0, false
-	}
-	for decoder.More() {
-		key, err := decoder.Token()
-		if err != nil {
-			return 0, false
-		}
-		var value json.RawMessage
-		if err := decoder.Decode(&value); err != nil {
-			return 0, false
-		}
-		if name, _ := key.(string); strings.EqualFold(name, list) {
-			var items []json.RawMessage
-			if err := json.Unmarshal(value, &items); err != nil || items == nil {
-				return 0, false
-			}
-			count, ok = count+int64(len(items)), true
-		}
-	}
-	if _, err := decoder.Token(); err != nil { // the end of the object
-		return 0, false
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return 0, false
-	}
-	return count, ok
 }

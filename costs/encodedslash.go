@@ -40,8 +40,12 @@ func (s *site) isOneMethod(verb, raw, whole string) bool {
 	isSameOrNone := func(reading string) bool {
 		for _, loose := range []bool{false, true} {
 			other, otherName := s.findPattern(verb, reading, loose)
-			if other == nil {
+			isByField := other != nil && other.choice != nil
+			switch {
+			case other == nil, isByField && other == found:
 				continue
+			case isByField:
+				return false
 			}
 			read := other.methodOf(otherName)
 			isRefused := s.cost(read) == 0

@@ -29,6 +29,7 @@ type ListedMethod struct {
 	Method           string      `json:"method"`
 	Units            quota.Units `json:"units"`
 	Amounts          []string    `json:"amounts"` // in named measures, as Amount.Describe says
+	By               *string     `json:"by"`      // the field of the request that says the cost; Units is that of one without
 	NotModifiedUnits quota.Units `json:"not_modified_units"`
 	Budgets          []string    `json:"budgets"`
 	From             Origin      `json:"from"`
@@ -36,7 +37,11 @@ type ListedMethod struct {
 
 // Describe says in one line what a call costs: 1; tokens or 800 input_tokens.
 func (m *ListedMethod) Describe() string {
-	return strings.Join(append([]string{fmt.Sprint(m.Units)}, m.Amounts...), "; ")
+	units := fmt.Sprint(m.Units)
+	if m.By != nil {
+		units = *m.By
+	}
+	return strings.Join(append([]string{units}, m.Amounts...), "; ")
 }
 
 // Describe writes the amount of a measure: 500 input_tokens; max_tokens or 1000
@@ -82,19 +87,25 @@ type ListedBudget struct {
 
 // ListedRoute is a route. Its calls are refused if its method has no cost.
 type ListedRoute struct {
-	Account string `json:"account"`
-	Route   string `json:"route"`
-	Method  string `json:"method"`
-	From    Origin `json:"from"`
-	Refused bool   `json:"refused"`
+	Account string  `json:"account"`
+	Route   string  `json:"route"`
+	When    *string `json:"when"` // nil: whatever the request's fields are
+	Method  string  `json:"method"`
+	From    Origin  `json:"from"`
+	Refused bool    `json:"refused"`
 }
 
-// Describe names the method, and says if its calls are refused.
+// Describe names the method, and says when it is chosen and if its calls are
+// refused.
 func (r *ListedRoute) Describe() string {
-	if r.Refused {
-		return r.Method + ", which has no cost: refused"
+	text := r.Method
+	if r.When != nil {
+		text = human.Name(*r.When) + ": " + text
 	}
-	return r.Method
+	if r.Refused {
+		text += ", which has no cost: refused"
+	}
+	return text
 }
 
 // Setting is a line of an upstream that stands alone, such as hosts.
@@ -125,6 +136,9 @@ func (t *Table) List() *List {
 	for _, u := range t.Upstreams() {
 		for _, c := range u.Costs {
 			one := ListedMethod{Account: u.Account, Method: c.Method, Units: c.Units, NotModifiedUnits: u.NotModified(c.Method), Budgets: []string{}, From: u.Origin("costs", c.Method), Amounts: []string{}}
+			if c.By != nil {
+				one.By = new(c.By.String())
+			}
 			for _, m := range slices.Sorted(maps.Keys(c.Amounts)) {
 				amount := c.Amounts[m]
 				one.Amounts = append(one.Amounts, amount.Describe(m))
@@ -138,8 +152,8 @@ func (t *Table) List() *List {
 			l.Budgets = append(l.Budgets, u.listBudget(&u.Budgets[i]))
 		}
 		for _, r := range u.Routes {
-			refused := u.price(r.Method) == 0 && r.Method != "{method}"
-			l.Routes = append(l.Routes, ListedRoute{u.Account, r.Pattern, r.Method, u.Origin("routes", r.Pattern), refused})
+			refused := u.price(r.Method) == 0 && r.isNamed()
+			l.Routes = append(l.Routes, ListedRoute{u.Account, r.Pattern, human.Optional(r.When), r.Method, u.Origin("routes", r.Pattern), refused})
 		}
 		l.Settings = append(l.Settings, u.settings()...)
 		for _, r := range u.Down {

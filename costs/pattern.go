@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -20,7 +19,8 @@ type pattern struct {
 	text     string // as in the file
 	verb     string // "" matches any
 	segments []segment
-	method   string // "" means the text of the capturing segment
+	method   string  // "" means the text of the capturing segment
+	choice   *choice // not nil: it decides about the method
 }
 
 type segment struct {
@@ -55,8 +55,15 @@ func (d *document) readRoutes(n strictyaml.Node) {
 	entries := 0
 	n.Entries(func(key, value strictyaml.Node) {
 		entries++
-		text, method := key.Text(maxText), value.Text(quota.MaxLabel)
-		if text == "" || method == "" {
+		text, method := key.Text(maxText), ""
+		var by *choice
+		if value.Kind() == strictyaml.Map {
+			by = readChoice(value)
+		} else {
+			method = value.Text(quota.MaxLabel)
+		}
+		isMisread := by == nil && method == ""
+		if text == "" || isMisread {
 			return
 		}
 		p, err := parsePattern(text, method)
@@ -75,6 +82,7 @@ func (d *document) readRoutes(n strictyaml.Node) {
 			d.site.patterns = slices.Delete(d.site.patterns, i, i+1) // the preset's
 			break
 		}
+		p.choice = by
 		d.site.patterns = append(d.site.patterns, p)
 		d.setOrigin(key, "routes", p.text)
 	})
@@ -84,7 +92,11 @@ func (d *document) readRoutes(n strictyaml.Node) {
 	slices.SortFunc(d.site.patterns, (*pattern).compare)
 	d.Routes = nil
 	for _, p := range d.site.patterns {
-		d.Routes = append(d.Routes, Route{Pattern: p.text, Method: cmp.Or(p.method, "{method}")})
+		by := p.choice
+		if by == nil {
+			by = &choice{method: cmp.Or(p.method, "{method}")}
+		}
+		d.Routes = append(d.Routes, by.routes(p.text)...)
 	}
 }
 
@@ -111,6 +123,8 @@ func parsePattern(text, method string) (*pattern, error) {
 		switch {
 		case part == "*", part == "**":
 			return nil, fmt.Errorf("part %q of route %q is no wildcard: write {name} for any one part, or {name...} for all that follow", part, text)
+		case parameter == nil && strings.Contains(part, "?"):
+			return nil, fmt.Errorf("route %q has a query: write the path alone, and {query: NAME, is: {\"*\": METHOD}, or: METHOD} for its method", text)
 		case parameter == nil && (isDotPart(part) || !literalForm.MatchString(part)):
 			return nil, fmt.Errorf("part %q of route %q: write plain letters, {name} for any one part, or {name...} for all that follow", part, text)
 		case parameter == nil:
@@ -132,7 +146,7 @@ func parsePattern(text, method string) (*pattern, error) {
 	}
 	if captured {
 		p.method = ""
-	} else if !methodForm.MatchString(method) {
+	} else if method != "" && !methodForm.MatchString(method) {
 		return nil, fmt.Errorf("route %q leads to method %q: write a name, or one of the path's {name}", text, method)
 	}
 	return p, nil
@@ -191,11 +205,11 @@ func (p *pattern) matches(path string, loose bool) (name string, ok bool) {
 // findMethod returns the method of a request, or the reason why it is not
 // certain. It is certain if every way in which servers may read the path leads
 // to the same method.
-func (s *site) findMethod(verb string, u *url.URL) (method, reason string) {
+func (s *site) findMethod(verb string, req *http.Request) (method, reason string) {
 	if !isUpper(verb) {
 		return "", "the verb is not in capital letters; write it as the upstream documents it"
 	}
-	raw := cmp.Or(u.EscapedPath(), "/")
+	raw := cmp.Or(req.URL.EscapedPath(), "/")
 	found, name := s.findPattern(verb, raw, false)
 	if found == nil {
 		return "", s.whyNoPattern(raw)
@@ -212,13 +226,24 @@ func (s *site) findMethod(verb string, u *url.URL) (method, reason string) {
 	if !isCertain {
 		return "", "the path can be read in several ways; write it plainly, letter for letter as the upstream documents it"
 	}
-	if found.method != "" {
+	switch {
+	case found.choice != nil:
+		return found.choice.find(s, req)
+	case found.method != "":
 		return found.method, ""
 	}
-	if !methodForm.MatchString(name) || len(name) > quota.MaxLabel || s.isMisspelt(name) {
-		return "", "its path names no method; write it as the upstream documents it, letter for letter"
+	if reason := s.whyNoName(name); reason != "" {
+		return "", "its path" + reason
 	}
 	return name, ""
+}
+
+// whyNoName returns why a part of a request does not name a method, or "".
+func (s *site) whyNoName(part string) string {
+	if !methodForm.MatchString(part) || len(part) > quota.MaxLabel || s.isMisspelt(part) {
+		return " names no method; write it as the upstream documents it, letter for letter"
+	}
+	return ""
 }
 
 // isUpper reports whether a verb consists of capital letters.

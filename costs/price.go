@@ -22,6 +22,8 @@ type site struct {
 	measured map[string]map[quota.Measure]Amount
 	lease    time.Duration // of calls whose cost is an estimate
 	batches  map[string]BatchMethod
+
+	fieldPrices map[string]*FieldPrice // of methods whose requests say what they cost
 }
 
 // cost returns the cost of a method, or 0 if it must not be called.
@@ -40,10 +42,11 @@ func (s *site) cost(method string) quota.Units {
 //
 // Price refuses ambiguous requests, which a server, proxy or cache might take
 // for another method. If a request may hold several calls (see
-// Upstream.Batches), or its body says what it costs (see Amount), it reads up
-// to 1 MiB of the body and replaces req.Body with an equal one; for a key in the
-// body (see Upstream.Key), up to 64 KiB. Price is safe for concurrent use with
-// different requests. A nil Table refuses every request.
+// Upstream.Batches), or a field of its body decides its method, its price or its
+// amounts (see Amount), it reads up to 1 MiB of the body and replaces req.Body
+// with an equal one; for a key in the body (see Upstream.Key), up to 64 KiB.
+// Price is safe for concurrent use with different requests. A nil Table refuses
+// every request.
 func (t *Table) Price(req *http.Request) (quota.Call, error) {
 	if t == nil || req == nil || req.URL == nil {
 		return quota.Call{}, &PriceError{Reason: "no table or no URL; load costs.yaml and set the request's URL", kind: ErrNoRoute}
@@ -64,7 +67,7 @@ func (t *Table) Price(req *http.Request) (quota.Call, error) {
 	}
 	verb := cmp.Or(req.Method, http.MethodGet) // as net/http sends it
 	if s.api == nil {
-		method, reason := s.findMethod(verb, req.URL)
+		method, reason := s.findMethod(verb, req)
 		if reason != "" {
 			return quota.Call{}, newPriceError(req, reason)
 		}
@@ -86,6 +89,12 @@ func (s *site) call(req *http.Request, method string) (quota.Call, error) {
 	units := s.cost(method)
 	if units == 0 {
 		return quota.Call{}, noCostError(req, method)
+	}
+	if p := s.fieldPrices[method]; p != nil {
+		var reason string
+		if units, reason = p.units(req); reason != "" {
+			return quota.Call{}, newPriceError(req, reason)
+		}
 	}
 	if batch, ok := s.batches[method]; ok {
 		units = multiply(units, batch.countCalls(req))

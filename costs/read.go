@@ -116,6 +116,7 @@ func newDocument(node strictyaml.Node) *document {
 	d.measuresAt = map[quota.Measure]strictyaml.Node{}
 	d.site = &site{costs: map[string]quota.Units{}, batches: map[string]BatchMethod{}}
 	d.site.measured, d.site.lease = map[string]map[quota.Measure]Amount{}, defaultLease
+	d.site.fieldPrices = map[string]*FieldPrice{}
 	d.origins, d.UpstreamLimits = map[string]Origin{}, map[string]quota.Units{}
 	d.ResetMargin = quota.DefaultMargin
 	return d
@@ -266,13 +267,7 @@ func (d *document) readCosts(n strictyaml.Node) {
 		} else {
 			method = key.Text(quota.MaxLabel)
 		}
-		delete(d.site.measured, method)
-		var units quota.Units
-		if value.Kind() == strictyaml.Map && method != "" {
-			units = d.readMethodCost(value, method)
-		} else {
-			units = quota.Units(value.Int(1, int64(quota.MaxUnits)))
-		}
+		units := d.readCost(value, method)
 		if method == "" || units == 0 {
 			return
 		}
@@ -289,6 +284,25 @@ func (d *document) readCosts(n strictyaml.Node) {
 	if n.Kind() == strictyaml.Map && hasNoCost && !d.preset {
 		n.Mistake("no method has a cost: write one, such as search.list: 100")
 	}
+}
+
+// readCost reads what a call of a method costs, or 0 after a mistake. If it
+// depends on the request, that is the cost of one that does not say.
+func (d *document) readCost(n strictyaml.Node, method string) quota.Units {
+	delete(d.site.fieldPrices, method)
+	delete(d.site.measured, method)
+	switch isField := slices.ContainsFunc(placesOfPrice, n.Has); {
+	case n.Kind() != strictyaml.Map:
+		return quota.Units(n.Int(1, int64(quota.MaxUnits)))
+	case !isField && method != "":
+		return d.readMethodCost(n, method)
+	}
+	p := readFieldPrice(n)
+	if p == nil {
+		return 0
+	}
+	d.site.fieldPrices[method] = p
+	return p.price(p.Or)
 }
 
 // readMethod reads the name of a method that has or may have a cost, or one of
@@ -353,13 +367,13 @@ func (d *document) checkWhole(node strictyaml.Node) {
 // routes lead to and that has no cost.
 func (d *document) checkSpelling(key strictyaml.Node, method string) {
 	var bare []string
-	for i := range d.site.patterns {
-		routed := d.site.patterns[i].method
-		if routed == method {
+	for i := range d.Routes {
+		r := &d.Routes[i]
+		if r.Method == method || !r.isNamed() {
 			return
 		}
-		if d.site.costs[routed] == 0 {
-			bare = append(bare, routed)
+		if d.site.costs[r.Method] == 0 {
+			bare = append(bare, r.Method)
 		}
 	}
 	if near := strictyaml.Nearest(method, bare); near != "" {
@@ -373,9 +387,9 @@ func (u *Upstream) methods() []string {
 		return u.site.api.methods()
 	}
 	names := slices.Collect(maps.Keys(u.site.costs))
-	for i := range u.site.patterns {
-		if name := u.site.patterns[i].method; name != "" {
-			names = append(names, name)
+	for i := range u.Routes {
+		if r := &u.Routes[i]; r.isNamed() {
+			names = append(names, r.Method)
 		}
 	}
 	slices.Sort(names)

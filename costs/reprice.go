@@ -18,6 +18,7 @@ import (
 //     the same part of it.
 //   - If the upstream's answers say what calls cost, a call asks for candidate's
 //     cost and costs what the log says.
+//   - A call whose request said what it costs costs what the log says.
 //   - Any other call that cost more was spent with units of its own, which it
 //     asks for. So was one whose method has no cost in one of the tables.
 //
@@ -31,7 +32,7 @@ func (t *Table) Reprice(candidate *Table) func(account, method string, units quo
 			known[[2]string{account, method}] = prices
 		}
 		before, after := prices[0], prices[1]
-		if before.each == 0 || after.each == 0 {
+		if before.each == 0 || after.each == 0 || before.byField {
 			return units, units
 		}
 		calls := units / before.each
@@ -59,6 +60,7 @@ func (t *Table) Reprice(candidate *Table) func(account, method string, units quo
 type loggedPrice struct {
 	each       quota.Units  // of one call; 0 if there is none
 	batch      bool         // a request may hold several calls
+	byField    bool         // the request says what a call costs
 	answered   bool         // the upstream's answers say what a call cost
 	unmodified *quota.Units // what a 304 costs; nil: the price
 }
@@ -71,6 +73,7 @@ func (t *Table) loggedPrice(account, method string) loggedPrice {
 		}
 		// No answer of an api says what a call cost.
 		p := loggedPrice{each: u.site.cost(method), answered: u.API == "" && feedback.SaysCost(u.Feedback)}
+		p.byField = u.site.fieldPrices[method] != nil
 		p.batch = slices.ContainsFunc(u.Batches, func(b BatchMethod) bool { return b.Method == method })
 		if u.NotModifiedUnits != nil {
 			p.unmodified = new(u.NotModified(method))

@@ -67,6 +67,8 @@ func TestSchemaHasTheParsersKeys(t *testing.T) {
 		"a window":                 {windowFields(&windowSpec{}), budget.Properties["window"].OneOf[1]},
 		"a bucket":                 {bucketFields(&strictyaml.Node{}, new(time.Duration)), budget.Properties["window"].OneOf[1].Properties["bucket"]},
 		"a lane":                   {laneFields(new(int)), lane},
+		"a choice":                 {(&choice{}).fields(), root.Definitions["choice"].OneOf[1]},
+		"a price by a field":       {(&FieldPrice{}).fields(), root.Definitions["fieldPrice"]},
 		"a batch":                  {batchFields(&BatchMethod{}), batch},
 		"an allowance":             {allowFields(&units), root.Definitions["then"].OneOf[1]},
 		"a rule":                   {without.downFields(&DownRule{}, &name), *down},

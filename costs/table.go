@@ -102,13 +102,15 @@ type Upstream struct {
 // Route maps requests of a form to a method.
 type Route struct {
 	Pattern string // as costs.yaml writes it: GET /v1/{path...}
-	Method  string // {method} if the path names it
+	When    string // which field of the request leads there: query fields is *; often empty
+	Method  string // {method} if the path names it, {body model} if that field does
 }
 
 // MethodCost is the cost of one call of a method.
 type MethodCost struct {
 	Method  string
 	Units   quota.Units
+	By      *FieldPrice              // not nil: the request says what it costs; Units is the cost of one that does not
 	Amounts map[quota.Measure]Amount // in named measures
 }
 
@@ -383,7 +385,7 @@ func isLoopback(host string) bool {
 func (s *site) sortedCosts() []MethodCost {
 	var sorted []MethodCost
 	for method, units := range s.costs {
-		sorted = append(sorted, MethodCost{method, units, s.measured[method]})
+		sorted = append(sorted, MethodCost{method, units, s.fieldPrices[method], s.measured[method]})
 	}
 	slices.SortFunc(sorted, func(a, b MethodCost) int { return cmp.Compare(a.Method, b.Method) })
 	return sorted

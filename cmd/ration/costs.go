@@ -67,7 +67,7 @@ func (a *app) priceList(table *costs.Table) error {
 	}
 	t := a.table("from", "account", "method", "costs", "budgets")
 	for _, m := range l.Methods {
-		t.Row(m.From, human.Name(m.Account), human.Name(m.Method), m.Describe(), human.Name(strings.Join(m.Budgets, ", ")))
+		t.Row(m.From, human.Name(m.Account), human.Name(m.Method), human.Name(m.Describe()), human.Name(strings.Join(m.Budgets, ", ")))
 	}
 	t.Print()
 	fmt.Fprintln(a.stdout)

@@ -105,10 +105,17 @@ func (d *Description) addUpstream(u *costs.Upstream, in string) {
 		d.set(subject, "preset", u.Preset.Name+" "+u.Variant)
 	}
 	for _, route := range u.Routes {
-		d.set("route "+human.Name(route.Pattern)+in, "method", route.Method)
+		when := "method"
+		if route.When != "" {
+			when += " if " + human.Name(route.When)
+		}
+		d.set("route "+human.Name(route.Pattern)+in, when, route.Method)
 	}
 	for _, cost := range u.Costs {
-		d.set("cost of "+human.Name(cost.Method)+in, "units", cost.Units)
+		subject := "cost of " + human.Name(cost.Method) + in
+		if d.set(subject, "units", cost.Units); cost.By != nil {
+			d.set(subject, "by", cost.By.String())
+		}
 	}
 	for i := range u.Batches {
 		d.set("batches of "+human.Name(u.Batches[i].Method)+in, "calls", u.Batches[i].String())
