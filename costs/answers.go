@@ -109,7 +109,7 @@ func (d *document) readRuleCost(n strictyaml.Node, r *feedback.Rule) {
 		readValues(&r.Cost)(n)
 		return
 	}
-	names := slices.Concat([]string{"units"}, d.measureNames()[2:], ofValue)
+	names := slices.Concat([]string{"units"}, d.countNames()[2:], ofValue)
 	r.Measures = map[quota.Measure]feedback.RuleValues{}
 	n.Entries(func(key, value strictyaml.Node) {
 		name := key.OneOf("key", names)
@@ -220,7 +220,7 @@ func (d *document) limitFields(l *feedback.Limit) []strictyaml.Field {
 		}},
 		{Key: "name", Read: value(&l.Name)},
 		{Key: "window", Read: readSpan(&l.Window)},
-		{Key: "count", Read: func(n strictyaml.Node) { l.Count = n.OneOf("count", d.measureNames()) }},
+		{Key: "count", Read: func(n strictyaml.Node) { l.Count = n.OneOf("count", d.countNames()) }},
 		{Key: "leaky", Read: func(n strictyaml.Node) { l.Leaky = n.Bool() }},
 		{Key: "limit", Read: value(&l.Limit)},
 		{Key: "left", Read: value(&l.Left)},

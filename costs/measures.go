@@ -68,6 +68,9 @@ func (u *Upstream) measureNames() []string {
 	return names
 }
 
+// countNames returns what budgets can count.
+func (u *Upstream) countNames() []string { return append(u.measureNames(), string(quota.Errors)) }
+
 // readAmount reads an amount of a measure: whole, or for USD in dollars.
 func readAmount(n strictyaml.Node, m quota.Measure, least, most quota.Units) quota.Units {
 	if m != quota.USD {

@@ -174,7 +174,7 @@ func (g *Guard) ProbeAll(ctx context.Context, call Call) (refusals []*RefusedErr
 
 // setAmounts sets what a refusal says about the charge that refuses the call.
 func (e *RefusedError) setAmounts(call *Call, c *Charge, s *chargeState) {
-	e.Measure, e.Needed = c.Coverage.Measure, c.Coverage.Amount(call)
+	e.Measure, e.Needed = c.Coverage.Measure, c.Coverage.needed(call)
 	e.Limit, e.Used = c.limitOf(call.Key), s.Used
 	if s.Limit > 0 {
 		e.Limit = s.Limit

@@ -302,3 +302,11 @@ func (c *Coverage) Covers(method string, caller Caller) bool {
 
 // Amount returns how much a call counts.
 func (c *Coverage) Amount(call *Call) Units { return call.Amounts().Of(c.Measure) }
+
+// needed returns how much must be left for a call.
+func (c *Coverage) needed(call *Call) Units {
+	if c.Measure == Errors {
+		return max(c.Amount(call), 1)
+	}
+	return c.Amount(call)
+}

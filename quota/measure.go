@@ -22,6 +22,10 @@ const (
 	ByUnits Measure = ""
 	// Calls counts each call as 1, whatever it costs.
 	Calls Measure = engine.MeasureCalls
+	// Errors counts answers that are errors: a Transport settles the calls to
+	// one, as its Feedback says (see feedback.Options.Budgets). A call that costs
+	// none is refused, too, while nothing is left.
+	Errors Measure = engine.MeasureErrors
 	// USD counts US dollars, in millionths.
 	USD Measure = "usd"
 )

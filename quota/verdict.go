@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -27,7 +28,8 @@ type Verdict struct {
 	Units        Units
 	Measures     map[Measure]Units
 
-	// Free says that the call counts in no budget: its grant is refunded.
+	// Free says that the call counts in no budget: its grant is refunded, but for
+	// what Measures say.
 	Free bool
 
 	// Later, if it is not nil, says what the call cost once the caller has read
@@ -217,7 +219,7 @@ func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdi
 		t.reportLimit(call, v)
 	}
 	if v.Free {
-		err = t.refundFree(ctx, call, grant)
+		err = t.refundFree(ctx, call, grant, v.Measures)
 	}
 	if v.LeftOf != "" {
 		t.reportLeft(ctx, call, v)
@@ -260,12 +262,22 @@ func (t *Transport) settle(ctx context.Context, call Call, grant *Grant, v *Verd
 	return err
 }
 
-// refundFree takes back the charge for a call that the upstream does not count.
-func (t *Transport) refundFree(ctx context.Context, call Call, grant *Grant) error {
+// refundFree takes back the charge for a call that the upstream does not count,
+// but for some measures.
+func (t *Transport) refundFree(ctx context.Context, call Call, grant *Grant, but map[Measure]Units) error {
 	if grant == nil {
 		return nil
 	}
-	err := grant.Refund(ctx)
+	refund := grant.Refund
+	if len(but) > 0 {
+		rest := Amounts{Named: map[Measure]Units{}}
+		for m := range call.Measures {
+			rest.Named[m] = 0
+		}
+		maps.Copy(rest.Named, but)
+		refund = func(ctx context.Context) error { return grant.SettleTo(ctx, rest) }
+	}
+	err := refund(ctx)
 	if t.succeeded(call, err) {
 		t.charged(call, -1, -call.Units)
 	}

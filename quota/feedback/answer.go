@@ -27,6 +27,7 @@ type answer struct {
 	needsText  bool    // a candidate sees bodies that are not JSON
 	candidates []*rule // those whose conditions on anything but the body hold
 	covered    []*coveredBudget
+	ofErrors   []*coveredBudget // those of errors, which cover it as well
 	buffer     [8]*coveredBudget
 	room       struct { // what most answers need, so that it is allocated once
 		candidates [8]*rule
@@ -50,6 +51,7 @@ func (r *reader) newAnswer(call quota.Call, resp *http.Response) *answer {
 		}
 	}
 	a.covered = r.covering(call, a.room.covered[:0])
+	a.takeBudgetsOfErrors()
 	return a
 }
 

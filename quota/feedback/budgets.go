@@ -49,6 +49,10 @@ func (r *reader) covering(call quota.Call, found []*coveredBudget) []*coveredBud
 //     each of these.
 func (r *reader) match(a *answer, l *limit) *coveredBudget {
 	found := a.covered
+	isOfErrors := func(b *coveredBudget) bool { return b.Name == l.budget || named(b, l.bucket) }
+	if l.count == quota.Errors.String() || slices.ContainsFunc(a.ofErrors, isOfErrors) {
+		found = a.ofErrors
+	}
 	first := func(is func(*coveredBudget) bool) *coveredBudget {
 		if i := slices.IndexFunc(found, is); i >= 0 {
 			return found[i]

@@ -52,7 +52,8 @@ type Options struct {
 	// account's. A cooldown that follows from the reset of a limit is at most
 	// as long as the budget's window. One that the
 	// answer asks for in so many words may be longer: a day, or MaxDate if it
-	// ends at a date.
+	// ends at a date. In those that count quota.Errors, an answer of status 400
+	// or more counts as one, unless a rule says otherwise.
 	Budgets []quota.Budget
 
 	// NotModified returns what a call costs whose answer is a 304. nil means
@@ -165,6 +166,7 @@ func (r *reader) read(call quota.Call, resp *http.Response) (v quota.Verdict, ou
 	r.apply(a, out)
 	h = r.judge(a, out)
 	r.settle(&v, a, out)
+	a.countError(&v)
 	if late && !v.Settled {
 		v.Later = r.readLate(a, resp)
 	}

@@ -79,6 +79,9 @@ type Amount struct {
 const (
 	MeasureUnits = "units"
 	MeasureCalls = "calls"
+	// MeasureErrors counts answers, so no call has an amount of it before it is
+	// answered; but it must have room for one.
+	MeasureErrors = "errors"
 )
 
 // measureTickets has totals of its own for what callers wait for, so that a

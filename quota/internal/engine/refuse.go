@@ -25,13 +25,18 @@ func (d *decision) refusal(r *Request, count int64) *Refusal {
 	return worst
 }
 
-// needs returns what calls of a request need of a budget. Several count as one
-// in flight: a program makes them one after the other.
+// needs returns how much of a budget must be left for calls of a request. Several
+// count as one in flight: a program makes them one after the other. Of errors
+// there must be room for one.
 func (r *Request) needs(b *Budget, count int64) int64 {
 	if b.Window.Kind == InFlight {
 		count = 1
 	}
-	return count * r.Amounts.Of(b.Coverage.Measure)
+	amount := count * r.Amounts.Of(b.Coverage.Measure)
+	if b.Coverage.Measure == MeasureErrors {
+		return max(amount, 1)
+	}
+	return amount
 }
 
 // settled returns the first time from a time on at which a call fits all of its
@@ -87,7 +92,7 @@ func (d *decision) cooled(g *gauge, r *Request) *Refusal {
 	no := &Refusal{Cooldown: &kept, Needed: r.Amounts.Units, RetryAt: held.Until, Ahead: d.fold.ahead(d.now)}
 	if g != nil {
 		no.Budget, no.Held = g.budget, d.fold.heldBy(g, d.now)
-		no.Needed = r.Amounts.Of(g.budget.Coverage.Measure)
+		no.Needed = r.needs(g.budget, 1)
 	}
 	return no
 }
