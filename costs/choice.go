@@ -27,7 +27,8 @@ type choiceCase struct {
 	to      *choice
 }
 
-// readChoice reads a method, or {body: model, is: {"gpt-4o*": chat-4o}, or: chat}.
+// readChoice reads a method, or {body: model, is: {"gpt-4o*": chat-4o}, or:
+// chat}.
 func readChoice(n strictyaml.Node) *choice {
 	if n.Kind() != strictyaml.Map {
 		name := n.Text(quota.MaxLabel)

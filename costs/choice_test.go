@@ -40,56 +40,58 @@ costs:
 budgets: [{name: all, limit: 100000, window: 24h}]
 `
 
+var fieldRequests = []struct {
+	request string // verb, path, body
+	header  http.Header
+	want    string // method and units, or a part of the error
+}{
+	{"POST /v1/chat/completions {\"model\":\"gpt-4o-2026\"}", nil, "chat-4o 20"},
+	{"POST /v1/chat/completions {\"model\":\"gpt-4o-mini\"}", nil, "chat-mini 2"},
+	{"POST /v1/chat/completions {\"model\":\"o9\"}", nil, "chat 5"},
+	{"POST /v1/chat/completions {\"messages\":[]}", nil, "chat 5"},
+	{"POST /v1/chat/completions", nil, "chat 5"},
+	{"POST /v1/chat/completions {\"model\":\"o9\",\"Model\":\"gpt-4o\"}", nil, "several values"},
+	{"POST /v1/chat/completions {\"model\":[\"gpt-4o\"]}", nil, "a list or an object"},
+	{"POST /v1/chat/completions {\"model\":\"gpt-4o\"", nil, "neither JSON nor a form"},
+	{"POST /v1/models {\"options\":{\"model\":\"chat-mini\"}}", nil, "chat-mini 2"},
+	{"POST /v1/models {\"options\":{\"model\":\"CHAT-MINI\"}}", nil, "names no method"},
+	{"POST /v1/models {\"options\":{\"model\":\"unknown\"}}", nil, "no cost"},
+	{"POST /v1/models model=x&options.model=chat-mini", http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, "chat-mini 2"},
+	{"GET /states/all", nil, "all 4"},
+	{"GET /states/all?lamin=1.5&lomin=2", nil, "box 1"},
+	{"GET /states/all?l%61min=1.5", http.Header{"X-Tier": {"gold"}}, "box-gold 2"},
+	{"GET /states/all?lamin=1&LAMIN=2", nil, "several values"},
+	{"GET /time?time=0", nil, "now 3"},
+	{"GET /time?time=1", nil, "none of those"},
+	{"GET /time", nil, "has no query time"},
+	{"GET /search", nil, "search 1"},
+	{"GET /search?limit=101", nil, "search 2"},
+	{"GET /search?limit=5000", nil, "search 10"},
+	{"GET /search?limit=0", nil, "search 1"},
+	{"GET /search?limit=-1", nil, "search 10"},
+	{"GET /search?limit=1&limit=900", nil, "search 9"},
+	{"GET /search?limit=1;limit=900", nil, "search 10"},
+	{"POST /rows {\"rows\":[" + strings.Repeat("0,", 100) + "0]}", nil, "rows 4"},
+	{"POST /rows {\"rows\":201}", nil, "rows 6"},
+	{"POST /rows {\"rows\":\"many\"}", nil, "not a number"},
+	{"GET /box", nil, "boxes 4"},
+	{"GET /box?lamin=45.8389&lomin=5.9962&lamax=47.8229&lomax=10.5226", nil, "boxes 1"},
+	{"GET /box?lamin=-5&lomin=-5&lamax=5&lomax=5.01", nil, "boxes 3"},
+	{"GET /box?lamin=0&lomin=0&lamax=10&lomax=10", nil, "boxes 2"},
+	{"GET /box?lamin=0&lomin=0&lamax=10&lomax=100", nil, "boxes 4"},
+	{"GET /box?lamin=0&lomin=0&lamax=1", nil, "boxes 4"},
+	{"GET /box?lamin=0&lomin=0&lamax=1&lomax=1e9", nil, "not a number"},
+	{"GET /tickets", nil, "tickets 1"},
+	{"GET /tickets?include=stats,requester", nil, "tickets 5"},
+	{"GET /tickets?include=stats&include=requester,x", nil, "tickets 7"},
+}
+
 func TestFieldsOfARequestChooseItsMethodAndPrice(t *testing.T) {
 	table, err := costs.Parse("costs.yaml", []byte(byField))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct {
-		request string // verb, path, body
-		header  http.Header
-		want    string // method and units, or a part of the error
-	}{
-		{"POST /v1/chat/completions {\"model\":\"gpt-4o-2026\"}", nil, "chat-4o 20"},
-		{"POST /v1/chat/completions {\"model\":\"gpt-4o-mini\"}", nil, "chat-mini 2"},
-		{"POST /v1/chat/completions {\"model\":\"o9\"}", nil, "chat 5"},
-		{"POST /v1/chat/completions {\"messages\":[]}", nil, "chat 5"},
-		{"POST /v1/chat/completions", nil, "chat 5"},
-		{"POST /v1/chat/completions {\"model\":\"o9\",\"Model\":\"gpt-4o\"}", nil, "several values"},
-		{"POST /v1/chat/completions {\"model\":[\"gpt-4o\"]}", nil, "a list or an object"},
-		{"POST /v1/chat/completions {\"model\":\"gpt-4o\"", nil, "neither JSON nor a form"},
-		{"POST /v1/models {\"options\":{\"model\":\"chat-mini\"}}", nil, "chat-mini 2"},
-		{"POST /v1/models {\"options\":{\"model\":\"CHAT-MINI\"}}", nil, "names no method"},
-		{"POST /v1/models {\"options\":{\"model\":\"unknown\"}}", nil, "no cost"},
-		{"POST /v1/models model=x&options.model=chat-mini", http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, "chat-mini 2"},
-		{"GET /states/all", nil, "all 4"},
-		{"GET /states/all?lamin=1.5&lomin=2", nil, "box 1"},
-		{"GET /states/all?l%61min=1.5", http.Header{"X-Tier": {"gold"}}, "box-gold 2"},
-		{"GET /states/all?lamin=1&LAMIN=2", nil, "several values"},
-		{"GET /time?time=0", nil, "now 3"},
-		{"GET /time?time=1", nil, "none of those"},
-		{"GET /time", nil, "has no query time"},
-		{"GET /search", nil, "search 1"},
-		{"GET /search?limit=101", nil, "search 2"},
-		{"GET /search?limit=5000", nil, "search 10"},
-		{"GET /search?limit=0", nil, "search 1"},
-		{"GET /search?limit=-1", nil, "search 10"},
-		{"GET /search?limit=1&limit=900", nil, "search 9"},
-		{"GET /search?limit=1;limit=900", nil, "search 10"},
-		{"POST /rows {\"rows\":[" + strings.Repeat("0,", 100) + "0]}", nil, "rows 4"},
-		{"POST /rows {\"rows\":201}", nil, "rows 6"},
-		{"POST /rows {\"rows\":\"many\"}", nil, "not a number"},
-		{"GET /box", nil, "boxes 4"},
-		{"GET /box?lamin=45.8389&lomin=5.9962&lamax=47.8229&lomax=10.5226", nil, "boxes 1"},
-		{"GET /box?lamin=-5&lomin=-5&lamax=5&lomax=5.01", nil, "boxes 3"},
-		{"GET /box?lamin=0&lomin=0&lamax=10&lomax=10", nil, "boxes 2"},
-		{"GET /box?lamin=0&lomin=0&lamax=10&lomax=100", nil, "boxes 4"},
-		{"GET /box?lamin=0&lomin=0&lamax=1", nil, "boxes 4"},
-		{"GET /box?lamin=0&lomin=0&lamax=1&lomax=1e9", nil, "not a number"},
-		{"GET /tickets", nil, "tickets 1"},
-		{"GET /tickets?include=stats,requester", nil, "tickets 5"},
-		{"GET /tickets?include=stats&include=requester,x", nil, "tickets 7"},
-	} {
+	for _, c := range fieldRequests {
 		verb, rest, _ := strings.Cut(c.request, " ")
 		path, body, _ := strings.Cut(rest, " ")
 		req, err := http.NewRequest(verb, "https://api.example.com"+path, strings.NewReader(body))

@@ -13,7 +13,8 @@ import (
 )
 
 // FieldPrice says that a field of the request is the price of a call, or that
-// the price follows from it: Plus, and Times for each part of Each, or by steps.
+// the price follows from it: Plus, and Times for each part of Each, or by
+// steps.
 type FieldPrice struct {
 	by      requestField
 	isItems bool     // the number of items counts, not the number that is written

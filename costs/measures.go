@@ -84,8 +84,8 @@ func readAmount(n strictyaml.Node, m quota.Measure, least, most quota.Units) quo
 	return amount
 }
 
-// readMethodCost reads {input_tokens: {body: max_tokens, or: 800}, usd: …}: what
-// a call of a method costs in each measure. Without units it costs 1.
+// readMethodCost reads {input_tokens: {body: max_tokens, or: 800}, usd: …}:
+// what a call of a method costs in each measure. Without units it costs 1.
 func (d *document) readMethodCost(n strictyaml.Node, method string) (units quota.Units) {
 	units = 1
 	amounts := map[quota.Measure]Amount{}
@@ -118,7 +118,8 @@ func (d *document) readMethodCost(n strictyaml.Node, method string) (units quota
 	return units
 }
 
-// readComputed reads {body: PATH, or: N} or {per: {input_tokens: 2.5}, each: N}.
+// readComputed reads {body: PATH, or: N} or {per: {input_tokens: 2.5}, each:
+// N}.
 func (d *document) readComputed(n strictyaml.Node, m quota.Measure) (a Amount) {
 	isPer := n.Has("per")
 	if isPer {
@@ -183,7 +184,8 @@ func (d *document) checkMeasures() {
 	}
 }
 
-// checkMeasuresOfAccounts reports accounts with more measures than a ledger has.
+// checkMeasuresOfAccounts reports accounts with more measures than a ledger
+// has.
 func checkMeasuresOfAccounts(documents []*document) {
 	ofAccount := map[string]map[quota.Measure]bool{}
 	for _, d := range documents {

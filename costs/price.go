@@ -37,16 +37,16 @@ func (s *site) cost(method string) quota.Units {
 // Price returns the account, key, method and units of a request. It does not
 // set the caller; see quota.WithCaller. The error is quota.ErrUnguarded if the
 // host is not guarded, quota.ErrPaid if the request continues a resumable
-// upload, and otherwise a *PriceError that matches ErrNoRoute or ErrNoCost:
-// the request must not be sent.
+// upload, and otherwise a *PriceError that matches ErrNoRoute or ErrNoCost: the
+// request must not be sent.
 //
 // Price refuses ambiguous requests, which a server, proxy or cache might take
 // for another method. If a request may hold several calls (see
-// Upstream.Batches), or a field of its body decides its method, its price or its
-// amounts (see Amount), it reads up to 1 MiB of the body and replaces req.Body
-// with an equal one; for a key in the body (see Upstream.Key), up to 64 KiB.
-// Price is safe for concurrent use with different requests. A nil Table refuses
-// every request.
+// Upstream.Batches), or a field of its body decides its method, its price or
+// its amounts (see Amount), it reads up to 1 MiB of the body and replaces
+// req.Body with an equal one; for a key in the body (see Upstream.Key), up to
+// 64 KiB. Price is safe for concurrent use with different requests. A nil Table
+// refuses every request.
 func (t *Table) Price(req *http.Request) (quota.Call, error) {
 	if t == nil || req == nil || req.URL == nil {
 		return quota.Call{}, &PriceError{Reason: "no table or no URL; load costs.yaml and set the request's URL", kind: ErrNoRoute}

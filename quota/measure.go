@@ -46,9 +46,8 @@ func (m Measure) Number(n Units) string {
 	if n < 0 {
 		sign, n = "-", -n
 	}
-	whole, cents, rest := n/1_000_000, n/10_000%100, n%10_000
-	text := fmt.Sprintf("%s%d.%02d", sign, whole, cents)
-	if rest > 0 {
+	text := fmt.Sprintf("%s%d.%02d", sign, n/1_000_000, n/10_000%100)
+	if rest := n % 10_000; rest > 0 {
 		text += strings.TrimRight(fmt.Sprintf("%04d", rest), "0")
 	}
 	return text

@@ -62,25 +62,32 @@ func TestCalendarWindowsFollowTheirZone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			margin := time.Minute
-			w := c.window(zone).At(c.timeOfDay).WithMargin(margin)
-			got := w.Day(at(c.now))
-			want := quota.Day{Start: at(c.begins).Add(margin), Since: at(c.begins).Add(-margin), Opens: at(c.ends).Add(margin), Next: at(c.ends).Add(-margin), Reopens: got.Reopens}
-			if got != want {
-				t.Errorf("%s at %s:\ngot  %+v\nwant %+v", w, c.now, got, want)
-			}
-			for _, edge := range []time.Time{got.Start, got.Opens.Add(-1)} {
-				if same := w.Day(edge); same != got {
-					t.Errorf("at %s the window is %+v; want the same, %+v", edge, same, got)
-				}
-			}
-			if next := w.Day(got.Opens); !next.Start.Equal(got.Opens) || !next.Opens.Equal(got.Reopens) || !next.Since.Equal(got.Next) {
-				t.Errorf("the next window is %+v; want it to follow %+v", next, got)
-			}
-			if length := got.Opens.Sub(got.Since); length > w.Horizon(0) {
-				t.Errorf("it counts %s, beyond its horizon %s", length, w.Horizon(0))
-			}
+			checkDay(t, c.window(zone).At(c.timeOfDay), at(c.now), at(c.begins), at(c.ends))
 		})
+	}
+}
+
+// checkDay checks the day of a window, whose boundaries are given, and the
+// next.
+func checkDay(t *testing.T, w quota.Window, now, begins, ends time.Time) {
+	t.Helper()
+	margin := time.Minute
+	w = w.WithMargin(margin)
+	got := w.Day(now)
+	want := quota.Day{Start: begins.Add(margin), Since: begins.Add(-margin), Opens: ends.Add(margin), Next: ends.Add(-margin), Reopens: got.Reopens}
+	if got != want {
+		t.Errorf("%s at %s:\ngot  %+v\nwant %+v", w, now, got, want)
+	}
+	for _, edge := range []time.Time{got.Start, got.Opens.Add(-1)} {
+		if same := w.Day(edge); same != got {
+			t.Errorf("at %s the window is %+v; want the same, %+v", edge, same, got)
+		}
+	}
+	if next := w.Day(got.Opens); !next.Start.Equal(got.Opens) || !next.Opens.Equal(got.Reopens) || !next.Since.Equal(got.Next) {
+		t.Errorf("the next window is %+v; want it to follow %+v", next, got)
+	}
+	if length := got.Opens.Sub(got.Since); length > w.Horizon(0) {
+		t.Errorf("it counts %s, beyond its horizon %s", length, w.Horizon(0))
 	}
 }
 

@@ -26,8 +26,8 @@ func newAmounts(measures map[quota.Measure]quota.Units) Amounts {
 	return amounts
 }
 
-// Set sets the amounts of a call, and the prices that follow from them. They are
-// reserved until the call is settled.
+// Set sets the amounts of a call, and the prices that follow from them. They
+// are reserved until the call is settled.
 func (a Amounts) Set(table *costs.Table, call *quota.Call) error {
 	measures, err := table.ParseAmounts(*call, a)
 	if err != nil || len(measures) == 0 {

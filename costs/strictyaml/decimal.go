@@ -24,7 +24,9 @@ func (n Node) Decimal(most int64) int64 {
 // ParseMillionths reads a number such as 12.50 in millionths.
 func ParseMillionths(text string) (int64, bool) {
 	whole, fraction, hasFraction := strings.Cut(text, ".")
-	if !isDecimal(whole) || strings.HasPrefix(whole, "-") || hasFraction && fraction == "" || len(fraction) > 6 {
+	isWhole := isDecimal(whole) && !strings.HasPrefix(whole, "-")
+	isFraction := !hasFraction || 0 < len(fraction) && len(fraction) <= 6
+	if !isWhole || !isFraction {
 		return 0, false
 	}
 	units, err := strconv.ParseInt(whole, 10, 64)

@@ -25,9 +25,9 @@ func (d *decision) refusal(r *Request, count int64) *Refusal {
 	return worst
 }
 
-// needs returns how much of a budget must be left for calls of a request. Several
-// count as one in flight: a program makes them one after the other. Of errors
-// there must be room for one.
+// needs returns how much of a budget must be left for calls of a request.
+// Several count as one in flight: a program makes them one after the other. Of
+// errors there must be room for one.
 func (r *Request) needs(b *Budget, count int64) int64 {
 	if b.Window.Kind == InFlight {
 		count = 1

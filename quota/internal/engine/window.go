@@ -61,8 +61,9 @@ type loadStep struct{ at, load int64 }
 const Never = math.MaxInt64
 
 // newMeter returns the meter of a budget's window, for a limit of it. missing
-// returns when records are missing that a horizon may need. A new kind of window
-// is registered here and in horizon; the rest of it is a file of its own.
+// returns when records are missing that a horizon may need. A new kind of
+// window is registered here and in horizon; the rest of it is a file of its
+// own.
 func newMeter(b *Budget, limit int64, main *series, floors []*series, missing func(horizon int64) int64) meter {
 	reserve := newReserve(b, floors)
 	switch b.Window.Kind {
