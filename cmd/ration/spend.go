@@ -90,6 +90,9 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	if err := given.Amounts.Set(table, &call); err != nil {
 		return &cmdline.Error{Err: fmt.Errorf("--amount: %w", err)}
 	}
+	if !a.json {
+		call.Lease = 0 // nobody gets the grant with which to settle it
+	}
 	call.Caller, call.Key = caller, f.key
 	if err := checkKey(f.key); err != nil {
 		return err

@@ -139,7 +139,7 @@ func (a Amounts) String() string {
 func NewLineReport(l *Line) *LineReport {
 	return &LineReport{At: l.At, ID: l.ID.String(), Account: l.Account, Method: name(l.Method), Units: l.Units, Calls: l.Calls,
 		Amounts: Amounts(l.Measures), Lane: name(l.Caller.Lane), Job: name(l.Caller.Job), Region: name(l.Caller.Region), Key: l.Key,
-		Run: Run(l.ID.Client), Kind: l.Kind.String(), Remark: strings.TrimPrefix(remark(&l.Entry)+"; "+Amounts(l.Measures).String(), "; ")}
+		Run: Run(l.ID.Client), Kind: l.Kind.String(), Remark: strings.Trim(remark(&l.Entry)+"; "+Amounts(l.Measures).String(), "; ")}
 }
 
 // remark says what an entry is that is not a call.
