@@ -20,9 +20,6 @@ type Amount struct {
 	Each quota.Units                   // at least 1 with Per
 }
 
-// isEstimate reports whether only the answer says what the amount was.
-func (a *Amount) isEstimate() bool { return len(a.Body) > 0 }
-
 const (
 	maxNamed = quota.MaxMeasures - 2 // units and calls are the others
 	maxPaths = 8                     // of one amount
