@@ -89,6 +89,22 @@ var uses = map[string]struct {
 		"GET https://slack.com/api/users.info":                    "-",
 		"GET https://slack.com/oauth/v2/authorize":                "-",
 	}, 4},
+	"openai gpt-4o-tier-1": {"preset: {name: openai, variant: gpt-4o-tier-1}", map[string]string{
+		"POST https://api.openai.com/v1/chat/completions": "chat 1 openai-requests openai-tokens",
+		"POST https://api.openai.com/v1/responses":        "responses 1 openai-requests openai-tokens",
+		"POST https://api.openai.com/v1/embeddings":       "embeddings 1 openai-embedding-requests openai-embedding-tokens",
+		"POST https://api.openai.com/v1/audio/speech":     "-",
+		"GET https://api.openai.com/v1/models":            "-",
+	}, 3},
+	"openai gpt-4o-tier-2":      {"preset: {name: openai, variant: gpt-4o-tier-2}", map[string]string{}, 3},
+	"openai gpt-4o-tier-4":      {"preset: {name: openai, variant: gpt-4o-tier-4}", map[string]string{}, 3},
+	"openai gpt-4o-mini-tier-1": {"preset: {name: openai, variant: gpt-4o-mini-tier-1}", map[string]string{}, 3},
+	"anthropic start": {"preset: {name: anthropic, variant: start}", map[string]string{
+		"POST https://api.anthropic.com/v1/messages":         "messages 1 anthropic-requests anthropic-input-tokens anthropic-output-tokens",
+		"POST https://api.anthropic.com/v1/messages/batches": "-",
+	}, 1},
+	"anthropic scale":           {"preset: {name: anthropic, variant: scale}", map[string]string{}, 1},
+	"anthropic sonnet-4-tier-1": {"preset: {name: anthropic, variant: sonnet-4-tier-1}", map[string]string{}, 1},
 	"slack outside-marketplace": {"preset: {name: slack, variant: outside-marketplace}", map[string]string{}, 4},
 }
 
