@@ -42,6 +42,14 @@ var aliases = map[string]struct{ refused, passes []string }{
 		[]string{"team.slack.com/api/chat.postMessage", "TEAM.SLACK.COM/api/chat.postMessage", "team.enterprise.slack.com/api/chat.postMessage", "app.slack.com/api/chat.postMessage"},
 		[]string{"files.slack.com/files-pri/x", "hooks.slack.com/services/x", "slack.com.example/api/chat.postMessage", "notslack.com/api/chat.postMessage"},
 	},
+	"openai gpt-4o-tier-1": {
+		[]string{"eu.api.openai.com/v1/responses", "API.OpenAI.com.:443/v1/audio/speech", "openai.com/v1/responses"},
+		[]string{"notopenai.com/v1/responses", "api.openai.com.example/v1/responses"},
+	},
+	"anthropic start": {
+		[]string{"eu.api.anthropic.com/v1/messages", "anthropic.com/v1/messages", "api.anthropic.com:8443/v1/messages"},
+		[]string{"notanthropic.com/v1/messages", "platform.claude.com/docs"},
+	},
 }
 
 func TestAliasesThatReachTheSameQuotaAreRefused(t *testing.T) {

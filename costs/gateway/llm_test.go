@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
 )
 
@@ -63,22 +64,28 @@ func TestPresetsSettleTokens(t *testing.T) {
 			if a := s.do("POST", "/to/"+c.path, c.request, "Content-Type", "application/json"); a.StatusCode != http.StatusOK {
 				t.Fatal(a.StatusCode, a.text)
 			}
-			got := map[string]int{}
-			for end := time.Now().Add(2 * time.Second); time.Now().Before(end) && !maps.Equal(got, c.want); {
-				balances, err := made.Guard().Balances(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				clear(got)
-				for _, b := range balances {
-					if b.Used > 0 {
-						got[b.Budget.Name] = int(b.Used)
-					}
-				}
-			}
-			if !maps.Equal(got, c.want) {
+			if got := settled(t, made, c.want); !maps.Equal(got, c.want) {
 				t.Errorf("the budgets hold %v; want %v", got, c.want)
 			}
 		})
 	}
+}
+
+// settled returns what the budgets hold, as soon as that is what is wanted.
+func settled(t *testing.T, of *client.Client, want map[string]int) map[string]int {
+	t.Helper()
+	got := map[string]int{}
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end) && !maps.Equal(got, want); {
+		balances, err := of.Guard().Balances(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(got)
+		for _, b := range balances {
+			if b.Used > 0 {
+				got[b.Budget.Name] = int(b.Used)
+			}
+		}
+	}
+	return got
 }
