@@ -35,7 +35,7 @@ type llm struct {
 }
 
 // llmCalls are how many calls of 1000 tokens at most fit the three budgets of
-// output.
+// output. As many are in flight before the first is answered.
 const llmCalls = 3 * 8
 
 type llmRequest struct {
@@ -75,6 +75,9 @@ func (u *llm) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-u.full:
 	case <-r.Context().Done():
+	case <-time.After(20 * time.Second): // fewer calls than fit are in flight
+		w.WriteHeader(http.StatusGatewayTimeout)
+		return
 	}
 	usage := fmt.Sprintf(`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, input, output, input+output)
 	if !request.Stream {
