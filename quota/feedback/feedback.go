@@ -220,7 +220,7 @@ func (r *reader) readBody(a *answer, resp *http.Response) (late bool) {
 	var needs, saysCost bool
 	for _, c := range a.candidates {
 		needs = needs || c.needsBody
-		saysCost = saysCost || c.needsBody && len(c.Cost) > 0
+		saysCost = saysCost || c.needsBody && c.saysCost()
 	}
 	isError := a.status >= http.StatusBadRequest
 	if a.status == http.StatusNotModified || a.status == http.StatusNoContent || a.status < 200 {
