@@ -215,10 +215,8 @@ func (f *fold) labelsOf(packed []byte) uint32 {
 
 // record folds one record. labels are the number of its Labels.
 func (f *fold) record(r *Record, labels uint32, position uint64) {
-	if !f.isMixed {
-		for _, c := range f.clocks { // of which most logs have none
-			c.apply(r, position)
-		}
+	for _, c := range f.clocks { // of which most logs have none
+		c.apply(r, position)
 	}
 	f.maxStamp = max(f.maxStamp, r.At)
 	switch r.Kind {
@@ -229,7 +227,9 @@ func (f *fold) record(r *Record, labels uint32, position uint64) {
 	case KindVoid:
 		f.void(r)
 	case KindClock:
-		f.correct(r, position)
+		if !f.isMixed { // else it cannot be known what was before it
+			f.correct(r, position)
+		}
 	default:
 		r.Labels = f.labels[labels].Labels
 		f.control.add(r, position)

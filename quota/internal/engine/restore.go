@@ -77,9 +77,9 @@ func (a *Account) eachKept(yield func(epoch uint64, b *Batch) error) error {
 	return a.engine.o.Replica.Load(a.name, yield)
 }
 
-// batchAnywhere folds a batch of any log, in the order in which the host has
-// received them. A clock record corrects what was received before it, and is
-// before it in its log.
+// batchAnywhere folds a batch of any log. Clock records correct nothing: what
+// was stamped ahead stays so, and is corrected in the log to which it is
+// appended, if it is ahead there too.
 func (f *fold) batchAnywhere(b *Batch) error {
 	f.known, f.isMixed = Known{}, true
 	return f.batch(b)
