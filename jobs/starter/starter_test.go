@@ -15,6 +15,8 @@ import (
 // was asked.
 func TestStarterFilesAreInvalid(t *testing.T) {
 	asked := map[string]starter.Options{
+		"anthropic":       {Variant: "start"},
+		"openai":          {Variant: "gpt-4o-tier-1"},
 		"hubspot":         {Variant: "professional", Zone: "Europe/Berlin"},
 		"salesforce":      {Host: "my.my.salesforce.com", Limit: 115000},
 		"shopify-graphql": {Variant: "standard", Host: "my.myshopify.com"},
