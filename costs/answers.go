@@ -3,6 +3,7 @@ package costs
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ration-dev/ration/costs/strictyaml"
@@ -109,7 +110,7 @@ func (d *document) readRuleCost(n strictyaml.Node, r *feedback.Rule) {
 		readValues(&r.Cost)(n)
 		return
 	}
-	names := slices.Concat([]string{"units"}, d.countNames()[2:], ofValue)
+	names := slices.Concat([]string{"units"}, d.measureNames()[2:], ofValue)
 	r.Measures = map[quota.Measure]feedback.RuleValues{}
 	n.Entries(func(key, value strictyaml.Node) {
 		name := key.OneOf("key", names)
@@ -124,9 +125,15 @@ func (d *document) readRuleCost(n strictyaml.Node, r *feedback.Rule) {
 	})
 }
 
-// readValues reads a value, or a list of them.
+// readValues reads a value, a list of them, or a fixed number.
 func readValues(into *feedback.RuleValues) func(strictyaml.Node) {
-	return func(n strictyaml.Node) { oneOrMore(n, (*[]feedback.RuleValue)(into), valueFields, ruleOfValue) }
+	return func(n strictyaml.Node) {
+		if n.Kind() == strictyaml.Integer {
+			*into = feedback.RuleValues{{Is: strconv.FormatInt(n.Int(0, int64(quota.MaxUnits)), 10)}}
+			return
+		}
+		oneOrMore(n, (*[]feedback.RuleValue)(into), valueFields, ruleOfValue)
+	}
 }
 
 func ruleOfValue(v feedback.RuleValue) feedback.Rule {
@@ -220,7 +227,7 @@ func (d *document) limitFields(l *feedback.Limit) []strictyaml.Field {
 		}},
 		{Key: "name", Read: value(&l.Name)},
 		{Key: "window", Read: readSpan(&l.Window)},
-		{Key: "count", Read: func(n strictyaml.Node) { l.Count = n.OneOf("count", d.countNames()) }},
+		{Key: "count", Read: func(n strictyaml.Node) { l.Count = n.OneOf("count", d.measureNames()) }},
 		{Key: "leaky", Read: func(n strictyaml.Node) { l.Leaky = n.Bool() }},
 		{Key: "limit", Read: value(&l.Limit)},
 		{Key: "left", Read: value(&l.Left)},

@@ -102,7 +102,7 @@ func (d *document) budgetFields(e *budgetEntry) []strictyaml.Field {
 			d.inherit(e)
 		}},
 		{Key: "count", Read: func(n strictyaml.Node) {
-			if name := n.OneOf("count", d.countNames()); name != "" {
+			if name := n.OneOf("count", d.measureNames()); name != "" {
 				b.Measure = quota.Measure(strings.TrimPrefix(name, "units"))
 			}
 		}},

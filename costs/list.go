@@ -265,7 +265,7 @@ func (u *Upstream) settings() []Setting {
 		add("reset_margin", u.ResetMargin.String())
 	}
 	if len(u.Measures) > 0 {
-		add("measures", strings.Join(u.measureNames()[2:], ", "))
+		add("measures", strings.Join(u.namedMeasures(), ", "))
 	}
 	if u.Origin("lease") != (Origin{}) {
 		add("lease", human.Exactly(u.site.lease))

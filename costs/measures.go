@@ -37,7 +37,7 @@ func (d *document) readMeasures(n strictyaml.Node) {
 		isOther := func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789_", r) }
 		switch m := quota.Measure(name); {
 		case name == "":
-		case name == "units", m == quota.Calls:
+		case slices.Contains([]string{"units", "calls", "errors"}, name):
 			n.Mistake("%s are always counted: remove it", name)
 		case slices.Contains(ofValue, name):
 			n.Mistake("%s is a word of answers: write another name, such as %s_count", name, name)
@@ -56,17 +56,23 @@ func (d *document) readMeasures(n strictyaml.Node) {
 	d.setOrigin(n, "measures")
 }
 
-// measureNames returns the measures that a line may name.
+// measureNames returns the measures that a budget can count.
 func (u *Upstream) measureNames() []string {
-	names := []string{"units", "calls"}
+	return append([]string{"units", "calls", "errors"}, u.namedMeasures()...)
+}
+
+// namedMeasures returns the measures in which calls have a cost.
+func (u *Upstream) namedMeasures() (names []string) {
 	for _, m := range u.Measures {
 		names = append(names, string(m))
 	}
 	return names
 }
 
-// countNames returns what budgets can count.
-func (u *Upstream) countNames() []string { return append(u.measureNames(), string(quota.Errors)) }
+// CountsErrors reports whether a budget counts the answers that are errors.
+func (u *Upstream) CountsErrors() bool {
+	return slices.ContainsFunc(u.Budgets, func(b quota.Budget) bool { return b.Measure == quota.Errors })
+}
 
 // readAmount reads an amount of a measure: whole, or for USD in dollars.
 func readAmount(n strictyaml.Node, m quota.Measure, least, most quota.Units) quota.Units {
@@ -86,7 +92,7 @@ func readAmount(n strictyaml.Node, m quota.Measure, least, most quota.Units) quo
 func (d *document) readMethodCost(n strictyaml.Node, method string) (units quota.Units) {
 	units = 1
 	amounts := map[quota.Measure]Amount{}
-	names := append([]string{"units"}, d.measureNames()[2:]...)
+	names := append([]string{"units"}, d.namedMeasures()...)
 	entries := 0
 	n.Entries(func(key, value strictyaml.Node) {
 		entries++
@@ -124,7 +130,7 @@ func (d *document) readComputed(n strictyaml.Node, m quota.Measure) (a Amount) {
 			strictyaml.Field{Key: "per", Read: func(n strictyaml.Node) {
 				a.Per = map[quota.Measure]quota.Units{}
 				n.Entries(func(key, value strictyaml.Node) {
-					if of := key.OneOf("measure", d.measureNames()[2:]); of != "" {
+					if of := key.OneOf("measure", d.namedMeasures()); of != "" {
 						a.Per[quota.Measure(of)] = quota.Units(value.Decimal(maxPrice))
 					}
 				})
@@ -195,8 +201,12 @@ func checkMeasuresOfAccounts(documents []*document) {
 		for _, m := range d.Measures {
 			known[m] = true
 		}
-		if before > 0 && len(known) > maxNamed && before <= maxNamed {
-			d.accountAt.Mistake("the documents of account %q have more than %d measures together: remove some", d.Account, maxNamed)
+		if d.CountsErrors() {
+			known[quota.Errors] = true
+		}
+		isReported := before > maxNamed || len(d.Measures) > maxNamed
+		if len(known) > maxNamed && !isReported {
+			d.accountAt.Mistake("the documents of account %q have more than %d measures together, errors included: remove some", d.Account, maxNamed)
 		}
 	}
 }

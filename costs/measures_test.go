@@ -148,7 +148,7 @@ func TestMeaninglessMeasuresAreMistakes(t *testing.T) {
 		{embed, "embed: {usd: 12.51}", `11:10: embed costs 12.51, more than the limit 12.50 of budget "spend": lower the cost or raise the limit`},
 		{embed, "embed: {output_tokens: 4001}", `11:10: embed costs 4001, more than the limit 4000 of budget "output": lower the cost or raise the limit`},
 		{spend, "limit: 0", "16:26: an amount of 0 dollars: write more than 0"},
-		{"count: output_tokens", "count: tokens", `15:52: unknown count "tokens": write one of units, calls, input_tokens, output_tokens, usd`},
+		{"count: output_tokens", "count: tokens", `15:52: unknown count "tokens": write one of units, calls, errors, input_tokens, output_tokens, usd`},
 	} {
 		text := strings.Replace(llm, c.old, c.new, 1)
 		_, err := costs.Parse("costs.yaml", []byte(text))

@@ -67,7 +67,7 @@ func (m Measure) Text(n Units) string {
 	switch m {
 	case USD:
 		return strings.Replace("$"+m.Number(n), "$-", "-$", 1)
-	case ByUnits, Calls, engine.MeasureUnits:
+	case ByUnits, Calls, Errors, engine.MeasureUnits:
 		return textfmt.Count(n, strings.TrimSuffix(m.String(), "s"))
 	}
 	return fmt.Sprintf("%d %s", n, m)

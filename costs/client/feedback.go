@@ -3,6 +3,7 @@ package client
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
@@ -33,10 +34,14 @@ func newFeedback(table *costs.Table, now func() time.Time) (func(quota.Call, *ht
 }
 
 func optionsOf(u *costs.Upstream, budgets []quota.Budget, now func() time.Time) feedback.Options {
+	measures := u.Measures
+	if u.CountsErrors() {
+		measures = append(slices.Clip(measures), quota.Errors)
+	}
 	return feedback.Options{
 		Rules: u.Answers, Zone: u.Resets, Resets: u.ResetWindow, Budgets: budgets, Now: now,
 		NotModified: func(call quota.Call) quota.Units { return u.NotModified(call.Method) },
-		Measures:    u.Measures,
+		Measures:    measures,
 		Costs:       u.Settled,
 		PerCall:     func(call quota.Call) quota.Units { return u.BatchCall(call.Method) },
 	}
