@@ -79,7 +79,7 @@ func (r *RegionReport) ShortReason() string {
 		return ""
 	case ok && refused.Reason == quota.ReasonCooldown:
 		return "cooldown until " + human.Time(refused.RetryAt)
-	case ok && refused.Reason != quota.ReasonQueue:
+	case ok && !refused.IsOfProcess():
 		return fmt.Sprintf("%s: %d of %d left", refused.Budget, refused.Remaining, refused.Limit)
 	}
 	return r.Err.Error()

@@ -75,6 +75,9 @@ const (
 	// ReasonQueue means that an earlier call of this process waits for the same
 	// budget; see Guard.Wait.
 	ReasonQueue Reason = "queue"
+	// ReasonShare means that this run has taken its share of a budget; see
+	// Options.MaxShare. Waiting does not help it: another run may go on.
+	ReasonShare Reason = "share"
 )
 
 // RefusedError says why a call was refused and when to try again. If several
@@ -89,11 +92,11 @@ type RefusedError struct {
 	Units   Units // the cost of the call
 	Caller  Caller
 	Reason  Reason
-	Detail  string // the reason of a cooldown, as set with it
+	Detail  string // the reason of a cooldown, as set with it, or how large a share is
 
 	Measure   Measure // what the numbers below count
 	Limit     Units   // the budget's limit; 0 for a cooldown of the account, or if the ledger could not say
-	Used      Units   // what the window holds, which may exceed Limit; 0 for ReasonQueue and if Limit is 0
+	Used      Units   // what the window holds, which may exceed Limit; 0 if IsOfProcess, and if Limit is 0
 	Remaining Units   // what this call could have used, without Kept; never negative
 	Kept      Units   // the part of Limit reserved by the floors of other regions
 	Needed    Units   // what the call would have used
@@ -131,6 +134,9 @@ func newRefusal(call *Call, budget string, reason Reason) *RefusedError {
 
 // Error returns the text of Short and says when to try again.
 func (e *RefusedError) Error() string {
+	if e.Reason == ReasonShare {
+		return e.Short() + "; the next run may take as large a share of what is left then"
+	}
 	when := fmt.Sprintf("; try again at %s (in %s)", textfmt.Time(e.RetryAt), textfmt.Duration(e.RetryAfter))
 	wrong := stampedAhead(e.Ahead)
 	switch {
@@ -156,6 +162,9 @@ func (e *RefusedError) Short() string {
 			detail = fmt.Sprintf(" (%s)", textfmt.Printable(textfmt.Shorten(e.Detail, MaxReason)))
 		}
 		return fmt.Sprintf("%s is in cooldown%s, %s must wait", cmp.Or(e.Budget, e.Account)+keyText(e.ownKey()), detail, e.Method)
+	case ReasonShare:
+		return fmt.Sprintf("this run has %s left of its share of %s (%s), %s needs %s",
+			e.Measure.Number(e.Remaining), e.Budget+keyText(e.ownKey()), e.Detail, e.Method, e.Measure.Number(e.Needed))
 	case ReasonQueue:
 		return fmt.Sprintf("another call of this process waits for %s, %s must wait its turn", e.Budget+keyText(e.ownKey()), e.Method)
 	}
@@ -177,6 +186,10 @@ func (e *RefusedError) Short() string {
 		e.Budget+keyText(e.ownKey()), number(e.Remaining), number(e.Limit), measure, reserved, e.Method, number(e.Needed)) +
 		limitNote(e.Measure, e.Limit, e.OwnLimit, e.LimitUntil)
 }
+
+// IsOfProcess reports whether this process itself refused the call, so that
+// what the budget holds is not known.
+func (e *RefusedError) IsOfProcess() bool { return e.Reason == ReasonQueue || e.Reason == ReasonShare }
 
 // ownKey returns the key that is refused alone, or "".
 func (e *RefusedError) ownKey() string {

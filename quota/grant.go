@@ -117,6 +117,7 @@ func (g *Grant) SettleTo(ctx context.Context, used Amounts) error {
 	defer g.guard.refusals.invalidate()
 	err := g.guard.log.Settle(context.WithoutCancel(ctx), g.receipt, used)
 	if err == nil {
+		before := g.amounts()
 		g.units, g.isOpen = used.Units, false
 		g.measures = maps.Clone(g.measures)
 		for m, n := range used.Named {
@@ -126,8 +127,17 @@ func (g *Grant) SettleTo(ctx context.Context, used Amounts) error {
 			g.measures[m] = n
 		}
 		g.refunded, g.settled = false, true
+		g.guard.share.change(g.set, g.receipt.Key, before, g.amounts())
 	}
 	return opError("settle", err)
+}
+
+// amounts returns what the grant counts.
+func (g *Grant) amounts() Amounts {
+	if g.refunded {
+		return Amounts{Named: g.measures}
+	}
+	return Amounts{Units: g.units, Calls: 1, Named: g.measures}
 }
 
 // End says that the call has ended, and cost what it is charged for. It ends
@@ -159,8 +169,10 @@ func (g *Grant) Refund(ctx context.Context) error {
 	defer g.guard.refusals.invalidate()
 	err := g.guard.log.Refund(context.WithoutCancel(ctx), g.receipt)
 	if g.settled = false; err == nil {
+		before := g.amounts()
 		g.units, g.refunded = 0, true
 		g.measures, g.isOpen = nil, false
+		g.guard.share.change(g.set, g.receipt.Key, before, g.amounts())
 	}
 	return opError("refund", err)
 }

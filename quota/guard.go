@@ -24,6 +24,7 @@ type Guard struct {
 	buffers    sync.Pool // of *spendBuffer
 	queue      waitQueue
 	refusals   refusalCache
+	share      *runShare
 	external   externalUsage
 	reported   sync.Map // what firstReport has seen; few, since they are budgets and methods
 	observer   atomic.Pointer[func(Decision)]
@@ -72,6 +73,12 @@ type Options struct {
 	// must be safe for concurrent use. nil means 0 for every lane.
 	Priority func(account, lane string) int
 
+	// MaxShare, if it is above 0, is the part, up to 1, that the Guard may take
+	// of what is left of each budget when it first charges a call to it. Then
+	// calls are refused with ReasonShare. It is for a Guard of one run. Budgets
+	// of less than an hour and of calls in flight are not shared.
+	MaxShare float64
+
 	// Restored is called when a ledger that had lost records got them back from
 	// this host; nil is a no-op.
 	Restored func(Restoration)
@@ -89,6 +96,9 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 	if o != nil {
 		maps.Copy(g.history, o.History)
 		g.queue.priority = o.Priority
+		if o.MaxShare > 0 {
+			g.share = &runShare{part: min(o.MaxShare, 1), taken: map[sharedBudget]*shareTaken{}}
+		}
 	}
 	g.chargeSets.byClass.Store(&map[callClass]*chargeSet{})
 	g.refusals.on = RealTime(g.log)
@@ -215,6 +225,20 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 			return nil, err
 		}
 	}
+	if !mode.force {
+		if err := g.share.take(ctx, g, call, set, 1); err != nil {
+			return nil, err
+		}
+	}
+	grant, err := g.spendOnce(ctx, call, set, mode)
+	if err != nil && !mode.force {
+		g.share.change(set, call.Key, call.Amounts(), Amounts{})
+	}
+	return grant, err
+}
+
+// spendOnce asks the ledger to record a call, if it fits or as mode says.
+func (g *Guard) spendOnce(ctx context.Context, call *Call, set *chargeSet, mode entryMode) (*Grant, error) {
 	start := g.refusals.start()
 	buffer, _ := g.buffers.Get().(*spendBuffer)
 	if buffer == nil {
@@ -245,7 +269,7 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 	if len(answer.Repeated) > 0 && grant.repeat(answer.Repeated[0]) { // it is charged anew
 		again := *call
 		again.ID = call.ID.derived("")
-		return g.spend(ctx, &again, set, mode)
+		return g.spendOnce(ctx, &again, set, mode)
 	}
 	return grant, nil
 }

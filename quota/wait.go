@@ -175,7 +175,7 @@ func mustGiveUp(ctx context.Context, err error, maxWait time.Duration) bool {
 	if !ok || maxWait <= 0 || refused.RetryAfter > maxWait {
 		return true
 	}
-	if waitsEnded(ctx) {
+	if waitsEnded(ctx) || refused.Reason == ReasonShare {
 		return true
 	}
 	deadline, ok := ctx.Deadline()

@@ -53,6 +53,7 @@ afterwards, it is that of the ledger's error, which stderr says.
 	cmd.Flags().SetInterspersed(false)
 	a.defineCaller(cmd.Flags(), &caller, "")
 	a.defineKey(cmd.Flags(), &key)
+	a.defineShare(cmd.Flags())
 	return cmd
 }
 

@@ -50,6 +50,7 @@ type app struct {
 	verbose   bool
 
 	claimTime time.Duration // of passes; 0 is jobs.DefaultClaimTime
+	maxShare  float64       // of what is left; 0 is all
 
 	fixed bool // now is not the system's clock, as with --at
 	hasAt bool // now is not the present, but what --at says

@@ -69,6 +69,7 @@ else changes.`,
 	flags.IntVar(&f.parallel, "parallel", jobs.DefaultParallel, "fetch this many regions at a time")
 	flags.BoolVar(&f.again, "again", false, "fetch finished passes again, and steps that wait after failures")
 	flags.StringVar(&f.lane, "lane", jobs.Lane, "the lane of the calls: cron, backfill, manual, or another that costs.yaml names")
+	a.defineShare(flags)
 	flags.IntVar(&f.stopped, "stopped-exit", exitStopped, "end with this `code` if a budget or cooldown stops the run")
 	return cmd
 }

@@ -65,6 +65,7 @@ repeated with the same --idempotency-key within ten minutes is charged once.
 	durationflag.SecondsVar(flags, &f.maxWait, "max-wait", "longest wait for the units: 5, 30s, 2m")
 	a.defineCaller(flags, &f.caller, quota.LaneManual)
 	a.defineKey(flags, &f.key)
+	a.defineShare(flags)
 	flags.StringVar(&f.upstream, "upstream", "", "the upstream, if several have the method")
 	return cmd
 }

@@ -118,6 +118,10 @@ type Options struct {
 	// MaxWait is the longest wait of one request for its units; 0 never waits.
 	MaxWait time.Duration
 
+	// MaxShare is the part of what is left of each budget that the Client may
+	// take, as in quota.Options; 0 does not bound it.
+	MaxShare float64
+
 	// Report is called with errors that no method returns: those passed to
 	// quota.Transport.Report and, with a zero Call, an *OutageError, an
 	// *EmptyLedgerError, a *RestoredError or a *ReplicaError. It may be called

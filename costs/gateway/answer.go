@@ -61,7 +61,7 @@ func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Gran
 		if isKnown {
 			s.Limit = &refused.Limit
 		}
-		if isKnown && refused.Reason != quota.ReasonQueue { // which was not asked what it holds
+		if isKnown && !refused.IsOfProcess() { // which was not asked what it holds
 			s.Used, s.Remaining = &refused.Used, &refused.Remaining
 			s.Shortfall = new(max(0, refused.Needed-refused.Remaining))
 		}

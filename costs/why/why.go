@@ -96,6 +96,8 @@ func (d *Document) set(found *usage.Explanation) {
 	case quota.ReasonCooldown:
 		d.helped("%s", later)
 		d.helped("lifting the cooldown, if the upstream serves again: %s", human.ClearCommand(r.Account, r.RefusedError().Budget, keyAlone(r.RefusedError())))
+	case quota.ReasonShare:
+		d.helped("a larger --max-share, or another run")
 	default:
 		d.helped("no other call of the same process that waited for the same budget")
 		d.helped("%s", later)

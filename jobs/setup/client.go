@@ -21,6 +21,7 @@ import (
 // Options returns the options by which package client finds the ledger.
 func (s *Setup) Options() *client.Options {
 	o := &client.Options{Ledger: s.Ledger, State: s.State, Report: s.Report, Conceal: s.Conceal, Redact: s.Redactor(), Getenv: s.Getenv}
+	o.MaxShare = s.MaxShare
 	o.Layer = func(inner quota.Ledger) quota.Ledger {
 		s.Timer = metrics.NewLedger(inner)
 		return s.Timer

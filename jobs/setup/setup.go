@@ -41,6 +41,8 @@ type Setup struct {
 	State    string // as in client.Options
 	Endpoint string // base URL of a server in place of the upstream; "" is RATION_ENDPOINT
 
+	MaxShare float64 // as in client.Options
+
 	Getenv    func(string) string
 	Now       func() time.Time
 	Fixed     bool          // Now is not the system's clock
