@@ -12,16 +12,20 @@ import (
 // lanes without one.
 const MaxPriority = 100
 
-// readLanes reads {cron: {priority: 2}}: what is said of lanes.
+// readLanes reads {cron: {priority: 2}, backfill: {pace: true}}: what is said
+// of lanes.
 func (d *document) readLanes(n strictyaml.Node) {
-	d.Priorities = map[string]int{}
+	d.Priorities, d.Paced = map[string]int{}, map[string]bool{}
 	entries := 0
 	n.Entries(func(key, value strictyaml.Node) {
 		entries++
-		priority := 0
-		value.Fields(laneFields(&priority)...)
+		priority, pace := 0, false
+		value.Fields(laneFields(&priority, &pace)...)
+		if value.Kind() == strictyaml.Map && !value.Has("priority") && !value.Has("pace") {
+			value.Mistake("nothing is said of the lane: write priority: 1 or pace: true")
+		}
 		if lane := key.Text(quota.MaxLabel); lane != "" {
-			d.Priorities[lane] = priority
+			d.Priorities[lane], d.Paced[lane] = priority, pace
 			d.setOrigin(key, "lanes", lane)
 		}
 	})
@@ -30,10 +34,28 @@ func (d *document) readLanes(n strictyaml.Node) {
 	}
 }
 
-func laneFields(priority *int) []strictyaml.Field {
+func laneFields(priority *int, pace *bool) []strictyaml.Field {
 	return []strictyaml.Field{
-		{Key: "priority", Missing: "priority: 1", Read: func(n strictyaml.Node) { *priority = int(n.Int(0, MaxPriority)) }},
+		{Key: "priority", Read: func(n strictyaml.Node) { *priority = int(n.Int(0, MaxPriority)) }},
+		{Key: "pace", Read: func(n strictyaml.Node) { *pace = n.Bool() }},
 	}
+}
+
+// Paced returns which lanes of which accounts are spread over what is left of
+// the windows, for quota.Options; nil if none is.
+func (t *Table) Paced() func(account, lane string) bool {
+	paced := map[[2]string]bool{}
+	for i := range t.upstreams {
+		for lane, isPaced := range t.upstreams[i].Paced {
+			if isPaced {
+				paced[[2]string{t.upstreams[i].Account, lane}] = true
+			}
+		}
+	}
+	if len(paced) == 0 {
+		return nil
+	}
+	return func(account, lane string) bool { return paced[[2]string{account, lane}] }
 }
 
 // Priority returns the priority of an account's lane: of calls that wait, those

@@ -1,6 +1,7 @@
 package costs_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -42,7 +43,7 @@ func TestMistakesInLanesAreReported(t *testing.T) {
 	for lanes, want := range map[string]string{
 		"lanes: {cron: {priority: 101}}": "5:26: priority is 101: write an integer from 0 to 100",
 		"lanes: {cron: {prio: 1}}":       `5:16: unknown key "prio": write one of priority`,
-		"lanes: {cron: {}}":              `5:15: missing key "priority": write priority: 1`,
+		"lanes: {cron: {}}":              "5:15: nothing is said of the lane: write priority: 1 or pace: true",
 		"lanes: {cron: 2}":               "5:15: cron is 2: write a map",
 		"lanes: {}":                      "5:8: no lane: write one, such as {cron: {priority: 1}}, or remove the key",
 		"lanes: [cron]":                  "5:8: lanes is a list: write a map",
@@ -50,5 +51,19 @@ func TestMistakesInLanesAreReported(t *testing.T) {
 		if _, err := costs.Parse("costs.yaml", []byte(lanesTable+lanes+"\n")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %s", lanes, err, want)
 		}
+	}
+}
+
+func TestPacedLanesAreThoseOfTheirAccount(t *testing.T) {
+	const document = "version: 1\naccount: %s\nupstream: %s\nlanes: {backfill: {pace: %v}, cron: {priority: 1}}\ncosts: {get: 1}\nbudgets: [{name: all, limit: 9, window: 24h}]\n"
+	table := parse(t, fmt.Sprintf(document, "a", "a", true)+"---\n"+fmt.Sprintf(document, "b", "b", false))
+	paced := table.Paced()
+	for lane, want := range map[[2]string]bool{{"a", "backfill"}: true, {"a", "cron"}: false, {"b", "backfill"}: false} {
+		if got := paced(lane[0], lane[1]); got != want {
+			t.Errorf("%v: %v; want %v", lane, got, want)
+		}
+	}
+	if parse(t, fmt.Sprintf(document, "a", "a", false)).Paced() != nil {
+		t.Error("lanes are paced that are not said to be")
 	}
 }

@@ -256,6 +256,9 @@ func (u *Upstream) settings() []Setting {
 	}
 	for _, lane := range slices.Sorted(maps.Keys(u.Priorities)) {
 		value := fmt.Sprintf("%s: priority %d", lane, u.Priorities[lane])
+		if u.Paced[lane] {
+			value += ", paced"
+		}
 		all = append(all, Setting{u.Account, "lanes", value, u.Origin("lanes", lane)})
 	}
 	if u.ResetWindow.Kind() != 0 {

@@ -66,7 +66,7 @@ func TestSchemaHasTheParsersKeys(t *testing.T) {
 		"a budget over a preset's": {with.budgetFields(&budgetEntry{}), budget},
 		"a window":                 {windowFields(&windowSpec{}), budget.Properties["window"].OneOf[1]},
 		"a bucket":                 {bucketFields(&strictyaml.Node{}, new(time.Duration)), budget.Properties["window"].OneOf[1].Properties["bucket"]},
-		"a lane":                   {laneFields(new(int)), lane},
+		"a lane":                   {laneFields(new(int), new(bool)), lane},
 		"a choice":                 {(&choice{}).fields(), root.Definitions["choice"].OneOf[1]},
 		"a price by a field":       {(&FieldPrice{}).fields(), root.Definitions["fieldPrice"]},
 		"a batch":                  {batchFields(&BatchMethod{}), batch},

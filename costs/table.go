@@ -87,7 +87,8 @@ type Upstream struct {
 
 	Alert *Alert // may be nil
 
-	Priorities map[string]int // of lanes; 0 for others
+	Priorities map[string]int  // of lanes; 0 for others
+	Paced      map[string]bool // the lanes whose calls are spread over what is left of the windows
 
 	Down []DownRule // the first that covers a call decides; without one, the call is refused
 

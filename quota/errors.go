@@ -78,6 +78,9 @@ const (
 	// ReasonShare means that this run has taken its share of a budget; see
 	// Options.MaxShare. Waiting does not help it: another run may go on.
 	ReasonShare Reason = "share"
+	// ReasonPace means that the call's lane is paced, and that its time has not
+	// come: see Options.Paced.
+	ReasonPace Reason = "pace"
 )
 
 // RefusedError says why a call was refused and when to try again. If several
@@ -165,6 +168,8 @@ func (e *RefusedError) Short() string {
 	case ReasonShare:
 		return fmt.Sprintf("this run has %s left of its share of %s (%s), %s needs %s",
 			e.Measure.Number(e.Remaining), e.Budget+keyText(e.ownKey()), e.Detail, e.Method, e.Measure.Number(e.Needed))
+	case ReasonPace:
+		return fmt.Sprintf("lane %s is paced, %s of %s must wait its turn", e.Caller.Lane, e.Method, e.Budget)
 	case ReasonQueue:
 		return fmt.Sprintf("another call of this process waits for %s, %s must wait its turn", e.Budget+keyText(e.ownKey()), e.Method)
 	}
@@ -189,7 +194,9 @@ func (e *RefusedError) Short() string {
 
 // IsOfProcess reports whether this process itself refused the call, so that
 // what the budget holds is not known.
-func (e *RefusedError) IsOfProcess() bool { return e.Reason == ReasonQueue || e.Reason == ReasonShare }
+func (e *RefusedError) IsOfProcess() bool {
+	return e.Reason == ReasonQueue || e.Reason == ReasonShare || e.Reason == ReasonPace
+}
 
 // ownKey returns the key that is refused alone, or "".
 func (e *RefusedError) ownKey() string {

@@ -25,6 +25,7 @@ type Guard struct {
 	queue      waitQueue
 	refusals   refusalCache
 	share      *runShare
+	pace       *pacer
 	external   externalUsage
 	reported   sync.Map // what firstReport has seen; few, since they are budgets and methods
 	observer   atomic.Pointer[func(Decision)]
@@ -73,6 +74,14 @@ type Options struct {
 	// must be safe for concurrent use. nil means 0 for every lane.
 	Priority func(account, lane string) int
 
+	// Paced reports whether the calls of an account's lane are spread over what
+	// is left of the windows of their budgets, beside what other lanes are
+	// expected to use: as much as a window ago. Their calls are refused with
+	// ReasonPace until their time has come. Budgets of less than an hour, per
+	// key, in flight and with a bucket do not pace. It must be safe for
+	// concurrent use. nil paces none.
+	Paced func(account, lane string) bool
+
 	// MaxShare, if it is above 0, is the part, up to 1, that the Guard may take
 	// of what is left of each budget when it first charges a call to it. Then
 	// calls are refused with ReasonShare. It is for a Guard of one run. Budgets
@@ -96,9 +105,7 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 	if o != nil {
 		maps.Copy(g.history, o.History)
 		g.queue.priority = o.Priority
-		if o.MaxShare > 0 {
-			g.share = &runShare{part: min(o.MaxShare, 1), taken: map[sharedBudget]*shareTaken{}}
-		}
+		g.share, g.pace = newRunShare(o.MaxShare), newPacer(o.Paced)
 	}
 	g.chargeSets.byClass.Store(&map[callClass]*chargeSet{})
 	g.refusals.on = RealTime(g.log)
@@ -225,16 +232,35 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 			return nil, err
 		}
 	}
-	if !mode.force {
-		if err := g.share.take(ctx, g, call, set, 1); err != nil {
-			return nil, err
-		}
+	if mode.force {
+		return g.spendOnce(ctx, call, set, mode)
+	}
+	if err := g.takeOwn(ctx, call, set, 1); err != nil {
+		return nil, err
 	}
 	grant, err := g.spendOnce(ctx, call, set, mode)
-	if err != nil && !mode.force {
-		g.share.change(set, call.Key, call.Amounts(), Amounts{})
+	if err != nil {
+		g.giveBackOwn(call, set, 1)
 	}
 	return grant, err
+}
+
+// takeOwn takes calls out of what this process may spend: its share, and the
+// pace of the lane. The caller must give them back if they are not granted.
+func (g *Guard) takeOwn(ctx context.Context, call *Call, set *chargeSet, count int) error {
+	if err := g.share.take(ctx, g, call, set, count); err != nil {
+		return err
+	}
+	err := g.pace.take(ctx, g, call, set, count)
+	if err != nil {
+		g.share.change(set, call.Key, call.Amounts().Times(count), Amounts{})
+	}
+	return err
+}
+
+func (g *Guard) giveBackOwn(call *Call, set *chargeSet, count int) {
+	g.share.change(set, call.Key, call.Amounts().Times(count), Amounts{})
+	g.pace.giveBack(call, set, count)
 }
 
 // spendOnce asks the ledger to record a call, if it fits or as mode says.

@@ -85,12 +85,12 @@ func (g *Guard) spendTrialTogether(ctx context.Context, call *Call, set *chargeS
 // spendTogether charges calls in one step. again means that an earlier request
 // with the same id was granted, and the calls were refunded since.
 func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, count int, at *place) (grants []*Grant, again bool, err error) {
-	if err := g.share.take(ctx, g, call, set, count); err != nil {
+	if err := g.takeOwn(ctx, call, set, count); err != nil {
 		return nil, false, err
 	}
 	defer func() {
 		if err != nil {
-			g.share.change(set, call.Key, call.Amounts().Times(count), Amounts{})
+			g.giveBackOwn(call, set, count)
 		}
 	}()
 	request := requestOf(call, set.charges)

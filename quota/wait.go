@@ -89,7 +89,8 @@ func (g *Guard) leave(ctx context.Context, call *Call, at *place) {
 // waitInQueue spends when it is the call's turn, until the call is granted or
 // would have to wait beyond the deadline.
 func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, deadline time.Time, as trialRole, spend func(*place) error) error {
-	me := g.queue.add(call, set)
+	isPaced := g.pace.paces(call.Account, set)
+	me := g.queue.add(call, set, isPaced)
 	defer g.queue.remove(me)
 	at := &place{}
 	for {
@@ -111,7 +112,9 @@ func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, dea
 			}
 			continue
 		}
-		at.setLeft(ctx, left)
+		if !isPaced { // which has no ticket
+			at.setLeft(ctx, left)
+		}
 		err := spend(at)
 		refused, ok := errors.AsType[*RefusedError](err)
 		if !ok || mustGiveUp(ctx, err, time.Until(deadline)) {
@@ -220,6 +223,7 @@ type waiter struct {
 	key      string
 	set      *chargeSet
 	priority int
+	isPaced  bool // no other call waits for it
 
 	// These are guarded by waitQueue.mu.
 	refused *RefusedError // what the call waits out; nil before it is refused
@@ -233,8 +237,8 @@ func (q *waitQueue) empty() bool {
 	return len(q.waiting) == 0
 }
 
-func (q *waitQueue) add(call *Call, set *chargeSet) *waiter {
-	w := &waiter{account: call.Account, key: call.Key, set: set, changed: make(chan struct{})}
+func (q *waitQueue) add(call *Call, set *chargeSet, isPaced bool) *waiter {
+	w := &waiter{isPaced: isPaced, account: call.Account, key: call.Key, set: set, changed: make(chan struct{})}
 	if q.priority != nil {
 		w.priority = q.priority(call.Account, call.Caller.Lane)
 	}
@@ -283,7 +287,7 @@ func (q *waitQueue) blocker(me *waiter) *blocker {
 		if w == me {
 			return nil
 		}
-		if w.refused == nil || w.account != me.account {
+		if w.refused == nil || w.isPaced || w.account != me.account {
 			continue
 		}
 		if w.refused.OfKey && w.key != me.key {

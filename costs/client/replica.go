@@ -124,7 +124,7 @@ func (c *Client) newest(account string) (time.Time, error) {
 // logOptions returns the options of a log on the ledger.
 func (c *Client) logOptions() *quota.Options {
 	host, _ := os.Hostname()
-	o := &quota.Options{Host: host, Restored: c.noteRestored, Priority: c.table.Priority, MaxShare: c.options.MaxShare}
+	o := &quota.Options{Host: host, Restored: c.noteRestored, Priority: c.table.Priority, Paced: c.table.Paced(), MaxShare: c.options.MaxShare}
 	if c.replica != nil {
 		o.Replica = c.replica
 		in := "when_ledger_down of costs.yaml"

@@ -96,6 +96,8 @@ func (d *Document) set(found *usage.Explanation) {
 	case quota.ReasonCooldown:
 		d.helped("%s", later)
 		d.helped("lifting the cooldown, if the upstream serves again: %s", human.ClearCommand(r.Account, r.RefusedError().Budget, keyAlone(r.RefusedError())))
+	case quota.ReasonPace:
+		d.helped("%s: pace: true of the lane spreads its calls over the window", later)
 	case quota.ReasonShare:
 		d.helped("a larger --max-share, or another run")
 	default:

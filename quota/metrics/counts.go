@@ -17,7 +17,7 @@ import (
 type result int
 
 // results are the values of label result of ration_decisions_total.
-var results = [...]string{"granted", "recorded", "spent", "cooldown", "queue", "in_flight", "never_fits", "in_doubt",
+var results = [...]string{"granted", "recorded", "spent", "cooldown", "queue", "in_flight", "share", "pace", "never_fits", "in_doubt",
 	"ledger_down", "ledger_busy", "ledger_misconfigured", "canceled", "error"}
 
 const (
@@ -27,6 +27,8 @@ const (
 	cooldown
 	queue
 	inFlight
+	share
+	pace
 	neverFits
 	inDoubt
 	ledgerDown
@@ -53,6 +55,10 @@ func resultOf(d *quota.Decision) (r result, budget string) {
 			return queue, refused.Budget
 		case quota.ReasonInFlight:
 			return inFlight, refused.Budget
+		case quota.ReasonShare:
+			return share, refused.Budget
+		case quota.ReasonPace:
+			return pace, refused.Budget
 		}
 		return spent, refused.Budget
 	}
