@@ -150,15 +150,16 @@ func (p *pacer) budget(ctx context.Context, g *Guard, set *chargeSet, i int) (*p
 	if !isLong || kind != KindSliding && kind != KindCalendar {
 		return nil, nil
 	}
-	b := p.budgets[index]
-	if b != nil && time.Since(b.read) < paceReads && (b.ends.IsZero() || b.now().Before(b.ends)) {
-		return b, nil
+	if b := p.budgets[index]; b != nil && time.Since(b.read) < paceReads {
+		if isRunning := b.ends.IsZero() || b.now().Before(b.ends); isRunning {
+			return b, nil
+		}
 	}
 	states, err := g.states(ctx, set.class.account, "", []*Charge{charge})
 	if err != nil {
 		return nil, err
 	}
-	b = &pacedBudget{at: states[0].At, read: time.Now(), limit: charge.Limit, length: charge.Window.Length()}
+	b := &pacedBudget{at: states[0].At, read: time.Now(), limit: charge.Limit, length: charge.Window.Length()}
 	b.since = charge.Window.Since(b.at, charge.Limit)
 	if kind == KindCalendar {
 		day := charge.Window.Day(b.at)

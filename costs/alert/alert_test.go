@@ -215,9 +215,9 @@ func TestChannelsOfOneService(t *testing.T) {
 	}
 }
 
-// TestAlertOfAMovedAcmeasureNamesTheNewLedger: none is sent while the account is
-// only being copied.
-func TestAlertOfAMovedAcmeasureNamesTheNewLedger(t *testing.T) {
+// TestAlertOfAMovedAccountNamesTheNewLedger: none is sent while the account
+// is only being copied.
+func TestAlertOfAMovedAccountNamesTheNewLedger(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t, 0)
 	c := newClient(t, "{webhook: "+r.URL+"/hook}", sqlite(dir), dir)
 	for _, isArriving := range []bool{true, false} {
