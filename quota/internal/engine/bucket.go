@@ -84,18 +84,15 @@ func (m *bucketMeter) plus(lack, amount int64) int64 {
 
 // start returns what the bucket lacks before the first point.
 func (m *bucketMeter) start() lackMark {
-	if m.dropped.at == 0 {
-		if since := m.missing(); since != 0 {
-			return lackMark{at: since + m.window.Margin, lack: m.empty, isGuess: true}
-		}
+	if since := m.missing(); m.dropped.at == 0 && since != 0 {
+		return lackMark{at: since + m.window.Margin, lack: m.empty, isGuess: true}
 	}
 	return m.dropped
 }
 
 // next returns what the bucket lacks after one more point. One that was full
-// begins to refill one margin later: the upstream may see the call later than
-// others. A guess is over once the bucket was full, and never more than what an
-// empty one lacks.
+// begins to refill one margin later, when the upstream may see the call. A guess
+// is over once the bucket was full, and never more than what an empty one lacks.
 func (m *bucketMeter) next(mark lackMark) lackMark {
 	p := m.series.points[mark.points]
 	before, at := m.after(mark, p.at), max(mark.at, p.at)
@@ -124,8 +121,7 @@ func (m *bucketMeter) used(now int64) int64 {
 }
 
 func (m *bucketMeter) load(now int64) int64 { return m.used(now) }
-
-func (m *bucketMeter) until(int64) int64 { return 0 }
+func (m *bucketMeter) until(int64) int64    { return 0 }
 
 func (m *bucketMeter) retry(now, most int64) int64 {
 	lack, from := m.lack(now)
@@ -141,8 +137,7 @@ func (m *bucketMeter) returns(now int64) (at, amount int64) {
 	if used == 0 {
 		return 0, 0
 	}
-	at = m.retry(now, used-1)
-	return at, 1
+	return m.retry(now, used-1), 1
 }
 
 func (m *bucketMeter) steps(now int64, most int) (steps []loadStep) {
