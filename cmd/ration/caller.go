@@ -2,10 +2,7 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -28,26 +25,9 @@ func (a *app) defineKey(flags *pflag.FlagSet, key *string) {
 	flags.StringVar(key, "key", a.getenv("RATION_KEY"), "the `key` of the calls, such as a tenant, which budgets with per: key limit for itself")
 }
 
-// shareFlag is a flag that takes a share such as 20%.
-type shareFlag struct{ part *float64 }
-
-func (f shareFlag) Set(text string) error {
-	number, isPercent := strings.CutSuffix(text, "%")
-	percent, err := strconv.ParseFloat(number, 64)
-	if isInRange := percent > 0 && percent <= 100; err != nil || !isPercent || !isInRange {
-		return errors.New("give a share such as 20%, up to 100%")
-	}
-	*f.part = percent / 100
-	return nil
-}
-
-func (f shareFlag) String() string { return "" }
-
-func (f shareFlag) Type() string { return "share" }
-
 // defineShare defines the flag for what a run may take.
 func (a *app) defineShare(flags *pflag.FlagSet) {
-	flags.Var(shareFlag{&a.maxShare}, "max-share", "the part of what is left of each budget of an hour or more that this run may take: 20%")
+	flags.Var(cmdline.ShareFlag{Part: &a.maxShare}, "max-share", "the part of what is left of each budget of an hour or more that this run may take: 20%")
 }
 
 // checkKey returns an error for a key that is malformed.

@@ -74,7 +74,7 @@ and says when to try again, so that a script can end with "|| exit".
 	flags.StringArrayVar(&f.headers, "header", nil, "a `header` of the answer, 'Name: value', or @FILE; may be repeated")
 	flags.StringVar(&f.body, "body", "", "`file` that holds the answer's body; - is stdin")
 	flags.Int64Var(&f.units, "units", 0, "what the call really cost, if the answer does not say")
-	defineAmounts(flags, &f.amounts, "what it really cost in a `measure`")
+	cmdline.DefineAmounts(flags, &f.amounts, "what it really cost in a `measure`")
 	durationflag.SecondsVar(flags, &f.maxWait, "max-wait", "exit 0 in spite of a cooldown that is no longer than this")
 	a.defineCaller(flags, &f.caller, quota.LaneManual)
 	flags.StringVar(&f.upstream, "upstream", "", "the upstream, if several have the method")
@@ -144,7 +144,7 @@ func (a *app) reportAnswer(ctx context.Context, method string, f *reportFlags) e
 
 // answer returns the answer that flags describe.
 func (a *app) answer(f *reportFlags) (*gateway.Answer, error) {
-	answer := &gateway.Answer{Status: f.status, Headers: map[string]gateway.HeaderValues{}, Amounts: amountsOf(f.amounts)}
+	answer := &gateway.Answer{Status: f.status, Headers: map[string]gateway.HeaderValues{}, Amounts: cmdline.AmountsOf(f.amounts)}
 	if f.units >= 0 {
 		answer.Units = new(quota.Units(f.units))
 	}

@@ -59,7 +59,7 @@ repeated with the same --idempotency-key within ten minutes is charged once.
 	}
 	flags := cmd.Flags()
 	flags.Int64Var(&f.units, "units", 0, "what each call costs (default: its cost in costs.yaml)")
-	defineAmounts(flags, &f.amounts, "what each call costs in a `measure`")
+	cmdline.DefineAmounts(flags, &f.amounts, "what each call costs in a `measure`")
 	flags.IntVar(&f.calls, "calls", 1, "charge `n` calls, all or none")
 	flags.StringVar(&f.repeat, "idempotency-key", "", "charge spends with this `key` once")
 	durationflag.SecondsVar(flags, &f.maxWait, "max-wait", "longest wait for the units: 5, 30s, 2m")
@@ -83,7 +83,7 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	if err != nil {
 		return err
 	}
-	given := gateway.Given{Amounts: amountsOf(f.amounts)}
+	given := gateway.Given{Amounts: cmdline.AmountsOf(f.amounts)}
 	if f.units > 0 {
 		call.Units, call.Lease = quota.Units(f.units), gateway.EstimateLease
 		given.Units = &call.Units

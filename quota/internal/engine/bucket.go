@@ -91,8 +91,8 @@ func (m *bucketMeter) start() lackMark {
 }
 
 // next returns what the bucket lacks after one more point. One that was full
-// begins to refill one margin later, when the upstream may see the call. A guess
-// is over once the bucket was full, and never more than what an empty one lacks.
+// begins to refill one margin later, when the upstream may see the call. A
+// guess is over once it was full, and at most what an empty one lacks.
 func (m *bucketMeter) next(mark lackMark) lackMark {
 	p := m.series.points[mark.points]
 	before, at := m.after(mark, p.at), max(mark.at, p.at)

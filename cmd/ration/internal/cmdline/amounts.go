@@ -1,4 +1,4 @@
-package main
+package cmdline
 
 import (
 	"encoding/json"
@@ -8,13 +8,13 @@ import (
 	"github.com/ration-dev/ration/costs/gateway"
 )
 
-// defineAmounts defines --amount, which may be repeated.
-func defineAmounts(flags *pflag.FlagSet, amounts *map[string]string, usage string) {
+// DefineAmounts defines --amount, which may be repeated.
+func DefineAmounts(flags *pflag.FlagSet, amounts *map[string]string, usage string) {
 	flags.StringToStringVar(amounts, "amount", nil, usage+", such as input_tokens=900; may be repeated")
 }
 
-// amountsOf returns the amounts that --amount gives.
-func amountsOf(flags map[string]string) gateway.Amounts {
+// AmountsOf returns the amounts that --amount gives.
+func AmountsOf(flags map[string]string) gateway.Amounts {
 	amounts := gateway.Amounts{}
 	for name, text := range flags {
 		amounts[name] = json.Number(text)
