@@ -196,8 +196,11 @@ func copyOf(a *engine.Append) *engine.Append {
 func TestALostAnswerChargesACallExactlyOnce(t *testing.T) {
 	ledger := &lossyLedger{Ledger: memledger.Open(nil)}
 	accounts := []*engine.Account{engine.New(ledger, nil).Account(account), engine.New(ledger, nil).Account(account)}
-	day := sliding("day", 1<<40, time.Hour)
-	request := &engine.Request{Amounts: engine.Amounts{Units: 1, Calls: 1}, Budgets: []*engine.Budget{day}}
+	var requests []*engine.Request // of two processes, each with a budget of its own
+	for range accounts {
+		requests = append(requests, &engine.Request{Amounts: engine.Amounts{Units: 1, Calls: 1},
+			Budgets: []*engine.Budget{sliding("day", 1<<40, time.Hour)}})
+	}
 	var mu sync.Mutex
 	granted := map[engine.ID]bool{}
 	isDone := func() bool {
@@ -209,7 +212,7 @@ func TestALostAnswerChargesACallExactlyOnce(t *testing.T) {
 	for caller := range 8 {
 		wg.Go(func() {
 			for !isDone() {
-				answers, err := accounts[caller%2].Spend(t.Context(), request)
+				answers, err := accounts[caller%2].Spend(t.Context(), requests[caller%2])
 				if err != nil {
 					t.Error(err)
 					return
@@ -226,7 +229,7 @@ func TestALostAnswerChargesACallExactlyOnce(t *testing.T) {
 	}
 	wg.Wait()
 	for _, a := range accounts {
-		if _, err := a.Spend(t.Context(), request); err != nil { // so that nothing stays in doubt
+		if _, err := a.Spend(t.Context(), requests[0]); err != nil { // so that nothing stays in doubt
 			t.Fatal(err)
 		}
 	}
