@@ -174,7 +174,8 @@ func (g *Guard) ProbeAll(ctx context.Context, call Call) (refusals []*RefusedErr
 
 // setAmounts sets what a refusal says about the charge that refuses the call.
 func (e *RefusedError) setAmounts(call *Call, c *Charge, s *chargeState) {
-	e.Measure, e.Needed = c.Coverage.Measure, c.Coverage.needed(call)
+	request := requestOf(call, nil)
+	e.Measure, e.Needed = c.Coverage.Measure, request.needs(c)
 	e.Limit, e.Used = c.limitOf(call.Key), s.Used
 	if s.Limit > 0 {
 		e.Limit = s.Limit

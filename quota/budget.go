@@ -269,7 +269,7 @@ func NewCoverage(c Coverage) *Coverage {
 	var key strings.Builder
 	key.WriteString(string(c.Measure))
 	if c.PerKey {
-		key.WriteString("k")
+		key.WriteString(" by key")
 	}
 	for i, list := range lists {
 		sorted := slices.Clone(*list)
@@ -302,11 +302,3 @@ func (c *Coverage) Covers(method string, caller Caller) bool {
 
 // Amount returns how much a call counts.
 func (c *Coverage) Amount(call *Call) Units { return call.Amounts().Of(c.Measure) }
-
-// needed returns how much must be left for a call.
-func (c *Coverage) needed(call *Call) Units {
-	if c.Measure == Errors {
-		return max(c.Amount(call), 1)
-	}
-	return c.Amount(call)
-}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"maps"
 	"sync"
-
-	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // Grant is an admitted call. Settle and Refund correct what was charged for it.
@@ -152,7 +150,7 @@ func (g *Grant) End(ctx context.Context) error {
 		return nil
 	}
 	defer g.guard.refusals.invalidate()
-	err := g.guard.log.account(g.receipt.Account).End(context.WithoutCancel(ctx), engine.ID(g.receipt.ID))
+	err := g.guard.log.end(context.WithoutCancel(ctx), g.receipt)
 	g.isOpen = err != nil
 	return opError("end", err)
 }

@@ -104,6 +104,7 @@ type Log interface {
 
 	account(name string) *engine.Account
 	budgetsOf(charges []*Charge) []*engine.Budget
+	end(ctx context.Context, receipt Receipt) error
 }
 
 // Retention returns how long a log keeps an entry that a window can see for
@@ -276,16 +277,26 @@ func (r *Request) Check(account, key string) error {
 		return err
 	}
 	for _, charge := range r.Charges {
-		all, limit := r.Amounts(), charge.limitOf(key)
-		if charge.Window.Kind() != KindInFlight { // in which several count as one
-			all = all.Times(max(r.Together, 1))
-		}
-		if needed, kept := all.Of(charge.Coverage.Measure), charge.always(); needed > limit-kept {
+		limit := charge.limitOf(key)
+		if needed, kept := r.needs(charge), charge.always(); needed > limit-kept {
 			return &NeverFitsError{Account: account, Key: charge.keyOf(key), Budget: charge.Budget, Method: r.Method,
 				Measure: charge.Coverage.Measure, Limit: limit, Kept: kept, Needed: needed, Calls: r.Together}
 		}
 	}
 	return nil
+}
+
+// needs returns how much of a charge must be left for the request, as the engine
+// decides it.
+func (r *Request) needs(c *Charge) Units {
+	amount := r.Amounts().Of(c.Coverage.Measure)
+	switch {
+	case c.Coverage.Measure == Errors: // none before the answer, but there must be room for one
+		return max(amount, 1)
+	case c.Window.Kind() == KindInFlight: // in which several count as one
+		return amount
+	}
+	return Units(max(r.Together, 1)) * amount
 }
 
 // maxLease is the longest Call.Lease.

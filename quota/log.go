@@ -254,22 +254,33 @@ func (l *engineLog) Settle(ctx context.Context, receipt Receipt, amounts Amounts
 	if err := amounts.check(); err != nil {
 		return err
 	}
-	return l.settle(ctx, receipt, amounts.engineAmounts(), l.engine.Account(receipt.Account).Adjust)
+	to := amounts.engineAmounts()
+	err := l.engine.Account(receipt.Account).Adjust(ctx, engine.ID(receipt.ID), to)
+	return l.orSettleDown(err, receipt, func(before engine.Amounts) engine.Amounts { return to.Or(before) })
 }
 
-// settle settles an entry, in the replica if it is one of an outage that goes
-// on.
-func (l *engineLog) settle(ctx context.Context, receipt Receipt, amounts engine.Amounts,
-	settle func(context.Context, engine.ID, engine.Amounts) error) error {
-	err := settle(ctx, engine.ID(receipt.ID), amounts)
+func (l *engineLog) Refund(ctx context.Context, receipt Receipt) error {
+	err := l.engine.Account(receipt.Account).Settle(ctx, engine.ID(receipt.ID), engine.Amounts{})
+	return l.orSettleDown(err, receipt, func(engine.Amounts) engine.Amounts { return engine.Amounts{} })
+}
+
+// orSettleDown settles an entry in the replica to what change returns, if err
+// says that the ledger is down and the entry is one of that outage. Otherwise it
+// returns err.
+func (l *engineLog) orSettleDown(err error, receipt Receipt, change func(before engine.Amounts) engine.Amounts) error {
 	if l.outage != nil && errors.Is(err, ErrLedgerDown) {
-		return l.settleDown(receipt, amounts, err)
+		return l.settleDown(receipt, change, err)
 	}
 	return err
 }
 
-func (l *engineLog) Refund(ctx context.Context, receipt Receipt) error {
-	return l.settle(ctx, receipt, engine.Amounts{}, l.engine.Account(receipt.Account).Settle)
+// end ends the lease of a grant, unless the ledger is known to be down: it ends
+// by itself.
+func (l *engineLog) end(ctx context.Context, receipt Receipt) error {
+	if down := l.outage.isDown(); down != nil {
+		return down
+	}
+	return l.engine.Account(receipt.Account).End(ctx, engine.ID(receipt.ID))
 }
 
 func (l *engineLog) Standings(ctx context.Context, account, key string, charges []*Charge) ([]Standing, error) {

@@ -223,3 +223,11 @@ func TestLateSettles(t *testing.T) {
 		}
 	})
 }
+
+// TestCoveragesOfDifferentMeasuresDiffer, whatever the measures are called.
+func TestCoveragesOfDifferentMeasuresDiffer(t *testing.T) {
+	perKey, named := quota.Coverage{Measure: "ran", PerKey: true}, quota.Coverage{Measure: "rank"}
+	if a, b := quota.NewCoverage(perKey).Key(), quota.NewCoverage(named).Key(); a == b {
+		t.Errorf("both are %q", a)
+	}
+}

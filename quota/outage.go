@@ -317,7 +317,7 @@ func (k *knownState) refusal(batch *Batch, r *Request, recent []engine.Record, d
 				left -= amountsOf(*amounts).Of(charge.Coverage.Measure)
 			}
 		}
-		need := r.Amounts().Times(max(r.Together, 1)).Of(charge.Coverage.Measure)
+		need := r.needs(charge)
 		if need > left {
 			return fmt.Errorf("%s needs %d of budget %q, which has %d left as far as this host knows: %w",
 				r.Method, need, charge.Budget, max(0, left), down)
@@ -338,17 +338,21 @@ func needText(r *Request, count Units) string {
 }
 
 // settleDown settles a grant of this host's that the ledger does not have yet.
-func (l *engineLog) settleDown(receipt Receipt, amounts engine.Amounts, down error) error {
+// change returns what it counts then, by what it counted before.
+func (l *engineLog) settleDown(receipt Receipt, change func(before engine.Amounts) engine.Amounts, down error) error {
 	id := l.outage.nextID(&Batch{}, 0)
 	isOurs := false
+	var before engine.Amounts
 	err := l.outage.replica.Outage(receipt.Account, l.outage.Now(), func(recent []engine.Record) (*engine.Record, error) {
 		for i := range recent {
-			isOurs = isOurs || recent[i].ID == engine.ID(receipt.ID)
+			if r := &recent[i]; r.ID == engine.ID(receipt.ID) || isOurs && r.Ref == engine.ID(receipt.ID) {
+				isOurs, before = true, r.Amounts
+			}
 		}
 		if !isOurs {
 			return nil, nil
 		}
-		return &engine.Record{Kind: engine.KindSettle, ID: engine.ID(id), Ref: engine.ID(receipt.ID), Amounts: amounts}, nil
+		return &engine.Record{Kind: engine.KindSettle, ID: engine.ID(id), Ref: engine.ID(receipt.ID), Amounts: change(before)}, nil
 	})
 	if err != nil || !isOurs {
 		return errors.Join(down, err)

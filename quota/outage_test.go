@@ -32,15 +32,15 @@ func (l *downLedger) Read(ctx context.Context, account string, r *engine.Read) (
 	return l.Ledger.Read(ctx, account, r)
 }
 
-// newDownGuard returns a guard with an allowance of 500 units, and its ledger,
-// which is down.
-func newDownGuard(t *testing.T) (*quota.Guard, *downLedger) {
+// newDownGuard returns a guard with an allowance of 500 units and a budget of
+// 1000 a day after more, and its ledger, which is down.
+func newDownGuard(t *testing.T, more ...quota.Budget) (*quota.Guard, *downLedger) {
 	host, err := replica.Open(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ledger := &downLedger{Ledger: memledger.Open(nil)}
-	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 1000, 24*time.Hour)}, &quota.Options{
+	guard, err := quota.NewGuard(ledger, append(more, budget("day", 1000, 24*time.Hour)), &quota.Options{
 		Replica: host, Allowance: &quota.Allowance{Limit: func(quota.Call) quota.Units { return 500 }}})
 	if err != nil {
 		t.Fatal(err)
@@ -140,5 +140,51 @@ func TestCallsOfAnOutageAreInTheLedgerAfterIt(t *testing.T) {
 	ledger.isDown = false
 	if n := used(t, guard); n != 251 {
 		t.Errorf("%d units; want 251: 1 of before, 150, 0 and 100", n)
+	}
+}
+
+// TestASettleInAnOutageLeavesOtherMeasures as they were granted.
+func TestASettleInAnOutageLeavesOtherMeasures(t *testing.T) {
+	tokens := budget("tokens", 1000, 24*time.Hour)
+	tokens.Measure = "tokens"
+	guard, ledger := newDownGuard(t, tokens)
+	chat := call("chat", 9)
+	chat.Measures = map[quota.Measure]quota.Units{"tokens": 300}
+	grant, err := guard.Spend(t.Context(), chat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, units := range []quota.Units{7, 5} {
+		if err := grant.Settle(t.Context(), units); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ledger.isDown = false
+	if _, err := guard.Balances(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	balances, err := guard.Balances(t.Context())
+	if err != nil || balances[0].Used != 300 || balances[1].Used != 6 {
+		t.Errorf("%+v, %v; want 300 tokens and 6 units", balances, err)
+	}
+}
+
+// TestABudgetOfErrorsThatIsFullRefusesInAnOutage although a call costs it
+// nothing.
+func TestABudgetOfErrorsThatIsFullRefusesInAnOutage(t *testing.T) {
+	few := budget("few", 1, 24*time.Hour)
+	few.Measure = quota.Errors
+	guard, ledger := newDownGuard(t, few)
+	ledger.isDown = false
+	grant, err := guard.Spend(t.Context(), call("chat", 9))
+	if err == nil {
+		err = grant.SettleTo(t.Context(), quota.Amounts{Units: 9, Calls: 1, Named: map[quota.Measure]quota.Units{quota.Errors: 1}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger.isDown = true
+	if _, err := guard.Spend(t.Context(), call("chat", 9)); !errors.Is(err, quota.ErrLedgerDown) {
+		t.Errorf("with no error left: %v; want that the ledger is down", err)
 	}
 }

@@ -31,7 +31,7 @@ func (a *Account) Settle(ctx context.Context, id ID, amounts Amounts) error {
 // amounts stay as they are.
 func (a *Account) Adjust(ctx context.Context, id ID, amounts Amounts) error {
 	return a.do(ctx, newTask(false, func(d *decision) {
-		d.settle(id, func(before Amounts) (Amounts, bool) { return amounts.or(before), true })
+		d.settle(id, func(before Amounts) (Amounts, bool) { return amounts.Or(before), true })
 	}))
 }
 

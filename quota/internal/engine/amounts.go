@@ -42,8 +42,8 @@ func (f *fold) setMore(n uint32, amounts []Amount) {
 	}
 }
 
-// or returns a with the amounts of named measures that only other has.
-func (a Amounts) or(other Amounts) Amounts {
+// Or returns a with the amounts of named measures that only other has.
+func (a Amounts) Or(other Amounts) Amounts {
 	a.More = slices.Clone(a.More)
 	for _, o := range other.More {
 		if !slices.ContainsFunc(a.More, func(m Amount) bool { return m.Measure == o.Measure }) {
