@@ -70,8 +70,8 @@ func TestEncodedSlash(t *testing.T) {
 }
 
 // TestEncodedSlashAndOtherMethods: another reading of the path may lead to the
-// same method or to one that is as cheap, and never to a dearer one: not by the
-// cost of unlisted methods, and not by other case.
+// same method or to one that costs the same, and never to one that costs more:
+// not by the cost of unlisted methods, and not by other case.
 func TestEncodedSlashAndOtherMethods(t *testing.T) {
 	for routes, want := range map[string]string{
 		`"/p/{id}": a, "/p/{id...}": a`:                       "a",

@@ -55,7 +55,7 @@ func bucketOf(size float64, unit time.Duration) func(time.Time) bool {
 	}
 }
 
-// trailing serves so many calls in each trailing time.
+// trailing serves limit calls in any time of a length.
 func trailing(limit int, length time.Duration) func(time.Time) bool {
 	var times []time.Time
 	return func(at time.Time) bool {

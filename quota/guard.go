@@ -239,9 +239,7 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 		return nil, err
 	}
 	grant, err := g.spendOnce(ctx, call, set, mode)
-	if err != nil {
-		g.giveBackOwn(call, set, 1)
-	}
+	g.giveBackOwn(call, set, 1, err)
 	return grant, err
 }
 
@@ -258,7 +256,11 @@ func (g *Guard) takeOwn(ctx context.Context, call *Call, set *chargeSet, count i
 	return err
 }
 
-func (g *Guard) giveBackOwn(call *Call, set *chargeSet, count int) {
+// giveBackOwn gives back calls that were not granted. What is in doubt counts.
+func (g *Guard) giveBackOwn(call *Call, set *chargeSet, count int, err error) {
+	if err == nil || errors.Is(err, ErrInDoubt) {
+		return
+	}
 	g.share.change(set, call.Key, call.Amounts().Times(count), Amounts{})
 	g.pace.giveBack(call, set, count)
 }

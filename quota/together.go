@@ -88,11 +88,7 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 	if err := g.takeOwn(ctx, call, set, count); err != nil {
 		return nil, false, err
 	}
-	defer func() {
-		if err != nil {
-			g.giveBackOwn(call, set, count)
-		}
-	}()
+	defer func() { g.giveBackOwn(call, set, count, err) }()
 	request := requestOf(call, set.charges)
 	request.Together, request.place = count, at
 	batch := &Batch{Account: call.Account, Key: call.Key, Client: call.ID.Client, Seq: call.ID.Seq,

@@ -83,6 +83,7 @@ func (g *Guard) leave(ctx context.Context, call *Call, at *place) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	_ = g.log.account(call.Account).Leave(ctx, at.ticket)
+	at.ticket = engine.ID{}
 	g.refusals.invalidate()
 }
 
