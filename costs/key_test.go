@@ -40,8 +40,9 @@ func TestPriceFindsTheKey(t *testing.T) {
 		{place: "{json: tenant.id}", body: `{"tenant": {"name": "x", "id": 7}}`, key: "7"},
 		{place: "{json: tenant.id}", body: `{"tenant": {"id": "first", "blob": "` + strings.Repeat("x", 70<<10) + `"}}`, key: "first"},
 		{place: "{body: model}", body: `{"model": "a", "model": "b"}`, refused: "has several values"},
-		{place: "{body: model}", body: long},
-		{place: "{body: model}", body: "model=gpt"},
+		{place: "{body: model}", body: long, key: "late"},
+		{place: "{body: model}", body: `{"model": "a", "blob": "` + strings.Repeat("x", 1<<20) + `"}`},
+		{place: "{body: model}", body: "not JSON"},
 		{place: "{body: model}", body: `{"model": ["gpt"]}`},
 	} {
 		for _, replayable := range []bool{true, false} {
@@ -84,7 +85,7 @@ func TestKeysAreChecked(t *testing.T) {
 		{"{path: base}", "{path: tenant}", "costs.yaml:4:6: no route has a part {tenant}"},
 		{"{path: base}", "{header: Authorization}", "Authorization is a credential, and keys are shown in logs"},
 		{"{path: base}", "{query: api_key}", "api_key is a credential"},
-		{"{path: base}", "{header: A, query: b}", "a key has one place"},
+		{"{path: base}", "{header: A, query: b}", "write one of them"},
 		{"{path: base}", "{}", "a key has one place"},
 		{"per: key, ", "", "keys without per"},
 		{"per: key", "per: tenant", "per"},

@@ -18,7 +18,7 @@ type site struct {
 	patterns []*pattern // the more exact first
 	costs    map[string]quota.Units
 	unlisted quota.Units // 0: refuse
-	key      KeyPlace
+	key      requestField // or the name of a part of the path
 	measured map[string]map[quota.Measure]Amount
 	lease    time.Duration // of calls whose cost is an estimate
 	batches  map[string]BatchMethod
@@ -42,11 +42,10 @@ func (s *site) cost(method string) quota.Units {
 //
 // Price refuses ambiguous requests, which a server, proxy or cache might take
 // for another method. If a request may hold several calls (see
-// Upstream.Batches), or a field of its body decides its method, its price or
-// its amounts (see Amount), it reads up to 1 MiB of the body and replaces
-// req.Body with an equal one; for a key in the body (see Upstream.Key), up to
-// 64 KiB. Price is safe for concurrent use with different requests. A nil Table
-// refuses every request.
+// Upstream.Batches), or a field of its body decides its method, its price, its
+// amounts (see Amount) or its key, it reads up to 1 MiB of the body and
+// replaces req.Body with an equal one. Price is safe for concurrent use with
+// different requests. A nil Table refuses every request.
 func (t *Table) Price(req *http.Request) (quota.Call, error) {
 	if t == nil || req == nil || req.URL == nil {
 		return quota.Call{}, &PriceError{Reason: "no table or no URL; load costs.yaml and set the request's URL", kind: ErrNoRoute}

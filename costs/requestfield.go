@@ -10,7 +10,8 @@ import (
 	"github.com/ration-dev/ration/costs/strictyaml"
 )
 
-// requestField is a part of a request that decides its method or its price.
+// requestField is a part of a request that decides its method, its price or its
+// key.
 type requestField struct {
 	place string // query, header or body
 	name  string // of the parameter or header, or the path of a field: options.size
@@ -23,17 +24,22 @@ func (f *requestField) String() string { return f.place + " " + f.name }
 func (f *requestField) fields() []strictyaml.Field {
 	var fields []strictyaml.Field
 	for _, place := range []string{"query", "header", "body"} {
-		fields = append(fields, strictyaml.Field{Key: place, Read: func(n strictyaml.Node) {
-			if f.place != "" {
-				n.Mistake("%s beside %s: write one of them", place, f.place)
-			}
-			f.place, f.name = place, n.Text(maxText)
-			if place == "header" {
-				f.name = http.CanonicalHeaderKey(f.name)
-			}
-		}})
+		fields = append(fields, strictyaml.Field{Key: place, Read: f.readAs(place)})
 	}
 	return fields
+}
+
+// readAs returns a function that reads the name of the field in a place.
+func (f *requestField) readAs(place string) func(strictyaml.Node) {
+	return func(n strictyaml.Node) {
+		if f.place != "" {
+			n.Mistake("%s beside %s: write one of them", place, f.place)
+		}
+		f.place, f.name = place, n.Text(maxText)
+		if place == "header" {
+			f.name = http.CanonicalHeaderKey(f.name)
+		}
+	}
 }
 
 // readWith reads a map with the keys of the field and others.

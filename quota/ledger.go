@@ -286,8 +286,8 @@ func (r *Request) Check(account, key string) error {
 	return nil
 }
 
-// needs returns how much of a charge must be left for the request, as the engine
-// decides it.
+// needs returns how much of a charge must be left for the request, as the
+// engine decides it.
 func (r *Request) needs(c *Charge) Units {
 	amount := r.Amounts().Of(c.Coverage.Measure)
 	switch {

@@ -265,8 +265,8 @@ func (l *engineLog) Refund(ctx context.Context, receipt Receipt) error {
 }
 
 // orSettleDown settles an entry in the replica to what change returns, if err
-// says that the ledger is down and the entry is one of that outage. Otherwise it
-// returns err.
+// says that the ledger is down and the entry is one of that outage. Otherwise
+// it returns err.
 func (l *engineLog) orSettleDown(err error, receipt Receipt, change func(before engine.Amounts) engine.Amounts) error {
 	if l.outage != nil && errors.Is(err, ErrLedgerDown) {
 		return l.settleDown(receipt, change, err)

@@ -18,8 +18,8 @@ const maxParts = 1000
 
 // partsOf returns the answers that an answer to a batch holds: a
 // multipart/mixed body with an HTTP response in each part. isWhole is false if
-// the body was cut off, if it has more than maxParts parts, or if one of them is
-// not an answer. A body of more than 64 KiB is not read.
+// the body was cut off, if it has more than maxParts parts, or if one of them
+// is not an answer. A body of more than 64 KiB is not read.
 func partsOf(resp *http.Response) (parts []*http.Response, isWhole bool) {
 	kind, parameters, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil || kind != "multipart/mixed" || resp.ContentLength > maxBody {
