@@ -28,8 +28,8 @@ func keepSlashes(raw string) (whole string, has bool) {
 // leads to the method of the path as it is written, or to one that costs no
 // more. whole is the path as keepSlashes returns it: its readings must all
 // match the same pattern. A server that decodes the slashes sees another path.
-// It may match no route, since the upstream has no method there, or a route that
-// costs the same, but none that costs more.
+// It may match no route, since the upstream has no method there, or a route
+// that costs the same, but none that costs more.
 func (s *site) isOneMethod(verb, raw, whole string) bool {
 	found, name := s.findPattern(verb, raw, false)
 	isSame := func(reading string) bool {
