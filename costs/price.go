@@ -17,7 +17,7 @@ type site struct {
 	api      *api       // nil: its routes are patterns, or there are none
 	patterns []*pattern // the more exact first
 	costs    map[string]quota.Units
-	unlisted quota.Units // 0: refuse
+	unlisted quota.Units  // 0: refuse
 	key      requestField // or the name of a part of the path
 	measured map[string]map[quota.Measure]Amount
 	lease    time.Duration // of calls whose cost is an estimate
