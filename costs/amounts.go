@@ -4,94 +4,39 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"math/bits"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
 
-// measure sets what the call costs in named measures, by the body of its
-// request. With a nil request the amounts are those without a body.
+// measure sets what the call costs in named measures, by its request. With a
+// nil request, or one that does not say it, the amounts are those of requests
+// without the field.
 func (s *site) measure(call *quota.Call, req *http.Request) {
 	amounts := s.measured[call.Method]
 	if len(amounts) == 0 {
 		return
 	}
-	var body map[string]any
 	call.Measures = make(map[quota.Measure]quota.Units, len(amounts))
 	for m, a := range amounts {
 		if len(a.Per) > 0 {
 			continue
 		}
-		if call.Measures[m] = a.Fixed; len(a.Body) == 0 {
+		if call.Measures[m] = a.Fixed; a.By == nil {
 			continue
 		}
 		call.Lease = s.lease
-		if body == nil && req != nil {
-			body = jsonObject(req)
+		if req == nil {
+			continue
 		}
-		if n, ok := a.read(body); ok {
+		if n, reason := a.By.amount(req); reason == "" {
 			call.Measures[m] = n
 		}
 	}
 	s.setPrices(call.Method, call.Measures, nil)
-}
-
-// jsonObject returns the JSON object in the body of a request, which it
-// restores; an empty one if there is none.
-func jsonObject(req *http.Request) map[string]any {
-	object := map[string]any{}
-	if text, ok := readBody(req); ok {
-		decoder := json.NewDecoder(strings.NewReader(string(text)))
-		decoder.UseNumber()
-		if decoder.Decode(&object) != nil {
-			return map[string]any{}
-		}
-	}
-	return object
-}
-
-// bytesPerToken is about how much text a token is.
-const bytesPerToken = 4
-
-// read returns the amount in the first field that is there.
-func (a *Amount) read(object map[string]any) (quota.Units, bool) {
-	for _, path := range a.Body {
-		var v any = object
-		for name := range strings.SplitSeq(path, ".") {
-			inner, _ := v.(map[string]any)
-			v = inner[name]
-		}
-		if a.Text && v != nil {
-			return quota.Units((textLength(v) + bytesPerToken - 1) / bytesPerToken), true
-		}
-		number, _ := v.(json.Number)
-		if n, err := number.Float64(); err == nil && n >= 0 && n <= float64(quota.MaxLimit) {
-			return quota.Units(math.Ceil(n)), true
-		}
-	}
-	return 0, false
-}
-
-// textLength returns how many bytes the texts of a JSON value have.
-func textLength(v any) (sum int) {
-	switch v := v.(type) {
-	case string:
-		return len(v)
-	case []any:
-		for _, item := range v {
-			sum += textLength(item)
-		}
-	case map[string]any:
-		for _, item := range v {
-			sum += textLength(item)
-		}
-	}
-	return sum
 }
 
 // setPrices sets the amounts that are the price of others. fixed are measures

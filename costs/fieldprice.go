@@ -12,14 +12,15 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// FieldPrice says that a field of the request is the price of a call, or that
-// the price follows from it: Plus, and Times for each part of Each, or by
-// steps.
+// FieldPrice says that a field of the request is the amount of a call in units
+// or another measure, or that the amount follows from it: Plus, and Times for
+// each part of Each, or by steps.
 type FieldPrice struct {
-	by      requestField
-	isItems bool     // the number of items counts, not the number that is written
-	area    []string // the query parameters of a box, whose area is the number; nil for a field
-	steps   []step   // rising; nil for a multiple
+	by     requestField
+	others []string // further paths of the body; the first that is there counts
+	count  string   // number, as written; items of a list; or tokens of a text
+	area   []string // the query parameters of a box, whose area is the number; nil for a field
+	steps  []step   // rising; nil for a multiple
 
 	Or          int64 // the number of a request without the field
 	Least, Most int64 // between which the upstream reads the number; Most is 0 if there is no bound
@@ -29,6 +30,12 @@ type FieldPrice struct {
 
 // step is the price of numbers of at most upTo.
 type step struct{ upTo, units int64 }
+
+const (
+	countItems = "items"
+	countText  = "text"
+	maxPaths   = 8 // of one amount
+)
 
 // placesOfPrice are the keys of which a price by a field has one at least.
 var placesOfPrice = []string{"query", "header", "body", "area", "or"}
@@ -51,13 +58,33 @@ func readFieldPrice(n strictyaml.Node) *FieldPrice {
 	return p
 }
 
+// readUnits reads the units of a call, or 0 after a mistake. If they depend on
+// the request, they are those of one that does not say.
+func (d *document) readUnits(n strictyaml.Node, method string) quota.Units {
+	if n.Kind() != strictyaml.Map {
+		return quota.Units(n.Int(1, int64(quota.MaxUnits)))
+	}
+	p := readFieldPrice(n)
+	if p == nil {
+		return 0
+	}
+	d.site.fieldPrices[method] = p
+	return max(p.price(p.Or), 1)
+}
+
 func (p *FieldPrice) fields() []strictyaml.Field {
 	number := func(into *int64, least int64) func(strictyaml.Node) {
 		return func(n strictyaml.Node) { *into = n.Int(least, int64(quota.MaxUnits)) }
 	}
-	return append(p.by.fields(), []strictyaml.Field{
+	places := p.by.fields()
+	for i, field := range places {
+		if field.Key == "body" {
+			places[i].Read = p.readPaths
+		}
+	}
+	return append(places, []strictyaml.Field{
 		{Key: "or", Missing: "or: 20, what the upstream takes if the request does not say", Read: number(&p.Or, 0)},
-		{Key: "count", Read: func(n strictyaml.Node) { p.isItems = n.OneOf("count", []string{"items", "number"}) == "items" }},
+		{Key: "count", Read: func(n strictyaml.Node) { p.count = n.OneOf("count", []string{countItems, "number", countText}) }},
 		{Key: "least", Read: number(&p.Least, 0)},
 		{Key: "most", Read: number(&p.Most, 1)},
 		{Key: "each", Read: number(&p.Each, 1)},
@@ -66,6 +93,25 @@ func (p *FieldPrice) fields() []strictyaml.Field {
 		{Key: "area", Read: p.readArea},
 		{Key: "steps", Read: p.readSteps},
 	}...)
+}
+
+// readPaths reads max_tokens, or [max_completion_tokens, max_tokens].
+func (p *FieldPrice) readPaths(n strictyaml.Node) {
+	if n.Kind() != strictyaml.List {
+		p.by.readAs("body")(n)
+		return
+	}
+	i := 0
+	n.Items(func(n strictyaml.Node) {
+		if i++; i == 1 {
+			p.by.readAs("body")(n)
+		} else {
+			p.others = append(p.others, n.Text(maxText))
+		}
+	})
+	if i == 0 || i > maxPaths {
+		n.Mistake("%d fields: write 1 to %d", i, maxPaths)
+	}
 }
 
 // readArea reads the parameters of a box: [lamin, lomin, lamax, lomax].
@@ -98,12 +144,15 @@ func (p *FieldPrice) readSteps(n strictyaml.Node) {
 
 // String describes the price: 1 + 2 for each item of query include.
 func (p *FieldPrice) String() string {
-	text := p.by.String()
+	text := strings.Join(append([]string{p.by.String()}, p.others...), ", ")
 	if p.area != nil {
 		text = "area of " + strings.Join(p.area, ", ")
 	}
-	if p.isItems {
+	switch p.count {
+	case countItems:
 		text = "items of " + text
+	case countText:
+		text = "tokens of " + text
 	}
 	if p.steps != nil {
 		var steps []string
@@ -128,15 +177,24 @@ func (p *FieldPrice) String() string {
 	return text
 }
 
-// units returns the price of a request, or why it is not certain.
+// units returns the price of a request, at least 1, or why it is not certain.
 func (p *FieldPrice) units(req *http.Request) (units quota.Units, reason string) {
+	amount, reason := p.amount(req)
+	if reason != "" {
+		return 0, reason
+	}
+	return max(amount, 1), ""
+}
+
+// amount returns what a request costs, or why it is not certain.
+func (p *FieldPrice) amount(req *http.Request) (amount quota.Units, reason string) {
 	values, reason := p.values(req)
 	isRead := reason == ""
 	number := int64(-1)
 	for _, value := range values {
 		n, ok := p.number(value)
 		isRead = isRead && ok
-		if p.isItems {
+		if p.count == countItems {
 			number = max(number, 0) + n
 		} else {
 			number = max(number, n) // parsers differ in which one they use
@@ -158,7 +216,11 @@ func (p *FieldPrice) units(req *http.Request) (units quota.Units, reason string)
 // values returns the values of the field, or the area of the box.
 func (p *FieldPrice) values(req *http.Request) (values []any, reason string) {
 	if p.area == nil {
-		return p.by.values(req)
+		values, reason = p.by.values(req)
+		for i := 0; i < len(p.others) && len(values) == 0 && reason == ""; i++ {
+			values, reason = (&requestField{"body", p.others[i]}).values(req)
+		}
+		return values, reason
 	}
 	var corners []float64
 	for _, name := range p.area {
@@ -182,7 +244,7 @@ func (p *FieldPrice) values(req *http.Request) (values []any, reason string) {
 // cornerForm is a coordinate that every server reads alike.
 var cornerForm = regexp.MustCompile(`^-?[0-9]{1,9}(\.[0-9]{0,18})?$`)
 
-// price returns the price of a number, at least 1.
+// price returns the price of a number.
 func (p *FieldPrice) price(number int64) quota.Units {
 	number = max(number, p.Least)
 	if p.Most > 0 {
@@ -197,20 +259,23 @@ func (p *FieldPrice) price(number int64) quota.Units {
 	if parts > (int64(quota.MaxUnits)-p.Plus)/p.Times {
 		return quota.MaxUnits // exceeds every sensible limit
 	}
-	return quota.Units(max(p.Plus+p.Times*parts, 1))
+	return quota.Units(p.Plus + p.Times*parts)
 }
 
 // decimalForm is a number that every server reads alike.
 var decimalForm = regexp.MustCompile(`^[0-9]{1,18}(\.[0-9]*)?([eE]\+?[0-9]{1,2})?$`)
 
-// number returns the number that a value of the field is, rounded up, or of how
-// many items it is a list.
+// number returns the number that a value of the field is, rounded up, of how
+// many items it is a list, or about how many tokens its texts are.
 func (p *FieldPrice) number(value any) (n int64, ok bool) {
+	if p.count == countText {
+		return (textLength(value) + bytesPerToken - 1) / bytesPerToken, true
+	}
 	if list, isList := value.([]any); isList {
 		return int64(len(list)), true
 	}
 	text, ok := textOf(value)
-	if p.isItems {
+	if p.count == countItems {
 		return int64(len(strings.FieldsFunc(text, func(r rune) bool { return r == ',' }))), ok
 	}
 	if !ok || !decimalForm.MatchString(text) {
@@ -218,4 +283,33 @@ func (p *FieldPrice) number(value any) (n int64, ok bool) {
 	}
 	number, err := strconv.ParseFloat(text, 64)
 	return int64(math.Ceil(min(number, float64(quota.MaxLimit)))), err == nil
+}
+
+// bytesPerToken is about how much text a token is.
+const bytesPerToken = 4
+
+// dataForm is an image or a file within a JSON text.
+var dataForm = regexp.MustCompile(`^(data:[^,]{0,100},)?[A-Za-z0-9+/_-]{1000,}={0,2}$`)
+
+// bytesOfData are about as many as the text that costs as much as an image.
+const bytesOfData = 1600 * bytesPerToken
+
+// textLength returns how many bytes the texts of a JSON value have.
+func textLength(v any) (sum int64) {
+	switch v := v.(type) {
+	case string:
+		if dataForm.MatchString(v) {
+			return bytesOfData
+		}
+		return int64(len(v))
+	case []any:
+		for _, item := range v {
+			sum += textLength(item)
+		}
+	case map[string]any:
+		for _, item := range v {
+			sum += textLength(item)
+		}
+	}
+	return sum
 }

@@ -44,12 +44,12 @@ func (m *ListedMethod) Describe() string {
 	return strings.Join(append([]string{units}, m.Amounts...), "; ")
 }
 
-// Describe writes the amount of a measure: 500 input_tokens; max_tokens or 1000
-// output_tokens; $2.50 per 1000000 input_tokens.
+// Describe writes the amount of a measure: 500 input_tokens; body max_tokens,
+// or 1000 output_tokens; $2.50 per 1000000 input_tokens.
 func (a *Amount) Describe(m quota.Measure) string {
 	switch {
-	case len(a.Body) > 0:
-		return fmt.Sprintf("%s, or %s", strings.Join(a.Body, ", "), m.Text(a.Fixed))
+	case a.By != nil:
+		return fmt.Sprintf("%s, or %s", a.By, m.Text(a.Fixed))
 	case len(a.Per) == 0:
 		return m.Text(a.Fixed)
 	}
@@ -57,9 +57,13 @@ func (a *Amount) Describe(m quota.Measure) string {
 	for _, of := range slices.Sorted(maps.Keys(a.Per)) {
 		price := quota.USD.Text(a.Per[of])
 		if m != quota.USD {
-			price = quota.USD.Number(a.Per[of]) + " " + string(m)
+			price = strings.TrimSuffix(quota.USD.Number(a.Per[of]), ".00") + " " + string(m)
 		}
-		parts = append(parts, fmt.Sprintf("%s per %d %s", price, a.Each, of))
+		each := ""
+		if a.Each > 1 {
+			each = fmt.Sprintf("%d ", a.Each)
+		}
+		parts = append(parts, fmt.Sprintf("%s per %s%s", price, each, of))
 	}
 	return strings.Join(parts, ", ")
 }

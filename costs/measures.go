@@ -10,20 +10,16 @@ import (
 )
 
 // Amount is what a call of a method costs in a named measure: a fixed amount,
-// a number of the request, or the price of other amounts.
+// one by a field of the request, or the price of other amounts.
 type Amount struct {
-	Fixed quota.Units // the amount, or the one that counts if Body cannot be read
-	Body  []string    // paths of fields of the request's JSON body; the first that is there counts
-	Text  bool        // the field is text, or has texts, whose tokens count
+	Fixed quota.Units // the amount, or the one of a request whose field cannot be read
+	By    *FieldPrice // nil: Fixed, or Per
 
 	Per  map[quota.Measure]quota.Units // millionths of the measure, for Each of these; of USD, dollars
 	Each quota.Units                   // at least 1 with Per
 }
 
-const (
-	maxNamed = quota.MaxMeasures - 2 // units and calls are the others
-	maxPaths = 8                     // of one amount
-)
+const maxNamed = quota.MaxMeasures - 2 // units and calls are the others
 
 // ofValue are the keys of a value of a rule in answers, which no measure is
 // named like.
@@ -100,7 +96,7 @@ func (d *document) readMethodCost(n strictyaml.Node, method string) (units quota
 		switch m := quota.Measure(name); {
 		case name == "":
 		case name == "units":
-			units = quota.Units(value.Int(1, int64(quota.MaxUnits)))
+			units = d.readUnits(value, method)
 		case value.Kind() == strictyaml.Map:
 			amounts[m] = d.readComputed(value, m)
 		default:
@@ -124,8 +120,8 @@ func (d *document) readMethodCost(n strictyaml.Node, method string) (units quota
 // readComputed reads {body: PATH, or: N} or {per: {input_tokens: 2.5}, each:
 // N}.
 func (d *document) readComputed(n strictyaml.Node, m quota.Measure) (a Amount) {
-	isPer := n.Has("per")
-	if isPer {
+	switch {
+	case n.Has("per"):
 		n.Fields(
 			strictyaml.Field{Key: "per", Read: func(n strictyaml.Node) {
 				a.Per = map[quota.Measure]quota.Units{}
@@ -139,34 +135,13 @@ func (d *document) readComputed(n strictyaml.Node, m quota.Measure) (a Amount) {
 				a.Each = quota.Units(n.Int(1, 1_000_000_000))
 			}},
 		)
-		return a
+	case m == quota.USD:
+		n.Mistake("dollars that a field says: write a number, or {per: {input_tokens: 2.5}, each: 1000000}")
+	default:
+		if a.By = readFieldPrice(n); a.By != nil {
+			a.Fixed = a.By.price(a.By.Or)
+		}
 	}
-	n.Fields(
-		strictyaml.Field{
-			Key: "body", Missing: "body: max_tokens, the field of the request that says the amount",
-			Read: func(n strictyaml.Node) {
-				read := func(n strictyaml.Node) {
-					if path := n.Text(maxText); path != "" {
-						a.Body = append(a.Body, path)
-					}
-				}
-				if n.Kind() != strictyaml.List {
-					read(n)
-					return
-				}
-				if n.Items(read); len(a.Body) > maxPaths {
-					n.Mistake("%d fields: write at most %d", len(a.Body), maxPaths)
-				}
-			},
-		},
-		strictyaml.Field{Key: "count", Read: func(n strictyaml.Node) {
-			a.Text = n.OneOf("count", []string{"number", "text"}) == "text"
-		}},
-		strictyaml.Field{
-			Key: "or", Missing: "or: 1000, the amount if the request does not say it",
-			Read: func(n strictyaml.Node) { a.Fixed = readAmount(n, m, 0, quota.MaxLimit) },
-		},
-	)
 	return a
 }
 

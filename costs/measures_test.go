@@ -25,6 +25,11 @@ costs:
     output_tokens: {body: [max_completion_tokens, options.most], or: 1000}
     usd: {per: {input_tokens: 2.5, output_tokens: 10}, each: 1000000}
   embed: {units: 3, input_tokens: 500, usd: 0.0001}
+  rows:
+    units: {body: rows, or: 100, each: 100}
+    input_tokens: {body: rows, or: 100, times: 2}
+    output_tokens: {body: pages, or: 1}
+    usd: {per: {input_tokens: 2}, each: 1000000}
   plain: 2
 budgets:
   - {name: units, limit: 100, window: 1h}
@@ -51,7 +56,11 @@ func TestCallsCostWhatTheirRequestSays(t *testing.T) {
 		{"chat", `{}`, 1, 800, 1000, 12_000, 2 * time.Minute},
 		{"chat", `{"messages":[{"role":"user","content":"twelve bytes"}],"max_completion_tokens":7}`, 1, 4, 7, 80, 2 * time.Minute},
 		{"chat", `{"messages":"abcde","options":{"most":2.5}}`, 1, 2, 3, 35, 2 * time.Minute},
-		{"chat", `{"max_completion_tokens":"7"}`, 1, 800, 1000, 12_000, 2 * time.Minute},
+		{"chat", `{"max_completion_tokens":"7"}`, 1, 800, 7, 2070, 2 * time.Minute},
+		{"chat", `{"max_completion_tokens":7,"max_completion_tokens":9}`, 1, 800, 9, 2090, 2 * time.Minute},
+		{"chat", `{"max_completion_tokens":null,"options":{"most":9}}`, 1, 800, 9, 2090, 2 * time.Minute},
+		{"chat", `{"messages":[{"image_url":{"url":"data:image/png;base64,` + strings.Repeat("iVBO", 5000) + `"}}]}`, 1, 1600, 1000, 14_000, 2 * time.Minute},
+		{"rows", `{"rows":250,"pages":0}`, 3, 500, 0, 1000, 2 * time.Minute},
 		{"chat", `{"max_completion_tokens":-7}`, 1, 800, 1000, 12_000, 2 * time.Minute},
 		{"chat", `[]`, 1, 800, 1000, 12_000, 2 * time.Minute},
 		{"chat", `{"max_completion_tokens":0,"messages":"a"}`, 1, 1, 0, 3, 2 * time.Minute}, // 2.5 millionths, rounded up
@@ -144,11 +153,12 @@ func TestMeaninglessMeasuresAreMistakes(t *testing.T) {
 		{embed, "embed: {}", "11:10: no amount: write one, such as {usd: 1}"},
 		{embed, "embed: {usd: {per: {input_tokens: 1}, each: 1}}", "11:10: per names input_tokens, of which embed has no amount: write input_tokens: {body: max_tokens, or: 1000} beside it"},
 		{embed, "embed: {usd: {per: {input_tokens: 1}}, input_tokens: 1}", "11:16: missing key \"each\": write each: 1000000, for how many the price is"},
-		{embed, "embed: {input_tokens: {body: x}}", `11:25: missing key "or": write or: 1000, the amount if the request does not say it`},
+		{embed, "embed: {input_tokens: {body: x}}", `11:25: missing key "or": write or: 20, what the upstream takes if the request does not say`},
 		{embed, "embed: {usd: 12.51}", `11:10: embed costs 12.51, more than the limit 12.50 of budget "spend": lower the cost or raise the limit`},
 		{embed, "embed: {output_tokens: 4001}", `11:10: embed costs 4001, more than the limit 4000 of budget "output": lower the cost or raise the limit`},
-		{spend, "limit: 0", "16:26: an amount of 0 dollars: write more than 0"},
-		{"count: output_tokens", "count: tokens", `15:52: unknown count "tokens": write one of units, calls, errors, input_tokens, output_tokens, usd`},
+		{embed, "embed: {usd: {body: most, or: 1}}", "11:16: dollars that a field says: write a number, or {per: {input_tokens: 2.5}, each: 1000000}"},
+		{spend, "limit: 0", "21:26: an amount of 0 dollars: write more than 0"},
+		{"count: output_tokens", "count: tokens", `20:52: unknown count "tokens": write one of units, calls, errors, input_tokens, output_tokens, usd`},
 	} {
 		text := strings.Replace(llm, c.old, c.new, 1)
 		_, err := costs.Parse("costs.yaml", []byte(text))

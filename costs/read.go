@@ -286,23 +286,15 @@ func (d *document) readCosts(n strictyaml.Node) {
 	}
 }
 
-// readCost reads what a call of a method costs, or 0 after a mistake. If it
-// depends on the request, that is the cost of one that does not say.
+// readCost reads what a call of a method costs, or 0 after a mistake.
 func (d *document) readCost(n strictyaml.Node, method string) quota.Units {
 	delete(d.site.fieldPrices, method)
 	delete(d.site.measured, method)
-	switch isField := slices.ContainsFunc(placesOfPrice, n.Has); {
-	case n.Kind() != strictyaml.Map:
-		return quota.Units(n.Int(1, int64(quota.MaxUnits)))
-	case !isField && method != "":
+	isField := slices.ContainsFunc(placesOfPrice, n.Has)
+	if n.Kind() == strictyaml.Map && !isField && method != "" {
 		return d.readMethodCost(n, method)
 	}
-	p := readFieldPrice(n)
-	if p == nil {
-		return 0
-	}
-	d.site.fieldPrices[method] = p
-	return p.price(p.Or)
+	return d.readUnits(n, method)
 }
 
 // readMethod reads the name of a method that has or may have a cost, or one of
