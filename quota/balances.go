@@ -3,6 +3,7 @@ package quota
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
@@ -133,9 +134,7 @@ func (c *Charge) floorBalances(standings []Standing) []FloorBalance {
 }
 
 // Probe checks whether call would be granted now, without charging it. It
-// returns nil or the error that Spend would return, except that the RetryAt of
-// a budget is when its next units become free, which may be too few. See
-// ProbeAll.
+// returns nil or the error that Spend would return.
 func (g *Guard) Probe(ctx context.Context, call Call) error {
 	refusals, err := g.ProbeAll(ctx, call)
 	if err != nil || len(refusals) == 0 {
@@ -147,28 +146,28 @@ func (g *Guard) Probe(ctx context.Context, call Call) error {
 	return slices.MaxFunc(refusals, func(x, y *RefusedError) int { return x.RetryAt.Compare(y.RetryAt) })
 }
 
-// ProbeAll is Probe, and returns the refusals of all budgets and cooldowns that
-// refuse call. For an account that has moved, that is one with a Move. It
-// returns an error if waiting does not help otherwise, or if nothing is known.
+// ProbeAll is Probe, and returns the refusals of all cooldowns and budgets that
+// refuse call, each until call would fit that. For an account that has moved,
+// that is one with a Move. It returns an error if waiting does not help
+// otherwise, or if nothing is known.
 func (g *Guard) ProbeAll(ctx context.Context, call Call) (refusals []*RefusedError, err error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
-	charges := g.chargesFor(&call).charges
-	request := requestOf(&call, charges)
+	request := requestOf(&call, g.chargesFor(&call).charges)
 	if err := request.Check(call.Account, call.Key); err != nil {
 		return nil, err
 	}
-	account := &Charge{Coverage: NewCoverage(Coverage{}), Limit: MaxLimit, Window: Sliding(time.Minute)} // finds a cooldown of the account
-	charges = append([]*Charge{account}, charges...)
-	states, err := g.states(ctx, call.Account, call.Key, charges)
+	found, err := g.log.probe(ctx, &Batch{Account: call.Account, Key: call.Key}, &request)
 	if err != nil {
 		return nil, opError("probe "+call.Method, err)
 	}
-	if moved := states[0].Moved; moved != nil {
-		return []*RefusedError{moved.refusal(&call, states[0].At)}, nil
+	for _, err := range found {
+		refused, ok := errors.AsType[*RefusedError](err)
+		if !ok {
+			return nil, err
+		}
+		refusals = append(refusals, refused)
 	}
-	for i, c := range charges {
-		refusals = append(refusals, c.refuse(&call, &states[i], i == 0)...)
-	}
+	slices.SortStableFunc(refusals, func(x, y *RefusedError) int { return cmp.Compare(x.Reason, y.Reason) })
 	return refusals, nil
 }
 
@@ -186,34 +185,4 @@ func (e *RefusedError) setAmounts(call *Call, c *Charge, s *chargeState) {
 		e.Kept += floor.Kept
 	}
 	e.Remaining = max(0, e.Limit-s.Used-e.Kept)
-}
-
-// refuse returns the refusals of a call by a cooldown and by a charge. Those of
-// the account's own cooldown are for the charge of the account.
-func (c *Charge) refuse(call *Call, s *chargeState, isAccount bool) (refusals []*RefusedError) {
-	add := func(r *RefusedError, retryAt time.Time) {
-		r.RetryAt, r.RetryAfter = retryAt, max(0, retryAt.Sub(s.At))
-		r.Ahead = s.Ahead
-		refusals = append(refusals, r)
-	}
-	if cooldown := s.Cooldown; cooldown != nil && (cooldown.Budget == "") == isAccount {
-		r := newRefusal(call, cooldown.Budget, ReasonCooldown)
-		r.Detail, r.OfKey = cooldown.Reason, cooldown.Key != ""
-		r.setAmounts(call, c, s)
-		if isAccount {
-			r.Limit, r.OwnLimit = 0, 0
-			r.Used, r.Remaining = 0, 0
-			r.Kept = 0
-		}
-		add(r, cooldown.Until)
-	}
-	r := newRefusal(call, c.Budget, ReasonSpent)
-	r.OfKey = c.keyOf(call.Key) != ""
-	if r.setAmounts(call, c, s); r.Needed > r.Remaining {
-		if r.Open = s.Open; r.Needed <= r.Remaining+r.Open {
-			r.Reason, s.NextFree = ReasonInFlight, s.At.Add(time.Second)
-		}
-		add(r, s.NextFree)
-	}
-	return refusals
 }

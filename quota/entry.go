@@ -79,13 +79,14 @@ type Query struct {
 	Limit  int  // for Entries: the most that it yields; 0 yields all
 }
 
-// Sum adds up the entries of one kind, method and caller, those with keys apart
-// from those without.
+// Sum adds up the entries of one kind, method, caller and host, those with keys
+// apart from those without.
 type Sum struct {
 	Kind   EntryKind
 	Method string
 	Caller Caller
 	OfKeys bool // of calls with a key
+	Host   string
 
 	Entries  int64 // the number of entries
 	Units    Units
@@ -103,11 +104,13 @@ type Entry struct {
 	Method string
 	Caller Caller
 	Key    string // of the call; often empty
+	Host   string // whose process recorded it; empty if that has no name, or is of an earlier release
 	Units  Units
 	Calls  Units // 1 for a call, 0 for a refunded call, Note.Calls for the others
 
 	Measures map[Measure]Units // in named measures
 	Open     bool              // its lease has not ended: see Call.Lease
+	Budget   string            // that refused the call; empty for a cooldown of the account
 }
 
 // acceptLoss is the method of the note that AcceptLoss adds to a log.
@@ -122,15 +125,16 @@ const (
 	EntryRefunded             // a call that was refunded because it was never sent
 	EntryNote                 // a remark, or usage that the upstream reports; see Guard.Note
 	EntryCorrection           // an operator's correction; see Guard.Note
+	EntryRefused              // a call that was refused, of which only some are recorded; see Guard.RecordRefusal
 )
 
 // isAdjustment reports whether entries of the kind were never calls: they are
 // notes and corrections.
 func (k EntryKind) isAdjustment() bool { return k == EntryNote || k == EntryCorrection }
 
-// String returns call, refunded, note or correction.
+// String returns call, refunded, note, correction or refused.
 func (k EntryKind) String() string {
-	names := [...]string{EntryCall: "call", EntryRefunded: "refunded", EntryNote: "note", EntryCorrection: "correction"}
+	names := [...]string{EntryCall: "call", EntryRefunded: "refunded", EntryNote: "note", EntryCorrection: "correction", EntryRefused: "refused"}
 	if int(k) >= len(names) {
 		return fmt.Sprintf("EntryKind(%d)", uint8(k))
 	}

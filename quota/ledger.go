@@ -105,6 +105,8 @@ type Log interface {
 	account(name string) *engine.Account
 	budgetsOf(charges []*Charge) []*engine.Budget
 	end(ctx context.Context, receipt Receipt) error
+	recordRefusal(ctx context.Context, r *RefusedError) error
+	probe(ctx context.Context, batch *Batch, r *Request) ([]error, error)
 }
 
 // Retention returns how long a log keeps an entry that a window can see for

@@ -115,7 +115,7 @@ func (l *engineLog) checkLookAlike(ctx context.Context, account string) error {
 // request returns a request as the engine sees it.
 func (l *engineLog) request(batch *Batch, r *Request, i int) *engine.Request {
 	e := &engine.Request{
-		Labels: engine.Labels{Method: r.Method, Key: batch.Key,
+		Labels: engine.Labels{Method: r.Method, Key: batch.Key, Host: l.options.Host,
 			Lane: r.Caller.Lane, Job: r.Caller.Job, Region: r.Caller.Region},
 		Amounts: r.Amounts().engineAmounts(), Lease: r.lease().Microseconds(),
 		Budgets: l.budgets.of(r.Charges), Force: r.Force, Once: batch.Once && i == 0, Count: r.Together,
@@ -210,9 +210,8 @@ func (l *engineLog) answer(batch *Batch, r *Request, a *engine.Answer) Answer {
 func (l *engineLog) refusal(batch *Batch, r *Request, a *engine.Answer) error {
 	no := a.Refusal
 	if no.Moved != nil {
-		call := Call{Account: batch.Account, Key: batch.Key, Method: r.Method, Units: r.Units, Caller: r.Caller}
-		moved := moveOf(batch.Account, no.Moved)
-		return moved.orError(moved.refusal(&call, ledgerTime(a.At)))
+		refused := l.movedRefusal(batch, r, a)
+		return refused.move.orError(refused)
 	}
 	refused := &RefusedError{
 		Account: batch.Account, Key: batch.Key, Method: r.Method, Units: r.Units, Caller: r.Caller, Reason: ReasonSpent,
@@ -248,6 +247,12 @@ func (l *engineLog) refusal(batch *Batch, r *Request, a *engine.Answer) error {
 		refused.OfKey = no.Cooldown.Labels.Key != ""
 	}
 	return refused
+}
+
+// movedRefusal returns the refusal of a request whose account has moved.
+func (l *engineLog) movedRefusal(batch *Batch, r *Request, a *engine.Answer) *RefusedError {
+	call := Call{Account: batch.Account, Key: batch.Key, Method: r.Method, Units: r.Units, Caller: r.Caller}
+	return moveOf(batch.Account, a.Refusal.Moved).refusal(&call, ledgerTime(a.At))
 }
 
 func (l *engineLog) Settle(ctx context.Context, receipt Receipt, amounts Amounts) error {

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/quota/internal/engine"
@@ -76,10 +77,13 @@ func ceilMicros(t time.Time) int64 {
 
 // entryOf returns an entry of the engine as callers see it.
 func entryOf(e engine.Entry) Entry {
-	entry := Entry{At: ledgerTime(e.At), ID: ID(e.ID), Key: e.Labels.Key, Method: e.Labels.Method,
+	entry := Entry{At: ledgerTime(e.At), ID: ID(e.ID), Key: e.Labels.Key, Host: e.Labels.Host, Method: e.Labels.Method,
 		Units: Units(e.Amounts.Units), Calls: Units(e.Amounts.Calls), Measures: amountsOf(e.Amounts).Named,
 		Caller: callerOf(e.Labels), Open: e.LeaseEnd > 0 && !e.Settled}
+	budget, isRefused := strings.CutPrefix(e.Name, refusedName)
 	switch {
+	case isRefused:
+		entry.Kind, entry.Budget = EntryRefused, budget
 	case e.Note && e.Name == correctionName:
 		entry.Kind = EntryCorrection
 	case e.Note:
@@ -97,13 +101,14 @@ func (l *engineLog) Sums(ctx context.Context, query Query) iter.Seq2[Sum, error]
 			method string
 			caller Caller
 			ofKeys bool
+			host   string
 		}
 		sums := map[sumID]*Sum{}
 		err := l.each(ctx, query, func(e Entry) {
-			id := sumID{e.Kind, e.Method, e.Caller, e.Key != ""}
+			id := sumID{e.Kind, e.Method, e.Caller, e.Key != "", e.Host}
 			sum := sums[id]
 			if sum == nil {
-				sum = &Sum{Kind: e.Kind, Method: e.Method, Caller: e.Caller, OfKeys: id.ofKeys, First: e.At, Last: e.At}
+				sum = &Sum{Kind: e.Kind, Method: e.Method, Caller: e.Caller, OfKeys: id.ofKeys, Host: e.Host, First: e.At, Last: e.At}
 				sums[id] = sum
 			}
 			if e.At.Before(sum.First) {

@@ -79,7 +79,7 @@ func (f *logFlags) define(flags *pflag.FlagSet) {
 	flags.StringVar(&f.since, "since", "", "only entries of the last `period` (24h, 7d), or since a time (RFC 3339)")
 	flags.StringVar(&f.until, "until", "", "only entries before this time (RFC 3339), or older than a `period`")
 	flags.IntVar(&f.Last, "last", 50, "only the newest `n` entries; 0 means all, the default with --by and --csv")
-	flags.StringVar(&f.By, "by", "", "add up by this `attribute`: run, job, region, lane, method or key, or by day or hour")
+	flags.StringVar(&f.By, "by", "", "add up by this `attribute`: run, job, region, lane, method, key or host, or by day or hour")
 	flags.IntVar(&f.Top, "top", 0, "with --by, only the `n` largest totals; 0 means all")
 	flags.StringVar(&f.account, "account", "", "only this account's entries")
 	flags.StringVar(&f.filter.Method, "method", "", "only this method's entries")
@@ -87,6 +87,7 @@ func (f *logFlags) define(flags *pflag.FlagSet) {
 	flags.StringVar(&f.filter.Job, "job", "", "only this job's entries")
 	flags.StringVar(&f.filter.Lane, "lane", "", "only this lane's entries")
 	flags.StringVar(&f.filter.Key, "key", "", "only this key's entries")
+	flags.StringVar(&f.filter.Host, "host", "", "only this host's entries")
 	flags.StringVar(&f.filter.Run, "run", "", "only this run's entries")
 }
 
@@ -224,27 +225,41 @@ func (r *logReport) lineWriter() lineWriter {
 		return lineWriter{func(e *usage.LineReport) error { return encoder.Encode(e) }, func() error { return nil }}
 	case r.flags.csv:
 		w := csv.NewWriter(r.stdout)
-		_ = w.Write([]string{"at", "run", "id", "account", "method", "units", "calls", "lane", "job", "region", "kind", "key"}) // Error says it at the end
+		_ = w.Write([]string{"at", "run", "id", "account", "method", "units", "calls", "lane", "job", "region", "kind", "key", "host"}) // Error says it at the end
 		return lineWriter{func(e *usage.LineReport) error { return w.Write(lineCells(e)) }, func() error { w.Flush(); return w.Error() }}
 	}
-	headings := []string{"at", "run", "method", "units", "lane", "job", "region", ""}
+	var lines []*usage.LineReport
+	return lineWriter{func(e *usage.LineReport) error { lines = append(lines, e); return nil },
+		func() error { r.lineTable(lines); return nil }}
+}
+
+// lineTable shows entries, and their hosts if there are several.
+func (r *logReport) lineTable(lines []*usage.LineReport) {
+	headings := []string{"at", "run", "method", "units", "lane", "job", "region"}
+	hasHosts := slices.ContainsFunc(lines, func(e *usage.LineReport) bool { return e.Host != lines[0].Host })
 	if r.hasKeys {
-		headings = slices.Insert(headings, 7, "key")
+		headings = append(headings, "key")
 	}
-	t := r.table(headings...)
-	return lineWriter{func(e *usage.LineReport) error {
-		row := []any{human.Dated(e.At.UTC(), r.now(), "01-02 15:04:05.000Z"), e.Run, human.Name(e.Method), e.Units,
-			human.Name(e.Lane), human.Name(e.Job), human.Name(e.Region), e.Remark}
+	if hasHosts {
+		headings = append(headings, "host")
+	}
+	t := r.table(append(headings, "")...)
+	for _, e := range lines {
+		at := human.Dated(e.At.UTC(), r.now(), "01-02 15:04:05.000Z")
+		row := []any{at, e.Run, human.Name(e.Method), e.Units, human.Name(e.Lane), human.Name(e.Job), human.Name(e.Region)}
 		if r.hasKeys {
-			row = slices.Insert(row, 7, any(human.Name(dash(e.Key))))
+			row = append(row, human.Name(dash(e.Key)))
 		}
-		t.Row(row...)
-		return nil
-	}, func() error { t.Print(); return nil }}
+		if hasHosts {
+			row = append(row, human.Name(e.Host))
+		}
+		t.Row(append(row, e.Remark)...)
+	}
+	t.Print()
 }
 
 // lineCells returns an entry as CSV.
 func lineCells(e *usage.LineReport) []string {
 	return []string{e.At.UTC().Format(time.RFC3339Nano), e.Run, e.ID, terminal.Cell(e.Account), terminal.Cell(e.Method),
-		fmt.Sprint(e.Units), fmt.Sprint(e.Calls), terminal.Cell(e.Lane), terminal.Cell(e.Job), terminal.Cell(e.Region), e.Kind, terminal.Cell(dash(e.Key))}
+		fmt.Sprint(e.Units), fmt.Sprint(e.Calls), terminal.Cell(e.Lane), terminal.Cell(e.Job), terminal.Cell(e.Region), e.Kind, terminal.Cell(dash(e.Key)), terminal.Cell(e.Host)}
 }

@@ -12,6 +12,9 @@ import (
 
 // statusTable is status for people; err is why it is not whole, or nil.
 func (a *app) statusTable(r *status.Report, err error) {
+	for _, refused := range r.Refusing {
+		a.paragraph("", "%s\n", refused.Text)
+	}
 	fmt.Fprintln(a.stdout, a.ledgerLine(r.Ledger, r.LedgerExists))
 	fmt.Fprintf(a.stdout, "at      %s\n", human.Time(r.At))
 	a.outageLine(err)

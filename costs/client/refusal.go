@@ -2,6 +2,7 @@ package client
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -17,8 +18,7 @@ import (
 
 const refusalFile = "last-refusal.json"
 
-// Refusal is a refusal as it is stored in the state folder. Ledgers do not
-// record refusals.
+// Refusal is a refusal as it is stored in the state folder.
 type Refusal struct {
 	At        time.Time   `json:"at"` // by the ledger's clock
 	Ledger    string      `json:"ledger"`
@@ -73,10 +73,45 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 
 // recordRefusal writes the refusal in a decision of the guard to the state
 // folder, for ration why, and counts it for the history. It writes at most once
-// a second and when the Client is closed. It is a no-op if the call was
-// granted. That the folder cannot be written is not an error of the call; see
-// RefusalError.
-func (c *Client) recordRefusal(d quota.Decision) { c.refusals.record(c, d.Err, true) }
+// a second and when the Client is closed. The first refusal of an hour and
+// budget goes to the ledger, too. It is a no-op if the call was granted. That
+// the folder cannot be written is not an error of the call; see RefusalError.
+func (c *Client) recordRefusal(d quota.Decision) {
+	c.refusals.record(c, d.Err, true)
+	refused, ok := errors.AsType[*quota.RefusedError](d.Err)
+	if !ok || !c.refusals.isNew(refused, time.Now()) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), sharePatience)
+	defer cancel()
+	_ = c.guard.RecordRefusal(ctx, refused) // the state folder has it, too
+}
+
+// sharePatience is how long a refused call waits at most for its refusal to be
+// recorded in the ledger.
+const sharePatience = 2 * time.Second
+
+// isNew reports whether a refusal is the first of its budget in an hour that
+// other hosts should know. Those that end in a moment, and those of one run's
+// own share or pace, are not.
+func (r *refusals) isNew(refused *quota.RefusedError, now time.Time) bool {
+	_, moves := refused.Move()
+	isShared := refused.Reason == quota.ReasonSpent || refused.Reason == quota.ReasonCooldown
+	if moves || !isShared {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of := [2]string{refused.Account, refused.Budget}
+	if last, known := r.shared[of]; known && now.Sub(last) < time.Hour {
+		return false
+	}
+	if r.shared == nil {
+		r.shared = map[[2]string]time.Time{}
+	}
+	r.shared[of] = now
+	return true
+}
 
 // RepeatRefusal writes a refusal again that the Guard has returned before, as
 // the last one, without counting it again. It may be called after Close.
@@ -126,6 +161,7 @@ type refusals struct {
 	closed  bool                   // the Client is: nothing may be pending
 	failed  error                  // of the last write
 	recent  recentRefusals
+	shared  map[[2]string]time.Time // when the refusals of an account's budget were last recorded in the ledger
 }
 
 // writePause is the shortest time between two writes by record: a program may

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,10 +122,14 @@ func (c *Client) newest(account string) (time.Time, error) {
 	return at.UTC(), nil
 }
 
+// HostEnv is the environment variable with the name of this host in the log, in
+// place of the system's, which in a container is chance.
+const HostEnv = "RATION_HOST"
+
 // logOptions returns the options of a log on the ledger.
 func (c *Client) logOptions() *quota.Options {
 	host, _ := os.Hostname()
-	o := &quota.Options{Host: host, Restored: c.noteRestored, Priority: c.table.Priority, Paced: c.table.Paced(), MaxShare: c.options.MaxShare}
+	o := &quota.Options{Host: cmp.Or(c.options.Getenv(HostEnv), host), Restored: c.noteRestored, Priority: c.table.Priority, Paced: c.table.Paced(), MaxShare: c.options.MaxShare}
 	if c.replica != nil {
 		o.Replica = c.replica
 		in := "when_ledger_down of costs.yaml"

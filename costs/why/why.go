@@ -86,7 +86,7 @@ func (d *Document) set(found *usage.Explanation) {
 		}
 		d.helped("a limit of %s or more for %s%s", human.Amount(*d.Limit, r.Measure), human.Scope(r.Account, *r.Budget, keyAlone(r.RefusedError())), which)
 		if found.Most.Units > 0 {
-			d.helped("%s less spent before; %s had %s", human.Amount(d.Short, r.Measure), spenderText(&found.Most),
+			d.helped("%s less spent before; %s had %s", human.Amount(d.Short, r.Measure), &found.Most,
 				quota.Measure(r.Measure).Number(found.Most.Units))
 		}
 		if found.FloorsMattered {
@@ -117,14 +117,6 @@ func (d *Document) HeldText() string {
 
 func (d *Document) helped(format string, args ...any) {
 	d.Helped = append(d.Helped, fmt.Sprintf(format, args...))
-}
-
-// spenderText names a spender: search.list for GB.
-func spenderText(s *usage.Spender) string {
-	if s.Region == usage.Unattributed {
-		return human.Name(s.Method)
-	}
-	return human.Name(s.Method) + " for " + human.Name(s.Region)
 }
 
 // probe finds out whether the same call would be granted now.
@@ -171,8 +163,7 @@ func keyAlone(r *quota.RefusedError) string {
 	return ""
 }
 
-// nowText says what refuses a call, and when a cooldown ends or the first units
-// return, which may be too few.
+// nowText says what refuses a call, and until when if nothing else is spent.
 func nowText(r *quota.RefusedError) string {
 	if move, moves := r.Move(); moves {
 		return human.MoveText(&move)
@@ -184,8 +175,11 @@ func nowText(r *quota.RefusedError) string {
 	limit := human.Amount(r.Limit, measure)
 	number, scope := r.Measure.Number, human.Scope(r.Account, r.Budget, keyAlone(r))
 	text := fmt.Sprintf("%s has %s of %s left, it needs %s", scope, number(r.Remaining), limit, number(r.Needed))
-	if !r.RetryAt.IsZero() {
-		text += fmt.Sprintf("; %s return from %s on", measure, human.Time(r.RetryAt))
+	switch {
+	case r.Reason == quota.ReasonInFlight:
+		text += "; room returns when calls that are in flight end"
+	case !r.RetryAt.IsZero():
+		text += fmt.Sprintf("; it fits from %s on, if nothing else is spent", human.Time(r.RetryAt))
 	}
 	return text
 }

@@ -61,10 +61,10 @@ func TestExplanationNamesWhatWouldHaveHelped(t *testing.T) {
 	if err := e.ReadLedger(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if e.Held != 9 || *e.Window != "1h" || e.ByRegion["IN"] != 9 || *e.Now.Granted || !strings.HasPrefix(*e.Now.Reason, "all has 1 of 10 units left, it needs 6; units return from 20") {
+	if e.Held != 9 || *e.Window != "1h" || e.ByRegion["IN"] != 9 || *e.Now.Granted || !strings.HasPrefix(*e.Now.Reason, "all has 1 of 10 units left, it needs 6; it fits from 20") {
 		t.Errorf("%+v; want 9 units by IN, and a refusal now", e)
 	}
-	want := []string{"a limit of 15 units or more for all", "5 units less spent before; big for IN had 9"}
+	want := []string{"a limit of 15 units or more for all", "5 units less spent before; the region IN had 9"}
 	if !slices.Equal(e.Helped[:2], want) || !strings.HasPrefix(e.Helped[2], "a call ") || len(e.Helped) != 3 {
 		t.Errorf("would have helped: %q", e.Helped)
 	}
@@ -124,7 +124,7 @@ func TestExplanationNamesAllThatRefuses(t *testing.T) {
 		t.Fatalf("%q; want both reasons, once each", e.Now.Reasons)
 	}
 	cooldown, budget := e.Now.Reasons[0], e.Now.Reasons[1]
-	if !strings.HasPrefix(cooldown, "account p is in cooldown until ") || !strings.HasPrefix(budget, "all has 1 of 10 units left, it needs 6; units return from ") {
+	if !strings.HasPrefix(cooldown, "account p is in cooldown until ") || !strings.HasPrefix(budget, "all has 1 of 10 units left, it needs 6; it fits from ") {
 		t.Errorf("%q; want the cooldown, and the budget", e.Now.Reasons)
 	}
 	if *e.Now.Reason != budget {

@@ -24,6 +24,7 @@ type Report struct {
 	At              time.Time             `json:"at"`
 	Ledger          string                `json:"ledger"`
 	LedgerExists    bool                  `json:"ledger_exists"`
+	Refusing        []*Refusing           `json:"refusing"` // what is refused now, the worst that a report has to say
 	UnrecordedUnits quota.Units           `json:"unrecorded_units"`
 	Budgets         []*usage.BudgetReport `json:"budgets"`
 
@@ -41,13 +42,15 @@ type Report struct {
 	Moves     []cooldown.Report      `json:"moves,omitempty"` // accounts that move from one ledger to another
 
 	Unplanned error `json:"-"` // why what the schedule says is missing; nil if it is not
+
+	statuses []usage.BudgetStatus
 }
 
 // New returns a Report of a ledger that exists, without budgets.
 func New(at time.Time) *Report {
 	return &Report{
 		At: at.UTC(), LedgerExists: true,
-		Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{},
+		Refusing: []*Refusing{}, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{},
 		Waiting: []WaitingStep{}, Passes: []Pass{}, Repairs: []client.Restoration{},
 		Unexplained: []client.UnexplainedRefusal{}, Forgotten: []*client.MissingError{},
 	}
@@ -66,6 +69,9 @@ func (r *Report) AddUnspent(table *costs.Table) {
 // budgets the report has none.
 func (r *Report) Read(ctx context.Context, s *setup.Setup, c *client.Client) error {
 	if err := r.ReadBudgets(ctx, c.Guard(), c.Table().Accounts()); err != nil {
+		return err
+	}
+	if err := r.readRefusing(ctx, c); err != nil {
 		return err
 	}
 	r.Unplanned = r.addSchedule(ctx, s, c)
@@ -110,6 +116,7 @@ func (r *Report) ReadBudgets(ctx context.Context, guard *quota.Guard, accounts [
 	if err != nil {
 		return err
 	}
+	r.statuses = statuses
 	for i := range statuses {
 		b := usage.NewBudgetReport(&statuses[i])
 		b.Keys = keys.CountOf(&statuses[i].Budget)

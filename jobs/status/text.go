@@ -70,13 +70,8 @@ func tableTime(at, now time.Time) string {
 // EachDimension calls row with each dimension in which something was spent, and
 // the most names that spent most in it.
 func EachDimension(s *usage.Attribution, measure string, most int, row func(by, who string)) {
-	for _, by := range []struct {
-		what string
-		sums map[string]quota.Units
-	}{{"method", s.ByMethod}, {"region", s.ByRegion}, {"lane", s.ByLane}, {"job", s.ByJob}} {
-		if len(by.sums) > 0 {
-			row(by.what, ranked(by.sums, quota.Measure(measure), most))
-		}
+	for _, by := range s.Breakdowns() {
+		row(by.By, ranked(by.Sums, quota.Measure(measure), most))
 	}
 }
 

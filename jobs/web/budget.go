@@ -77,13 +77,8 @@ func newBudgetRow(id string, s *snapshot, b *usage.BudgetReport) *budgetRow {
 	case row.Percent >= levelHigh:
 		row.Level = "high"
 	}
-	for _, by := range []struct {
-		name string
-		sums map[string]quota.Units
-	}{{"method", b.ByMethod}, {"region", b.ByRegion}, {"lane", b.ByLane}, {"job", b.ByJob}} {
-		if len(by.sums) > 0 {
-			row.Spenders = append(row.Spenders, spenders{by.name, rankSpenders(by.sums)})
-		}
+	for _, by := range b.Breakdowns() {
+		row.Spenders = append(row.Spenders, spenders{by.By, rankSpenders(by.Sums)})
 	}
 	row.addReturns()
 	return row

@@ -106,7 +106,8 @@ func (s *scene) status() (said []shownBudget) {
 			s.t.Fatal(err)
 		}
 		b := shownBudget{Account: r.Account, Name: r.Name, Used: r.Used, Remaining: r.Remaining, Limit: r.Limit, Returns: r.NextFree, Who: map[string]map[string]quota.Units{}}
-		for by, sums := range map[string]map[string]quota.Units{"method": r.ByMethod, "region": r.ByRegion, "lane": r.ByLane, "job": r.ByJob} {
+		for _, one := range r.Breakdowns() {
+			by, sums := one.By, one.Sums
 			if len(sums) > 0 {
 				b.Who[by] = sums
 			}

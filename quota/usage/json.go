@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -108,6 +109,7 @@ type LineReport struct {
 	Job     string      `json:"job"`
 	Region  string      `json:"region"`
 	Key     string      `json:"key,omitempty"`
+	Host    string      `json:"host"`
 	Run     string      `json:"run"`
 	Kind    string      `json:"kind"` // as quota.EntryKind spells it
 
@@ -138,7 +140,7 @@ func (a Amounts) String() string {
 // NewLineReport returns a line for JSON.
 func NewLineReport(l *Line) *LineReport {
 	return &LineReport{At: l.At, ID: l.ID.String(), Account: l.Account, Method: name(l.Method), Units: l.Units, Calls: l.Calls,
-		Amounts: Amounts(l.Measures), Lane: name(l.Caller.Lane), Job: name(l.Caller.Job), Region: name(l.Caller.Region), Key: l.Key,
+		Amounts: Amounts(l.Measures), Lane: name(l.Caller.Lane), Job: name(l.Caller.Job), Region: name(l.Caller.Region), Key: l.Key, Host: name(l.Host),
 		Run: Run(l.ID.Client), Kind: l.Kind.String(), Remark: strings.Trim(remark(&l.Entry)+"; "+Amounts(l.Measures).String(), "; ")}
 }
 
@@ -149,6 +151,8 @@ func remark(e *quota.Entry) string {
 		return ""
 	case e.Kind == quota.EntryRefunded:
 		return "refunded"
+	case e.Kind == quota.EntryRefused:
+		return "refused by " + cmp.Or(e.Budget, "a cooldown of the account")
 	case e.Units == 0 && e.Calls == 0:
 		return "not a call, by hand"
 	case e.Kind == quota.EntryCorrection:

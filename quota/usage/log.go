@@ -15,15 +15,15 @@ import (
 // Unattributed those whose name is empty. The zero Filter selects all.
 // A Job of Corrections selects all corrections, and the name of their job also
 // selects them.
-type Filter struct{ Method, Region, Job, Lane, Run, Key string }
+type Filter struct{ Method, Region, Job, Lane, Run, Key, Host string }
 
 // Dimensions returns the names by which entries can be added up. A run is one
 // process: the client of a quota.ID.
-func Dimensions() []string { return []string{"run", "job", "region", "lane", "method", "key"} }
+func Dimensions() []string { return []string{"run", "job", "region", "lane", "method", "key", "host"} }
 
 // field returns the filter's field for a dimension.
 func (f *Filter) field(dimension string) string {
-	return map[string]string{"run": f.Run, "job": f.Job, "region": f.Region, "lane": f.Lane, "method": f.Method, "key": f.Key}[dimension]
+	return map[string]string{"run": f.Run, "job": f.Job, "region": f.Region, "lane": f.Lane, "method": f.Method, "key": f.Key, "host": f.Host}[dimension]
 }
 
 // Selects reports whether f selects an entry.
@@ -32,7 +32,7 @@ func (f *Filter) Selects(e *quota.Entry) bool {
 	isRun := f.Run == "" || f.Run == Run(e.ID.Client)
 	isJob := matches(f.Job, e.Caller.Job) || f.Job == JobOf(e.Kind, e.Caller)
 	isCaller := isJob && matches(f.Region, e.Caller.Region) && matches(f.Lane, e.Caller.Lane)
-	isCall := matches(f.Method, e.Method) && matches(f.Key, e.Key)
+	isCall := matches(f.Method, e.Method) && matches(f.Key, e.Key) && matches(f.Host, e.Host)
 	return isRun && isCaller && isCall
 }
 
@@ -49,6 +49,8 @@ func nameIn(dimension string, e *quota.Entry) string {
 		return name(e.Caller.Lane)
 	case "key":
 		return name(e.Key)
+	case "host":
+		return name(e.Host)
 	}
 	return name(e.Method)
 }
@@ -147,7 +149,7 @@ func (s *LogReader) Names(ctx context.Context) (map[string][]string, error) {
 			if err != nil {
 				return nil, err
 			}
-			entries = append(entries, quota.Entry{At: sum.First, Kind: sum.Kind, Method: sum.Method, Caller: sum.Caller})
+			entries = append(entries, quota.Entry{At: sum.First, Kind: sum.Kind, Method: sum.Method, Caller: sum.Caller, Host: sum.Host})
 		}
 	}
 	slices.SortStableFunc(entries, func(x, y quota.Entry) int { return x.At.Compare(y.At) })

@@ -18,6 +18,10 @@ type BudgetStatus struct {
 	// soonest first. It is empty for windows that are neither sliding nor
 	// calendar ones.
 	Returns []Return
+	// Refused lists the methods of which all calls have been refused, for up to
+	// a day. Whether they would be refused now, Guard.ProbeAll says.
+	Refused []Refused
+	Largest Largest // who spent most of Used
 }
 
 // Return says that Units more have become free by At than by the Return before.
@@ -61,7 +65,7 @@ func readLog(ctx context.Context, log quota.Log, account string, budgets []*Budg
 		return err
 	}
 	scans := make([]*scan, len(budgets))
-	since := budgets[0].Since
+	since := budgets[0].At.Add(-day)
 	for i, s := range budgets {
 		scans[i] = newScan(s, oldest)
 		since = earlier(since, earlier(s.Since, scans[i].paceSince))
@@ -76,6 +80,7 @@ func readLog(ctx context.Context, log quota.Log, account string, budgets []*Budg
 	}
 	for _, s := range scans {
 		slices.SortFunc(s.Returns, func(x, y Return) int { return x.At.Compare(y.At) })
+		s.Refused, s.Largest = s.refusals(), s.spenders.largest()
 		s.forecast()
 	}
 	return nil
@@ -90,14 +95,20 @@ type scan struct {
 	leaving   []quota.Units // by the steps of the time to come; of a sliding window
 	step      time.Duration
 	spanEnd   time.Time // of the newest of Returns
+	refused   map[refusedID]*Refused
+	spenders  spenders
 }
+
+// day is how far back refusals are followed.
+const day = 24 * time.Hour
 
 // steps is the most steps in which a window is followed into the future.
 const steps = 4096
 
 func newScan(b *BudgetStatus, oldest time.Time) *scan {
 	over := min(paceOver(&b.Budget), b.At.Sub(oldest))
-	s := &scan{BudgetStatus: b, oldest: oldest, paceSince: b.At.Add(time.Microsecond - over)}
+	s := &scan{BudgetStatus: b, oldest: oldest, paceSince: b.At.Add(time.Microsecond - over),
+		refused: map[refusedID]*Refused{}, spenders: spenders{}}
 	if length := b.Budget.Window.Length(); length > 0 {
 		s.step = max(length/steps, time.Second)
 		s.leaving = make([]quota.Units, (length+s.step-1)/s.step)
@@ -107,6 +118,7 @@ func newScan(b *BudgetStatus, oldest time.Time) *scan {
 
 // add adds an entry. Entries are added in the order of their timestamps.
 func (s *scan) add(e *quota.Entry) {
+	s.addRefusal(e)
 	n := amount(s.Coverage, e.Method, e.Caller, e.Amounts())
 	if n == 0 {
 		return
@@ -122,7 +134,8 @@ func (s *scan) add(e *quota.Entry) {
 	if e.At.Before(s.Since) {
 		return
 	}
-	s.Attribution.add(e.Kind, e.Method, e.Caller, n)
+	s.Attribution.add(e, n)
+	s.spenders.add(e.Kind, e.Caller, e.Key, n)
 	s.Drift.add(e.Kind, n)
 	if !isOfBalance {
 		return

@@ -29,18 +29,36 @@ func JobOf(kind quota.EntryKind, caller quota.Caller) string {
 	return name(caller.Job)
 }
 
-// Attribution breaks an amount down by method, region, lane and job. Each map
-// adds up to the whole amount.
+// Attribution breaks an amount down by method, region, lane, job and host. Each
+// map adds up to the whole amount.
 type Attribution struct {
 	ByMethod map[string]quota.Units `json:"by_method"`
 	ByRegion map[string]quota.Units `json:"by_region"`
 	ByLane   map[string]quota.Units `json:"by_lane"`
 	ByJob    map[string]quota.Units `json:"by_job"`
+	ByHost   map[string]quota.Units `json:"by_host"`
+}
+
+// Breakdown is an amount by the names of one dimension.
+type Breakdown struct {
+	By   string // as in Dimensions
+	Sums map[string]quota.Units
+}
+
+// Breakdowns returns the maps that are worth telling, with the names of their
+// dimensions: of the hosts, that is so if there are several.
+func (a *Attribution) Breakdowns() (all []Breakdown) {
+	for _, by := range []Breakdown{{"method", a.ByMethod}, {"region", a.ByRegion}, {"lane", a.ByLane}, {"job", a.ByJob}, {"host", a.ByHost}} {
+		if least := map[bool]int{true: 2, false: 1}[by.By == "host"]; len(by.Sums) >= least {
+			all = append(all, by)
+		}
+	}
+	return all
 }
 
 // NotNil returns the attribution with empty maps in place of nil, for JSON.
 func (a Attribution) NotNil() Attribution {
-	for _, sums := range []*map[string]quota.Units{&a.ByMethod, &a.ByRegion, &a.ByLane, &a.ByJob} {
+	for _, sums := range []*map[string]quota.Units{&a.ByMethod, &a.ByRegion, &a.ByLane, &a.ByJob, &a.ByHost} {
 		if *sums == nil {
 			*sums = map[string]quota.Units{}
 		}
@@ -48,12 +66,15 @@ func (a Attribution) NotNil() Attribution {
 	return a
 }
 
-// add adds an amount of entries to each of the maps.
-func (a *Attribution) add(kind quota.EntryKind, method string, caller quota.Caller, amount quota.Units) {
+// add adds an amount of an entry to each of the maps.
+func (a *Attribution) add(e *quota.Entry, amount quota.Units) {
 	for _, by := range []struct {
 		sums *map[string]quota.Units
 		name string
-	}{{&a.ByMethod, method}, {&a.ByRegion, caller.Region}, {&a.ByLane, caller.Lane}, {&a.ByJob, JobOf(kind, caller)}} {
+	}{
+		{&a.ByMethod, e.Method}, {&a.ByRegion, e.Caller.Region}, {&a.ByLane, e.Caller.Lane},
+		{&a.ByJob, JobOf(e.Kind, e.Caller)}, {&a.ByHost, e.Host},
+	} {
 		if *by.sums == nil {
 			*by.sums = map[string]quota.Units{}
 		}

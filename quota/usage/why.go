@@ -1,7 +1,6 @@
 package usage
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -15,7 +14,7 @@ type Explanation struct {
 	Since  time.Time    // the beginning of the window at the time of the refusal
 	Held   quota.Units  // what the ledger still holds of the window
 	Attribution
-	Most Spender // the largest spender; its Units are 0 if Held is
+	Most Largest
 
 	// Short is how many units or calls were missing, and LimitNeeded the limit
 	// that would have admitted the call. Both are 0 unless the reason of the
@@ -25,12 +24,6 @@ type Explanation struct {
 	// FloorsMattered reports whether the call would have been admitted without
 	// the floors of other regions.
 	FloorsMattered bool
-}
-
-// Spender is the calls of one method for one region, and what they spent.
-type Spender struct {
-	Method, Region string // Unattributed if empty
-	Units          quota.Units
 }
 
 // NewExplanation returns what follows from a refusal alone: Short, LimitNeeded
@@ -75,7 +68,7 @@ func (e *Explanation) read(ctx context.Context, ledger quota.Log, b *quota.Balan
 	if b.Budget.PerKey {
 		key = refused.Key
 	}
-	spent := map[Spender]quota.Units{}
+	spent := spenders{}
 	for sum, err := range ledger.Sums(ctx, quota.Query{Account: refused.Account, Key: key, Since: e.Since, Until: at.Add(time.Microsecond)}) {
 		if err != nil {
 			return err
@@ -86,25 +79,14 @@ func (e *Explanation) read(ctx context.Context, ledger quota.Log, b *quota.Balan
 			continue
 		}
 		e.Held += n
-		e.add(sum.Kind, sum.Method, sum.Caller, n)
+		e.add(&quota.Entry{Kind: sum.Kind, Method: sum.Method, Caller: sum.Caller, Host: sum.Host}, n)
 		region := sum.Caller.Region
 		if b.Budget.Floor[region] == 0 || region == refused.Caller.Region { // had it not used its floor, more would be reserved
-			spent[Spender{Method: name(sum.Method), Region: name(region)}] += n
+			spent.add(sum.Kind, sum.Caller, "", n)
 		}
 	}
-	for who, units := range spent {
-		who.Units = units
-		if who.more(&e.Most) {
-			e.Most = who
-		}
-	}
+	e.Most = spent.largest()
 	return nil
-}
-
-// more reports whether s spent more than other or, if they are equal, comes
-// first in alphabetical order.
-func (s *Spender) more(other *Spender) bool {
-	return cmp.Or(cmp.Compare(other.Units, s.Units), cmp.Compare(s.Method, other.Method), cmp.Compare(s.Region, other.Region)) < 0
 }
 
 // solve sets what would have had to be different.

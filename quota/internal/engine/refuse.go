@@ -1,28 +1,48 @@
 package engine
 
 // refusal returns why a request is refused, or nil.
-func (d *decision) refusal(r *Request, count int64) *Refusal {
+func (d *decision) refusal(r *Request, count int64) (worst *Refusal) {
 	if r.Force {
 		return nil
 	}
-	c := &d.fold.control
-	if c.moved.Text != "" {
-		moved := c.moved.Record
-		return &Refusal{Moved: &moved}
+	for _, no := range d.refusals(r, count) {
+		worst = worst.or(no)
 	}
-	var worst *Refusal
-	tickets := c.before(r.Ticket, r.Priority, d.now)
-	for _, g := range d.gauges {
-		worst = worst.or(d.spent(g, r, r.needs(g.budget, count), tickets))
-	}
-	for _, g := range d.gauges {
-		worst = worst.or(d.cooled(g, r))
-	}
-	worst = worst.or(d.cooled(nil, r))
 	if worst != nil && !worst.Never {
 		worst.RetryAt = d.settled(r, count, worst.RetryAt)
 	}
 	return worst
+}
+
+// refusals returns those of all budgets and cooldowns that refuse a request.
+func (d *decision) refusals(r *Request, count int64) (all []*Refusal) {
+	c := &d.fold.control
+	if c.moved.Text != "" {
+		moved := c.moved.Record
+		return []*Refusal{{Moved: &moved}}
+	}
+	add := func(no *Refusal) {
+		if no != nil {
+			all = append(all, no)
+		}
+	}
+	tickets := c.before(r.Ticket, r.Priority, d.now)
+	for _, g := range d.gauges {
+		add(d.spent(g, r, r.needs(g.budget, count), tickets))
+	}
+	for _, g := range d.gauges {
+		add(d.cooled(g, r))
+	}
+	add(d.cooled(nil, r))
+	return all
+}
+
+// Refusals returns why a request would be refused: by each budget and cooldown,
+// until it would fit that.
+func (v *View) Refusals(r *Request) []*Refusal {
+	d := &decision{fold: v.fold, now: v.now}
+	d.ask(r)
+	return d.refusals(r, int64(max(r.Count, 1)))
 }
 
 // needs returns how much of a budget must be left for calls of a request.
