@@ -51,7 +51,7 @@ func runPage(t *testing.T, page string, commands int) {
 	}
 	linkRation(t, dir)
 	env := append(os.Environ(), asRation+"=1", "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "RATION_CONFIG="+dir, "RATION_STATE="+dir,
-		"RATION_ENDPOINT="+web.URL, "RATION_LEDGER=sqlite:"+filepath.Join(dir, "ration.db"), "YOUTUBE_API_KEY=k", shiftEnv+"="+shift.String())
+		"RATION_HOST=host-1", "RATION_ENDPOINT="+web.URL, "RATION_LEDGER=sqlite:"+filepath.Join(dir, "ration.db"), "YOUTUBE_API_KEY=k", shiftEnv+"="+shift.String())
 	ran := 0
 	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(text, -1) {
 		for _, part := range strings.Split("\n"+block[1], "\n$ ")[1:] {

@@ -136,6 +136,9 @@ func Log(ctx context.Context, guard *quota.Guard, account string) (*LogReport, e
 		if err != nil {
 			return nil, err
 		}
+		if s.Kind == quota.EntryRefused {
+			continue
+		}
 		r.Entries += s.Entries
 		r.Units += s.Units
 		r.Calls += s.Calls
