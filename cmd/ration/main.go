@@ -21,6 +21,7 @@ import (
 
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/explaincmd"
+	"github.com/ration-dev/ration/cmd/ration/internal/limitcmd"
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs/client"
@@ -150,7 +151,7 @@ ends the run cleanly, and the next run resumes.`,
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print more, on a terminal or not")
 	root.SetFlagErrorFunc(cmdline.FlagError)
 	root.SetUsageTemplate(a.usageTemplate(root.UsageTemplate()))
-	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.execCommand(), a.statusCommand(), a.planCommand(), a.replayCommand(), a.spendCommand(), a.reportCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.execCommand(), a.statusCommand(), a.planCommand(), a.replayCommand(), a.spendCommand(), a.reportCommand(), a.limitCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
 		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand(), a.metricsCommand(),
 		a.fakeCommand(), a.initCommand(), a.manCommand(), a.explainCommand())
 	root.SetHelpCommand(cmdline.Help(root))
@@ -188,4 +189,14 @@ func (a *app) explainCommand() *cobra.Command {
 		JSON:   &a.json, WriteJSON: a.writeJSON, Paragraph: a.paragraph,
 		Stdin: a.stdin, Now: a.now,
 	}, exitCodes(exitConfig))
+}
+
+func (a *app) limitCommand() *cobra.Command {
+	return limitcmd.Command(limitcmd.Setup{Print: a.printAnswer, With: func(use func(*client.Client) error) error {
+		table, err := a.setup().Prices()
+		if err != nil {
+			return err
+		}
+		return a.withClient(table, true, use)
+	}}, exitCodes(exitStopped, exitLedger, exitConfig))
 }

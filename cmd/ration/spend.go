@@ -119,14 +119,15 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	if unrecorded := c.RefusalError(); unrecorded != nil {
 		a.warn("refusal", unrecorded.Error())
 	}
-	return a.printSpend(c, call, gateway.NewSpend(c, call, f.calls, grants, err, a.now), err)
+	answer := gateway.NewSpend(c, call, f.calls, grants, err, a.now)
+	return a.printAnswer(answer, answer.Describe(len(c.Guard().Covering(call)) > 0), err)
 }
 
-// printSpend prints a grant or a refusal. A grant is silent off a terminal: its
-// exit code says it.
-func (a *app) printSpend(c *client.Client, call quota.Call, answer *gateway.Spend, refusal error) error {
+// printAnswer prints a grant or a refusal, as a document or in words. A grant
+// is silent off a terminal: its exit code says it.
+func (a *app) printAnswer(document any, words string, refusal error) error {
 	if a.json {
-		if err := a.writeJSON(answer); err != nil {
+		if err := a.writeJSON(document); err != nil {
 			return err
 		}
 		if refusal != nil {
@@ -137,6 +138,6 @@ func (a *app) printSpend(c *client.Client, call quota.Call, answer *gateway.Spen
 	if refusal != nil || !a.terminal && !a.verbose {
 		return refusal
 	}
-	fmt.Fprintln(a.stderr, answer.Describe(len(c.Guard().Covering(call)) > 0))
+	fmt.Fprintln(a.stderr, words)
 	return nil
 }

@@ -176,6 +176,7 @@ type Client struct {
 	outages     *outages
 	refusals    refusals
 	unexplained unexplainedLog
+	inbound     inboundStore
 	feedback    func(quota.Call, *http.Response) quota.Verdict
 	transport   *quota.Transport
 	logged      atomic.Value // the text of the last outage that was logged
@@ -301,7 +302,7 @@ func (c *Client) Close() error {
 	defer cancel()
 	c.guard.Drain(ctx)
 	c.refusals.close(c)
-	err := c.log.Close()
+	err := errors.Join(c.log.Close(), c.inbound.end())
 	c.background.wait(ctx)
 	if c.replica != nil {
 		err = errors.Join(err, c.replica.Close())

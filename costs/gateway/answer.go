@@ -126,12 +126,15 @@ func newProblem(status int, kind, format string, args ...any) *problem {
 // Error returns the detail.
 func (p *problem) Error() string { return p.Detail }
 
-func (p *problem) write(w http.ResponseWriter) {
+func (p *problem) write(w http.ResponseWriter) { p.writeAs(w, p) }
+
+// writeAs writes a document that has the members of the problem.
+func (p *problem) writeAs(w http.ResponseWriter, document any) {
 	maps.Copy(w.Header(), p.header)
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set(headerDetail, inbound.HeaderText(textfmt.Shorten(p.Detail, maxDetail)))
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p)
+	_ = json.NewEncoder(w).Encode(document)
 }
 
 // problemOf returns the problem that an error is.

@@ -6,6 +6,7 @@
 //	POST   /v1/grants/{grant}/report  what the upstream answered
 //	POST   /v1/grants/{grant}/settle  what the call really cost
 //	POST   /v1/grants/{grant}/refund  it was never sent
+//	POST   /v1/limit                  may a client of yours?
 //	GET    /v1/cooldowns              and POST to set one, DELETE to lift it
 //	ANY    /to/{host}/{path}          the upstream, guarded
 //	GET    /healthz, /readyz
@@ -228,6 +229,7 @@ func (g *Gateway) routes() {
 	api("POST /v1/grants/{grant}/report", g.report)
 	api("POST /v1/grants/{grant}/settle", g.settle)
 	api("POST /v1/grants/{grant}/refund", g.refund)
+	g.mux.Handle("POST /v1/limit", withParameters(nil, g.withClient(g.limit)))
 	api("GET /v1/cooldowns", g.listCooldowns)
 	api("POST /v1/cooldowns", g.setCooldown)
 	api("DELETE /v1/cooldowns", g.liftCooldown, "account", "budget", "key")

@@ -17,14 +17,15 @@ import (
 // answers have the headers that SetHeaders sets.
 func (l *Limiter) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		request := l.request(r)
-		if slices.ContainsFunc(l.limits, func(limit Limit) bool { return limit.Calls < request.Cost }) {
+		cost := int64(1)
+		if l.options.Cost != nil {
+			cost = max(1, l.options.Cost(r))
+		}
+		if slices.ContainsFunc(l.limits, func(limit Limit) bool { return limit.Calls < cost }) {
 			writeProblem(w, http.StatusRequestEntityTooLarge, "the request counts more than its limit allows")
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), l.options.Timeout)
-		answer, err := l.store.Count(ctx, request)
-		cancel()
+		answer, err := l.count(r.Context(), l.options.Client(r), cost)
 		switch {
 		case err == nil && answer.Admitted:
 			SetHeaders(w.Header(), l.balances(answer))
@@ -47,20 +48,30 @@ func (l *Limiter) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// request returns a request as a store counts it.
-func (l *Limiter) request(r *http.Request) *Request {
-	client := cmp.Or(l.options.Client(r), "-")
+// Count counts a request that reached the program in another way than Handler,
+// from a client that the caller names. It reports whether the request was
+// admitted, and what is left of each limit, or of those that refuse it.
+func (l *Limiter) Count(ctx context.Context, client string) (admitted bool, left []Balance, err error) {
+	answer, err := l.count(ctx, client, 1)
+	if err != nil {
+		return false, nil, err
+	}
+	return answer.Admitted, l.balances(answer), nil
+}
+
+// count has the store count a request.
+func (l *Limiter) count(ctx context.Context, client string, cost int64) (*Answer, error) {
+	client = cmp.Or(client, "-")
 	if len(client) > 64 {
 		client = fmt.Sprintf("%x", sha256.Sum256([]byte(client)))
 	}
-	request := &Request{Client: l.options.Name + ":" + client, Limits: l.limits, Cost: 1}
-	if l.options.Cost != nil {
-		request.Cost = max(1, l.options.Cost(r))
-	}
+	request := &Request{Client: l.options.Name + ":" + client, Limits: l.limits, Cost: cost}
 	if l.options.Now != nil {
 		request.At = l.options.Now().UnixMicro()
 	}
-	return request
+	ctx, cancel := context.WithTimeout(ctx, l.options.Timeout)
+	defer cancel()
+	return l.store.Count(ctx, request)
 }
 
 // balances returns what an answer says of each limit, or of those that refuse.
@@ -85,7 +96,7 @@ func (l *Limiter) balances(a *Answer) (balances []Balance) {
 func (l *Limiter) refuse(w http.ResponseWriter, a *Answer) {
 	b := slices.MaxFunc(l.balances(a), func(a, b Balance) int { return a.NextFree.Compare(b.NextFree) })
 	SetHeaders(w.Header(), []Balance{b})
-	w.Header().Set("Retry-After", strconv.FormatInt(max(1, ceilSeconds(b.NextFree.Sub(b.At))), 10))
+	w.Header().Set("Retry-After", strconv.FormatInt(b.RetryAfter(), 10))
 	writeProblem(w, http.StatusTooManyRequests, fmt.Sprintf("the limit of %s is reached", b.Name))
 }
 

@@ -54,6 +54,10 @@ func SetHeaders(header http.Header, balances []Balance) {
 	header.Set("X-RateLimit-Reset", strconv.FormatInt(reset.Add(time.Second-1).Unix(), 10))
 }
 
+// RetryAfter returns in how many seconds more is free, rounded up, and at least
+// 1: the header Retry-After of a refusal.
+func (b *Balance) RetryAfter() int64 { return max(1, ceilSeconds(b.NextFree.Sub(b.At))) }
+
 // ceilSeconds returns a duration in seconds, rounded up, and at least 0.
 func ceilSeconds(d time.Duration) int64 { return int64(max(0, d+time.Second-1) / time.Second) }
 

@@ -45,13 +45,13 @@ type Limit struct {
 func (l *Limit) check() error {
 	switch {
 	case l.Calls < 1 || l.Calls > 1e12:
-		return fmt.Errorf("inbound: limit of %s; set Calls to 1 to 1e12", l.name())
+		return fmt.Errorf("inbound: limit of %s; give 1 to 1e12 calls", l.name())
 	case l.Per < time.Millisecond || l.Per > 400*24*time.Hour || l.Per%time.Microsecond != 0:
-		return fmt.Errorf("inbound: limit of %s; set Per to 1ms to 400 days, in whole microseconds", l.name())
+		return fmt.Errorf("inbound: limit of %s; give a time of 1ms to 400 days, in whole microseconds", l.name())
 	case l.Estimate && l.Per%time.Millisecond != 0:
-		return fmt.Errorf("inbound: estimated limit of %s; set Per to whole milliseconds", l.name())
+		return fmt.Errorf("inbound: estimated limit of %s; give a time in whole milliseconds", l.name())
 	case l.Estimate && l.Calls > 1<<52/l.Per.Milliseconds():
-		return fmt.Errorf("inbound: estimated limit of %s; set Calls to at most %d", l.name(), 1<<52/l.Per.Milliseconds())
+		return fmt.Errorf("inbound: estimated limit of %s; give at most %d calls", l.name(), 1<<52/l.Per.Milliseconds())
 	}
 	return nil
 }
