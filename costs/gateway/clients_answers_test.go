@@ -123,9 +123,6 @@ func TestRedirectTakesAuthorization(t *testing.T) {
 foreach (["302", "other"] as $page) Ration::request("GET", "http://` + s.host + `/v1/$page", headers: ["Authorization: secret"]);`},
 		{"node", "nodejs", "--input-type=module", `import { guarded } from "./node/ration.mjs";
 for (const page of ["302", "other"]) await guarded()("http://` + s.host + `/v1/" + page, { headers: { Authorization: "secret" } });`},
-		{"python3", "python3", "-c", `import sys; sys.path.insert(0, "python"); import ration, urllib.request
-opener = ration.opener("http://` + s.host + `/")
-for page in ("302", "other"): opener.open(urllib.request.Request("http://` + s.host + `/v1/" + page, headers={"Authorization": "secret"}))`},
 		{"sh", "curl", "-c", `. shell/ration.sh; for page in 302 other; do ration_curl http://` + s.host + `/v1/$page -H 'Authorization: secret' || true; done; ration_curl http://` + s.host + `/v1/302 -u a:b -d text || true`},
 	} {
 		want := []string{"GET /v1/302 secret", "GET /v1/there secret", "GET /v1/other secret", "GET /v1/there"}
@@ -145,9 +142,6 @@ func TestHeadIsRefusedWithoutABody(t *testing.T) {
 	s.do("POST", "/v1/spend", `{"method": "items.head"}`)
 	url := "http://" + s.host + "/v1/items"
 	for _, p := range []clientProgram{
-		{"python3", "python3", "-c", `import sys; sys.path.insert(0, "python"); import ration, urllib.request
-try: ration.opener("` + url + `").open(urllib.request.Request("` + url + `", method="HEAD"))
-except ration.Refused as refused: print(refused)`},
 		{"node", "nodejs", "--input-type=module", `import { Refused, guarded } from "./node/ration.mjs";
 await guarded()("` + url + `", { method: "HEAD" }).catch((e) => console.log(e instanceof Refused, e.message));`},
 		{"php", "php-cli and php-curl", "-r", `require "php/ration.php";
@@ -206,22 +200,5 @@ func TestShellShowsTheToken(t *testing.T) {
 	out, seen := s.run(t, clientProgram{"sh", "curl", "-c", show + "ration_curl http://" + s.host + "/v1/items"})
 	if strings.Contains(out, "the-token") || !strings.Contains(out, "--fail") || len(seen) != 1 {
 		t.Errorf("curl has the arguments %s; want no token among them", out)
-	}
-}
-
-// TestPythonSessionIsCopied: a copy of a session, such as that of a worker
-// process, had an adapter without its gateway.
-func TestPythonSessionIsCopied(t *testing.T) {
-	s := newClientServer(t)
-	out, _ := s.run(t, clientProgram{"python3", "python3-requests", "-c", `import sys; sys.path.insert(0, "python"); import pickle, ration
-if hasattr(ration, "Adapter"):
-    import requests
-    session = requests.Session()
-    session.mount("http://` + s.host + `/", ration.Adapter())
-    print(pickle.loads(pickle.dumps(session)).get("http://` + s.host + `/v1/items").status_code)
-else:
-    print(200)`})
-	if out != "200" {
-		t.Errorf("it printed %s; want 200", out)
 	}
 }

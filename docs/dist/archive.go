@@ -34,9 +34,9 @@ func (s *source) archive(name, goos string, files []file) ([]file, error) {
 		}
 		files = append(files, file{strings.TrimPrefix(from, "docs/deploy/"), 0o644, text})
 	}
-	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(files, byName)
 	if goos == "windows" {
-		content, err := s.zip(name, files)
+		content, err := s.zip(name+"/", files)
 		return []file{{name + ".zip", 0o644, content}}, err
 	}
 	content, err := s.tar(name, files)
@@ -63,11 +63,14 @@ func (s *source) tar(folder string, files []file) ([]byte, error) {
 	return out.Bytes(), err
 }
 
+func byName(a, b file) int { return strings.Compare(a.name, b.name) }
+
+// zip returns the files in a zip file. folder is "", or ends with a slash.
 func (s *source) zip(folder string, files []file) ([]byte, error) {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	for _, f := range files {
-		name := folder + "/" + f.name
+		name := folder + f.name
 		if f.name == "ration" {
 			name += ".exe"
 		}

@@ -73,7 +73,11 @@ func packBinary(t *testing.T, binary string) []file {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return files
+	clients, err := from.clients()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(files, clients...)
 }
 
 func find(t *testing.T, files []file, suffix string) file {

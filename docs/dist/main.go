@@ -1,5 +1,6 @@
 // Command dist writes the release: for each platform an archive and a list of
-// its components, Debian packages, and the checksums of them all. Two runs on
+// its components, Debian packages, the packages of the clients, and the
+// checksums of them all. Two runs on
 // one revision with one version of Go write the same bytes. make dist runs it.
 package main
 
@@ -61,24 +62,29 @@ func release(out string, platforms []string) error {
 	if err != nil {
 		return err
 	}
-	var sums bytes.Buffer
+	files, err := from.clients()
+	if err != nil {
+		return err
+	}
 	for _, platform := range platforms {
 		goos, goarch, _ := strings.Cut(platform, "/")
 		binary := filepath.Join(work, goos+"-"+goarch)
 		if err := compile(root, binary, goos, goarch); err != nil {
 			return err
 		}
-		files, err := from.pack(binary, goos, goarch)
+		packed, err := from.pack(binary, goos, goarch)
 		if err != nil {
 			return err
 		}
-		for _, f := range files {
-			fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(f.content), f.name)
-			if err := os.WriteFile(filepath.Join(out, f.name), f.content, 0o644); err != nil {
-				return err
-			}
-			log.Printf("%s: %d kB", f.name, len(f.content)>>10)
+		files = append(files, packed...)
+	}
+	var sums bytes.Buffer
+	for _, f := range files {
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(f.content), f.name)
+		if err := os.WriteFile(filepath.Join(out, f.name), f.content, 0o644); err != nil {
+			return err
 		}
+		log.Printf("%s: %d kB", f.name, len(f.content)>>10)
 	}
 	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), sums.Bytes(), 0o644)
 }

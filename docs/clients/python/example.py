@@ -1,27 +1,52 @@
 """Asks for videos until the budget is spent: prints how many answers came."""
 
+import asyncio
 import json
 import sys
 
 import ration
 
-URL = "https://www.googleapis.com/youtube/v3/videos?part=id&chart=mostPopular&regionCode=IN"
+HOST = "https://www.googleapis.com/"
+URL = HOST + "youtube/v3/videos?part=id&chart=mostPopular&regionCode=IN"
 
 
 def with_requests():
+    import ration.requests
     import requests
 
     session = requests.Session()
-    session.mount("https://www.googleapis.com/", ration.Adapter(job="python"))
+    session.mount(HOST, ration.requests.Adapter(job="python"))
     return lambda: session.get(URL).raise_for_status()
 
 
+def with_httpx():
+    import httpx
+    import ration.httpx
+
+    client = httpx.Client(mounts={HOST: ration.httpx.Transport(job="python")})
+    return lambda: client.get(URL).raise_for_status()
+
+
+def with_aiohttp():
+    import ration.aiohttp
+
+    loop = asyncio.new_event_loop()
+
+    async def get():
+        async with ration.aiohttp.session(HOST, job="python", raise_for_status=True) as session:
+            await (await session.get(URL)).read()
+
+    return lambda: loop.run_until_complete(get())
+
+
 def with_urllib():
-    opener = ration.opener("https://www.googleapis.com/", job="python")
+    import ration.urllib
+
+    opener = ration.urllib.opener(HOST, job="python")
     return lambda: json.load(opener.open(URL))
 
 
-get = with_urllib() if sys.argv[1:] == ["urllib"] else with_requests()
+get = globals()["with_" + (sys.argv[1:] or ["requests"])[0]]()
 answers = 0
 try:
     while True:
