@@ -33,6 +33,9 @@ import (
 
 const clientToken = "the token of the tests"
 
+// nodePath is where Debian's packages of Node are.
+const nodePath = "NODE_PATH=/usr/share/nodejs"
+
 const clientTable = `
 version: 1
 upstream: items
@@ -143,7 +146,7 @@ func newClientStand(t *testing.T) *clientStand {
 	t.Cleanup(forward.Close)
 	s.env = append(os.Environ(), "RATION_URL="+guarded.url, "RATION_TOKEN="+clientToken, "HOST="+s.host, "OTHER="+s.other, "AWAY="+s.away,
 		"DOWN_URL="+newServer(t, &gateway.Options{Token: clientToken}, lost).url, "TLS_URL="+secure, "TLS_FILES="+files, "PROXY="+forward.URL,
-		"http_proxy=http://127.0.0.1:1", "HTTP_PROXY=http://127.0.0.1:1", "no_proxy=127.0.0.1", "PYTHONDONTWRITEBYTECODE=1")
+		"http_proxy=http://127.0.0.1:1", "HTTP_PROXY=http://127.0.0.1:1", "no_proxy=127.0.0.1", "PYTHONDONTWRITEBYTECODE=1", nodePath)
 	return s
 }
 
@@ -205,6 +208,7 @@ func TestClientsBreakTheirPromises(t *testing.T) {
 	}
 	for _, c := range []struct{ folder, program, file, pkg string }{
 		{"python", "python3", "test.py", "python3-requests python3-httpx python3-aiohttp"},
+		{"node", "node", "test.mjs", "nodejs node-undici node-axios"},
 	} {
 		t.Run(c.folder, func(t *testing.T) {
 			t.Parallel()

@@ -16,7 +16,8 @@ func (s *source) clients() ([]file, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []file{wheel}, nil
+	node, err := s.npm()
+	return []file{wheel, node}, err
 }
 
 // readClient returns the files of docs/clients that match patterns, with names
@@ -82,7 +83,7 @@ func (s *source) wheel() (file, error) {
 	name := "ration-" + s.pythonVersion()
 	info := name + ".dist-info/"
 	licence.name = info + licence.name
-	files = append(files[1:],
+	files = append(files[1:], // without pyproject.toml
 		file{info + "METADATA", 0o644, fmt.Appendf(nil, "Metadata-Version: 2.1\nName: ration\nVersion: %s\nSummary: %s\nRequires-Python: %s\nLicense: MIT\nLicense-File: LICENSE\n",
 			s.pythonVersion(), setting("description"), setting("requires-python"))},
 		file{info + "WHEEL", 0o644, []byte("Wheel-Version: 1.0\nGenerator: ration\nRoot-Is-Purelib: true\nTag: py3-none-any\n")})
@@ -95,4 +96,17 @@ func (s *source) wheel() (file, error) {
 	fmt.Fprintf(&record, "%sRECORD,,\n", info)
 	content, err := s.zip("", append(files, file{info + "RECORD", 0o644, []byte(record.String())}))
 	return file{name + "-py3-none-any.whl", 0o644, content}, err
+}
+
+// npm returns the package of the Node client, as npm installs it.
+func (s *source) npm() (file, error) {
+	files, err := s.readClient("node", "package.json", "ration.mjs", "axios.mjs")
+	if err != nil {
+		return file{}, err
+	}
+	version := strings.TrimPrefix(s.version, "v")
+	files[0].content = []byte(strings.Replace(string(files[0].content), "0.0.0", version, 1))
+	slices.SortFunc(files, byName)
+	content, err := s.tar("package", files)
+	return file{"ration-" + version + ".tgz", 0o644, content}, err
 }

@@ -14,6 +14,8 @@ func TestClientPackagesInstall(t *testing.T) {
 	for _, c := range []struct{ suffix, install, use string }{
 		{".whl", "python3 -m pip install -q --no-index --no-deps --target lib PACKAGE",
 			`PYTHONPATH=lib python3 -c 'import importlib.metadata, ration.urllib; print(importlib.metadata.version("ration"), ration.EXIT_STOPPED)'`},
+		{".tgz", "npm install --silent --offline PACKAGE",
+			`node --input-type=module -e 'import { EXIT_STOPPED } from "ration"; import { adapter } from "ration/axios"; console.log(adapter.length, EXIT_STOPPED)'`},
 	} {
 		t.Run(c.suffix, func(t *testing.T) {
 			packed := find(t, packages(t), c.suffix)
