@@ -1,23 +1,28 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // clients returns the packages of docs/clients.
 func (s *source) clients() ([]file, error) {
-	wheel, err := s.wheel()
-	if err != nil {
-		return nil, err
+	var files []file
+	for _, pack := range []func() (file, error){s.wheel, s.npm, s.composer} {
+		f, err := pack()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f)
 	}
-	node, err := s.npm()
-	return []file{wheel, node}, err
+	return files, nil
 }
 
 // readClient returns the files of docs/clients that match patterns, with names
@@ -100,13 +105,40 @@ func (s *source) wheel() (file, error) {
 
 // npm returns the package of the Node client, as npm installs it.
 func (s *source) npm() (file, error) {
-	files, err := s.readClient("node", "package.json", "ration.mjs", "axios.mjs")
+	files, err := s.readVersioned(s.plainVersion(), "node", "package.json", "ration.mjs", "axios.mjs")
 	if err != nil {
 		return file{}, err
 	}
-	version := strings.TrimPrefix(s.version, "v")
-	files[0].content = []byte(strings.Replace(string(files[0].content), "0.0.0", version, 1))
-	slices.SortFunc(files, byName)
 	content, err := s.tar("package", files)
-	return file{"ration-" + version + ".tgz", 0o644, content}, err
+	return file{"ration-" + s.plainVersion() + ".tgz", 0o644, content}, err
+}
+
+// composer returns the package of the PHP client, as composer installs it from
+// a repository of the type artifact.
+func (s *source) composer() (file, error) {
+	version := s.plainVersion()
+	if parts := pseudo.FindStringSubmatch(s.version); parts != nil && parts[2] != "" {
+		version = parts[1] + "-dev" // composer cannot read the rest
+	}
+	files, err := s.readVersioned(version, "php", "composer.json", "ration.php")
+	if err != nil {
+		return file{}, err
+	}
+	content, err := s.zip("", files)
+	return file{"ration-php-" + s.plainVersion() + ".zip", 0o644, content}, err
+}
+
+// plainVersion returns the version without its v.
+func (s *source) plainVersion() string { return strings.TrimPrefix(s.version, "v") }
+
+// readVersioned is readClient, sorted by name, with a version in the first file,
+// which describes the package.
+func (s *source) readVersioned(version, folder string, patterns ...string) ([]file, error) {
+	files, err := s.readClient(folder, patterns...)
+	if err != nil {
+		return nil, err
+	}
+	files[0].content = bytes.Replace(files[0].content, []byte(`"0.0.0"`), []byte(strconv.Quote(version)), 1)
+	slices.SortFunc(files, byName)
+	return files, nil
 }
