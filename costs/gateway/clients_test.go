@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,38 +29,55 @@ budgets:
   - {name: day, limit: 60, window: {sliding: 24h}}
 `
 
-// interpreters run the example of each client in docs/clients.
-var interpreters = []struct {
+// clientExample is the example of a client in docs/clients.
+type clientExample struct {
 	name    string
-	command []string
-	pkg     string // Debian's package of it
-}{
-	{"Python, requests", []string{"python3", "python/example.py", "requests"}, "python3-requests"},
-	{"Python, httpx", []string{"python3", "python/example.py", "httpx"}, "python3-httpx"},
-	{"Python, aiohttp", []string{"python3", "python/example.py", "aiohttp"}, "python3-aiohttp"},
-	{"Python, urllib", []string{"python3", "python/example.py", "urllib"}, "python3"},
-	{"Node, fetch", []string{"node", "node/example.mjs", "fetch"}, "nodejs"},
-	{"Node, undici", []string{"node", "node/example.mjs", "undici"}, "node-undici"},
-	{"Node, axios", []string{"node", "node/example.mjs", "axios"}, "node-axios"},
-	{"PHP, curl", []string{"php", "php/example.php", "curl"}, "php-cli and php-curl"},
-	{"PHP, Guzzle", []string{"php", "php/example.php", "guzzle"}, "php-guzzlehttp-guzzle"},
-	{"shell", []string{"sh", "shell/example.sh"}, "curl"},
+	pkg     string // Debian's, which it needs
+	program string
+	has     []string // arguments that succeed if the program has all that it needs
+	args    []string
 }
 
-// find returns the interpreter of the system's packages, else the one in PATH.
-// It skips the test without one, or fails it if RATION_REQUIRE_CLIENTS=1.
-func find(t *testing.T, name, pkg string) string {
-	if path, err := exec.LookPath("/usr/bin/" + name); err == nil {
-		return path
-	}
-	path, err := exec.LookPath(name)
+var clientExamples = []clientExample{
+	{"Python, requests", "python3-requests", "python3", []string{"-c", "import requests"}, []string{"python/example.py", "requests"}},
+	{"Python, httpx", "python3-httpx", "python3", []string{"-c", "import httpx"}, []string{"python/example.py", "httpx"}},
+	{"Python, aiohttp", "python3-aiohttp", "python3", []string{"-c", "import aiohttp"}, []string{"python/example.py", "aiohttp"}},
+	{"Python, urllib", "python3", "python3", []string{"-V"}, []string{"python/example.py", "urllib"}},
+	{"Node, fetch", "nodejs", "node", []string{"-v"}, []string{"node/example.mjs", "fetch"}},
+	{"Node, undici", "node-undici", "node", []string{"-e", "require('undici')"}, []string{"node/example.mjs", "undici"}},
+	{"Node, axios", "node-axios", "node", []string{"-e", "require('axios')"}, []string{"node/example.mjs", "axios"}},
+	{"PHP, curl", "php-cli php-curl", "php", []string{"-r", "curl_init();"}, []string{"php/example.php", "curl"}},
+	{"PHP, Guzzle", "php-guzzlehttp-guzzle", "php", []string{"-r", "require 'GuzzleHttp/autoload.php';"}, []string{"php/example.php", "guzzle"}},
+	{"shell", "curl", "sh", []string{"-c", "curl -V"}, []string{"shell/example.sh"}},
+	{"Ruby", "ruby", "ruby", []string{"-v"}, []string{"ruby/example.rb"}},
+	{"Java", "default-jdk-headless", "java", []string{"--list-modules"}, []string{"java/Example.java"}},
+	{"Rust", "rustc", "sh", []string{"-c", "rustc -V"}, []string{"-c", `rustc -o "$FOLDER/rust" rust/example.rs && exec "$FOLDER/rust"`}},
+}
+
+// clientEnv is the environment of a client's program: the programs and packages
+// of Debian come first, whatever else this machine has.
+func clientEnv(more ...string) []string {
+	return append(append(os.Environ(), "PATH=/usr/bin:"+os.Getenv("PATH"), "NODE_PATH=/usr/share/nodejs", "PYTHONDONTWRITEBYTECODE=1"), more...)
+}
+
+// command returns a command of a program in a folder of docs/clients.
+func command(t *testing.T, folder string, env []string, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), "env", append([]string{program}, args...)...) // which looks in the PATH of env
+	cmd.Dir, cmd.Env = "../../docs/clients/"+folder, env
+	return cmd
+}
+
+// installed reports whether a program has what it needs. If not, it fails the
+// test if RATION_REQUIRE_CLIENTS=1.
+func installed(t *testing.T, pkg, program string, has ...string) bool {
+	err := command(t, ".", clientEnv(), program, has...).Run()
 	if err != nil && os.Getenv("RATION_REQUIRE_CLIENTS") == "1" {
-		t.Fatalf("no %s on this machine, and RATION_REQUIRE_CLIENTS=1; install %s", name, pkg)
+		t.Fatalf("%s %q: %v, and RATION_REQUIRE_CLIENTS=1; install %s", program, has, err, pkg)
 	}
 	if err != nil {
-		t.Skipf("SKIPPED, no %s on this machine; install %s to run this test", name, pkg)
+		t.Logf("LEFT OUT: %s; install %s", program, pkg)
 	}
-	return path
+	return err == nil
 }
 
 // barrier holds the first request of each program until all have made one.
@@ -91,22 +109,14 @@ func (b *barrier) wait(t *testing.T, who string) {
 	}
 }
 
-// findInterpreters returns the programs of all interpreters, or skips the test.
-func findInterpreters(t *testing.T) (paths []string) {
-	t.Helper()
-	for _, i := range interpreters {
-		paths = append(paths, find(t, i.command[0], i.pkg))
-	}
-	return paths
-}
-
 // TestLanguagesShareABudget: a process in each language and one in Go ask at
 // once, until they are refused. What they print adds up to the limit, and so
 // does what the upstream counted.
 func TestLanguagesShareABudget(t *testing.T) {
-	paths := findInterpreters(t) // before any of them starts
+	t.Parallel()
+	examples := slices.DeleteFunc(slices.Clone(clientExamples), func(e clientExample) bool { return !installed(t, e.pkg, e.program, e.has...) })
 	fake := youtubetest.New(nil)
-	all := newBarrier(len(interpreters) + 1)
+	all := newBarrier(len(examples) + 1)
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		all.wait(t, r.UserAgent())
 		fake.ServeHTTP(w, r)
@@ -120,22 +130,21 @@ func TestLanguagesShareABudget(t *testing.T) {
 	var mu sync.Mutex
 	answers := map[string]int{}
 	var wg sync.WaitGroup
-	for n, i := range interpreters {
+	for _, e := range examples {
 		session := s.NewSession(quota.Caller{}, quota.Caller{}, "")
 		defer session.End()
 		wg.Go(func() {
-			cmd := exec.Command(paths[n], i.command[1:]...)
-			cmd.Dir = "../../docs/clients"
-			cmd.Env = append(os.Environ(), "RATION_URL="+s.url, "RATION_TOKEN="+session.Token, nodePath, "PYTHONDONTWRITEBYTECODE=1", "HTTP_PROXY=http://127.0.0.1:1", "http_proxy=http://127.0.0.1:1")
+			cmd := command(t, ".", clientEnv("RATION_URL="+s.url, "RATION_TOKEN="+session.Token, "FOLDER="+t.TempDir(),
+				"HTTP_PROXY=http://127.0.0.1:1", "http_proxy=http://127.0.0.1:1"), e.program, e.args...)
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			out, _ := cmd.Output()
 			n, err := strconv.Atoi(strings.TrimSpace(string(out)))
 			if err != nil || cmd.ProcessState.ExitCode() != 75 {
-				t.Errorf("%s: exit code %d, %q\n%s", i.name, cmd.ProcessState.ExitCode(), out, &stderr)
+				t.Errorf("%s: exit code %d, %q\n%s", e.name, cmd.ProcessState.ExitCode(), out, &stderr)
 			}
 			mu.Lock()
-			answers[i.name] = n
+			answers[e.name] = n
 			mu.Unlock()
 		})
 	}
