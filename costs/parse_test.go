@@ -190,8 +190,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(valid)
 	f.Add(two)
 	f.Add(shop)
-	for _, c := range uses {
-		f.Add("version: 1\naccount: a\n" + c.lines + "\n")
+	for _, lines := range uses {
+		f.Add("version: 1\naccount: a\n" + lines + "\n")
 	}
 	f.Add("version: 1\naccount: a\npreset: {name: youtube/legacy}\nreset_margin: 1m\nbudgets: [{name: youtube-day, window: {month: UTC, at: 06:00}, floor: {IN: 5}, floor_until: 2h}]\n")
 	f.Fuzz(func(t *testing.T, text string) {

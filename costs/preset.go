@@ -24,6 +24,7 @@ type Preset struct {
 	Variants     []Variant      `json:"variants"` // sorted by name
 	Required     []RequiredLine `json:"asks"`     // lines that the user must add
 	Unknown      []string       `json:"unknown"`  // facts that the sources do not state
+	Examples     []Example      `json:"examples"` // requests, and what they cost
 
 	text    string
 	windows []string // names of the budgets whose windows are the variants'
@@ -36,10 +37,17 @@ type Variant struct {
 }
 
 // RequiredLine is a line that a preset's user must add, and what to write
-// there.
+// there: a line of costs.yaml, with a comment perhaps.
 type RequiredLine struct {
 	Line  string `json:"line"`
 	Write string `json:"write"`
+}
+
+// Example is a request, and what it costs by the preset with its first variant,
+// if it needs one: its method, units and budgets, or refused, or unguarded.
+type Example struct {
+	Request string `json:"request"` // such as GET https://api.github.com/repos/o/r
+	Cost    string `json:"cost"`
 }
 
 // YAML returns the preset's file.
@@ -104,7 +112,10 @@ func (d *document) applyPreset(name string, variant strictyaml.Node) {
 		return
 	}
 	file := strictyaml.Parse("preset "+name, data)
-	d.Preset = &Preset{Name: name, Sources: []Source{}, Variants: []Variant{}, Required: []RequiredLine{}, Unknown: []string{}, text: string(data)}
+	d.Preset = &Preset{Name: name, text: string(data)}
+	d.Preset.Sources, d.Preset.Variants = []Source{}, []Variant{}
+	d.Preset.Required, d.Preset.Unknown = []RequiredLine{}, []string{}
+	d.Preset.Examples = []Example{}
 	d.reading = d.Preset
 	variants := map[string]strictyaml.Node{}
 	for _, node := range file.Documents() {
@@ -161,6 +172,11 @@ func (p *Preset) fields(variants map[string]strictyaml.Node) []strictyaml.Field 
 		{Key: "asks", Read: func(n strictyaml.Node) {
 			n.Entries(func(key, value strictyaml.Node) {
 				p.Required = append(p.Required, RequiredLine{Line: key.Text(maxText), Write: value.Text(anything)})
+			})
+		}},
+		{Key: "examples", Read: func(n strictyaml.Node) {
+			n.Entries(func(key, value strictyaml.Node) {
+				p.Examples = append(p.Examples, Example{Request: key.Text(maxText), Cost: value.Text(maxText)})
 			})
 		}},
 		{Key: "unknown", Read: func(n strictyaml.Node) {

@@ -3,113 +3,86 @@ package costs_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
 )
 
-// uses are all presets and variants as a user writes them, with the prices of
-// typical requests to their upstreams.
-var uses = map[string]struct {
-	lines    string            // below version and account
-	requests map[string]string // VERB URL: method, units and budgets; "-" is refused
-	methods  int               // with a cost
-}{
-	"youtube/2026-06": {"preset: youtube/2026-06", map[string]string{
-		"GET https://www.googleapis.com/youtube/v3/search?q=x":                      "search.list 1 youtube-search",
-		"POST https://youtube.googleapis.com/upload/youtube/v3/videos":              "videos.insert 1 youtube-upload",
-		"GET https://youtube.googleapis.com/youtube/v3/videos:batchGetStats?id=a":   "videos.batchGetStats 1 youtube-stats",
-		"GET https://youtube.googleapis.com/youtube/v3/videos?chart=mostPopular":    "videos.list 1 youtube-day",
-		"POST https://youtube.googleapis.com/youtube/v3/playlists":                  "playlists.insert 50 youtube-day",
-		"GET https://youtube.googleapis.com/youtube/v3/captions/abc":                "-",
-		"GET https://content-youtube.googleapis.com/youtube/v3/liveChat/moderators": "-",
-	}, 48},
-	"youtube/2026-06 search-in-both": {"preset: {name: youtube/2026-06, variant: search-in-both}", map[string]string{
-		"GET https://www.googleapis.com/youtube/v3/search":             "search.list 1 youtube-day youtube-search",
-		"POST https://youtube.googleapis.com/upload/youtube/v3/videos": "videos.insert 1 youtube-upload",
-	}, 48},
-	"youtube/legacy": {"preset: youtube/legacy", map[string]string{
-		"GET https://www.googleapis.com/youtube/v3/search":                        "search.list 100 youtube-day",
-		"POST https://youtube.googleapis.com/upload/youtube/v3/videos":            "videos.insert 100 youtube-day",
-		"PUT https://youtube.googleapis.com/upload/youtube/v3/captions":           "captions.update 450 youtube-day",
-		"GET https://youtube.googleapis.com/youtube/v3/videos:batchGetStats?id=a": "-",
-	}, 47},
-	"github-rest": {"preset: github-rest", map[string]string{
-		"GET https://api.github.com/repos/Owner/Repo/issues":        "read 1 github-hour github-points",
-		"HEAD https://api.github.com/repos/o/r/contents/a%20b/ü.md": "read 1 github-hour github-points",
-		"GET https://api.github.com/":                               "read 1 github-hour github-points",
-		"GET https://api.github.com/search/issues?q=x":              "search 1 github-search github-points",
-		"HEAD https://api.github.com/search/users?q=x":              "search 1 github-search github-points",
-		"GET https://api.github.com/search/code?q=x":                "search.code 1 github-code-search github-points",
-		"POST https://api.github.com/repos/o/r/issues":              "write 5 github-hour github-points",
-		"DELETE https://api.github.com/repos/o/r/issues/1/lock":     "write 5 github-hour github-points",
-		"POST https://api.github.com/graphql":                       "-",
-		"POST https://api.github.com/Graphql":                       "-",
-		"POST https://api.github.com/x/../graphql":                  "-",
-	}, 4},
-	"github-rest anonymous":  {"preset: {name: github-rest, variant: anonymous}", map[string]string{}, 4},
-	"github-rest enterprise": {"preset: {name: github-rest, variant: enterprise}", map[string]string{}, 4},
-	"shopify-graphql standard": {"preset: {name: shopify-graphql, variant: standard}\nhosts: [my-shop.myshopify.com]", map[string]string{
-		"POST https://my-shop.myshopify.com/admin/api/2026-10/graphql.json":    "graphql 100 shopify",
-		"GET https://my-shop.myshopify.com/admin/api/2026-10/graphql.json":     "-",
-		"GET https://my-shop.myshopify.com/admin/api/2026-10/products.json":    "-",
-		"POST https://my-shop.myshopify.com/admin/api/2026-10/x/graphql.json":  "-",
-		"POST https://my-shop.myshopify.com/admin/api/2026-10//graphql.json":   "-",
-		"POST https://my-shop.myshopify.com/admin/api/..%2Fx/graphql.json":     "-",
-		"POST https://my-shop.myshopify.com/admin/api/2026-10/graphql.json%20": "-",
-	}, 1},
-	"shopify-graphql advanced":   {"preset: {name: shopify-graphql, variant: advanced}\nhosts: [a.example]", map[string]string{}, 1},
-	"shopify-graphql plus":       {"preset: {name: shopify-graphql, variant: plus}\nhosts: [a.example]", map[string]string{}, 1},
-	"shopify-graphql enterprise": {"preset: {name: shopify-graphql, variant: enterprise}\nhosts: [a.example]", map[string]string{}, 1},
-	"salesforce": {"preset: salesforce\nhosts: [my.my.salesforce.com]\nbudgets: [{name: salesforce, limit: 115000}]", map[string]string{
-		"GET https://my.my.salesforce.com/services/data/v65.0/query?q=SELECT+Id":        "call 1 salesforce",
-		"PATCH https://my.my.salesforce.com/services/data/v65.0/sobjects/x/1":           "call 1 salesforce",
-		"patch https://my.my.salesforce.com/services/data/v65.0/sobjects/x/1":           "-",
-		"POST https://my.my.salesforce.com/services/data/v65.0/composite":               "call 1 salesforce",
-		"POST https://my.my.salesforce.com/services/data/v65.0/composite/batch":         "composite.batch 25 salesforce",
-		"POST https://my.my.salesforce.com/services/data/v65.0/connect/batch":           "connect.batch 25 salesforce",
-		"POST https://my.my.salesforce.com/services/data/v65.0/graphql":                 "graphql 10 salesforce",
-		"POST https://my.my.salesforce.com/services/data/v65.0/Composite/Batch":         "-",
-		"POST https://my.my.salesforce.com/services/data/v65.0/composite//batch":        "-",
-		"POST https://my.my.salesforce.com/services/data/v65.0/composite/batch/":        "-",
-		"POST https://my.my.salesforce.com/services/data/v65.0/query?_HttpMethod=PATCH": "-",
-	}, 4},
-	"hubspot free":         {hubspotUse("free"), map[string]string{}, 1},
-	"hubspot professional": {hubspotUse("professional"), map[string]string{"POST https://api.hubapi.com/crm/v3/objects/contacts/batch/read": "call 1 hubspot-10s hubspot-day"}, 1},
-	"hubspot enterprise":   {hubspotUse("enterprise"), map[string]string{}, 1},
-	"slack": {"preset: slack", map[string]string{
-		"POST https://slack.com/api/chat.postMessage":             "chat.postMessage 1 slack-post",
-		"GET https://slack.com/api/conversations.history?limit=9": "conversations.history 1 slack-history",
-		"GET https://slack.com/api/conversations.List":            "-",
-		"GET https://slack.com/api/users.info":                    "-",
-		"GET https://slack.com/oauth/v2/authorize":                "-",
-	}, 4},
-	"openai gpt-4o-tier-1": {"preset: {name: openai, variant: gpt-4o-tier-1}", map[string]string{
-		"POST https://api.openai.com/v1/chat/completions": "chat 1 openai-requests openai-tokens",
-		"POST https://api.openai.com/v1/responses":        "responses 1 openai-requests openai-tokens",
-		"POST https://api.openai.com/v1/embeddings":       "embeddings 1 openai-embedding-requests openai-embedding-tokens",
-		"POST https://api.openai.com/v1/audio/speech":     "-",
-		"GET https://api.openai.com/v1/models":            "-",
-	}, 3},
-	"openai gpt-4o-tier-2":      {"preset: {name: openai, variant: gpt-4o-tier-2}", map[string]string{}, 3},
-	"openai gpt-4o-tier-4":      {"preset: {name: openai, variant: gpt-4o-tier-4}", map[string]string{}, 3},
-	"openai gpt-4o-mini-tier-1": {"preset: {name: openai, variant: gpt-4o-mini-tier-1}", map[string]string{}, 3},
-	"anthropic start": {"preset: {name: anthropic, variant: start}", map[string]string{
-		"POST https://api.anthropic.com/v1/messages":         "messages 1 anthropic-requests anthropic-input-tokens anthropic-output-tokens",
-		"POST https://api.anthropic.com/v1/messages/batches": "-",
-	}, 1},
-	"anthropic scale":           {"preset: {name: anthropic, variant: scale}", map[string]string{}, 1},
-	"anthropic sonnet-4-tier-1": {"preset: {name: anthropic, variant: sonnet-4-tier-1}", map[string]string{}, 1},
-	"slack outside-marketplace": {"preset: {name: slack, variant: outside-marketplace}", map[string]string{}, 4},
+// uses are the lines below version and account for each preset and variant, as
+// its asks say them; the keys are such as hubspot and hubspot free.
+var uses = map[string]string{}
+
+func init() {
+	for _, p := range costs.Presets() {
+		variants := []string{""}
+		for _, v := range p.Variants {
+			variants = append(variants, v.Name)
+		}
+		for _, variant := range variants {
+			if lines, ok := askedLines(&p, variant); ok {
+				uses[strings.TrimSpace(p.Name+" "+variant)] = lines
+			}
+		}
+	}
 }
 
-func hubspotUse(variant string) string {
-	return "preset: {name: hubspot, variant: " + variant + "}\nresets: {day: Europe/Berlin}\nbudgets: [{name: hubspot-day, window: {day: Europe/Berlin}}]"
+// askedLines returns a use of a preset: all that it asks for, in one document.
+// It is not ok if the preset asks for a variant and there is none.
+func askedLines(p *costs.Preset, variant string) (lines string, ok bool) {
+	budgets, named := map[string]map[string]any{}, any(p.Name)
+	if variant != "" {
+		named = map[string]any{"name": p.Name, "variant": variant}
+	}
+	asked := map[string]any{"preset": named}
+	for _, ask := range p.Required {
+		var line map[string]any
+		if err := yaml.Unmarshal([]byte(ask.Write), &line); err != nil {
+			panic(fmt.Sprintf("%s asks for %s: %v", p.Name, ask.Line, err))
+		}
+		if _, choosesVariant := line["preset"]; choosesVariant {
+			if variant == "" {
+				return "", false
+			}
+			continue
+		}
+		for key, value := range line {
+			if key != "budgets" {
+				asked[key] = value
+				continue
+			}
+			for _, entry := range value.([]any) {
+				budget := entry.(map[string]any)
+				name := budget["name"].(string)
+				if budgets[name] == nil {
+					budgets[name] = map[string]any{}
+				}
+				maps.Copy(budgets[name], budget)
+			}
+		}
+	}
+	if len(budgets) > 0 {
+		asked["budgets"] = slices.Collect(maps.Values(budgets))
+	}
+	text, err := yaml.Marshal(asked)
+	if err != nil {
+		panic(err)
+	}
+	return strings.TrimSpace(string(text)), true
+}
+
+// firstUse returns the use of a preset without a variant, or with the first.
+func firstUse(p *costs.Preset) string {
+	if lines, ok := uses[p.Name]; ok {
+		return lines
+	}
+	return uses[p.Name+" "+p.Variants[0].Name]
 }
 
 func use(t testing.TB, lines string) *costs.Table {
@@ -117,33 +90,58 @@ func use(t testing.TB, lines string) *costs.Table {
 	return parse(t, "version: 1\naccount: a\n"+lines+"\n")
 }
 
-func TestPresetsPriceTheirTypicalRequests(t *testing.T) {
-	for name, c := range uses {
-		table := use(t, c.lines)
-		for request, want := range c.requests {
-			verb, url, _ := strings.Cut(request, " ")
-			found, err := table.Quote(verb, url)
-			got := "-"
-			if err == nil {
-				got = fmt.Sprint(found.Call.Method, " ", found.Call.Units)
-				for _, b := range found.Budgets {
-					got += " " + b.Name
-				}
-			} else if _, ok := errors.AsType[*costs.PriceError](err); !ok {
-				t.Errorf("%s: %s: %v", name, request, err)
-			}
-			if got != want {
-				t.Errorf("%s: %s: %s, %v; want %s", name, request, got, err, want)
+// TestPresetsDifferFromTheirExamples: each preset says what some requests cost,
+// with what it asks for and nothing else.
+func TestPresetsDifferFromTheirExamples(t *testing.T) {
+	for _, p := range costs.Presets() {
+		table, priced := use(t, firstUse(&p)), 0
+		for _, example := range p.Examples {
+			if got := costOf(t, table, example.Request); got != example.Cost {
+				t.Errorf("%s: %s: %s; want %s", p.Name, example.Request, got, example.Cost)
+			} else if got != "refused" && got != "unguarded" {
+				priced++
 			}
 		}
-		u := table.Upstreams()[0]
-		if len(u.Costs) != c.methods {
-			t.Errorf("%s: %d methods have a cost; want %d", name, len(u.Costs), c.methods)
+		if priced == 0 {
+			t.Errorf("%s has no example of a request with a cost", p.Name)
 		}
+	}
+	both := use(t, uses["youtube/2026-06 search-in-both"])
+	if got := costOf(t, both, "GET https://www.googleapis.com/youtube/v3/search"); got != "search.list 1 youtube-day youtube-search" {
+		t.Errorf("search-in-both: a search is %s", got)
+	}
+}
+
+// costOf returns what VERB URL costs, in the words of an example.
+func costOf(t *testing.T, table *costs.Table, request string) string {
+	t.Helper()
+	verb, url, _ := strings.Cut(request, " ")
+	found, err := table.Quote(verb, url)
+	if _, ok := errors.AsType[*costs.PriceError](err); ok {
+		return "refused"
+	}
+	if err != nil {
+		t.Errorf("%s: %v", request, err)
+	}
+	if !found.Guarded {
+		return "unguarded"
+	}
+	got := fmt.Sprint(found.Call.Method, " ", found.Call.Units)
+	for _, b := range found.Budgets {
+		got += " " + b.Name
+	}
+	return got
+}
+
+// TestPresetsHaveCallsThatNeverFit: a guard takes the budgets of each preset
+// and variant, and each method fits them.
+func TestPresetsHaveCallsThatNeverFit(t *testing.T) {
+	for name, lines := range uses {
+		table := use(t, lines)
 		if _, err := quota.NewGuard(guardable{}, table.Budgets(), nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		for _, method := range u.Costs {
+		for _, method := range table.Upstreams()[0].Costs {
 			if err := table.CheckFetched(method.Method, quota.Caller{Region: "US"}); err != nil {
 				t.Errorf("%s: %s: %v", name, method.Method, err)
 			}
@@ -151,17 +149,15 @@ func TestPresetsPriceTheirTypicalRequests(t *testing.T) {
 	}
 }
 
-// Every preset and variant is among the uses, and every figure has a document
-// and the day on which it was read.
+// Every figure of a preset and its variants has a document and the day on which
+// it was read.
 func TestPresetsNameTheirSources(t *testing.T) {
 	presets := costs.Presets()
 	if len(presets) == 0 || !slices.IsSortedFunc(presets, func(a, b costs.Preset) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Errorf("%d presets; want some, sorted by name", len(presets))
 	}
-	used := map[string]bool{}
-	for _, c := range uses {
-		u := use(t, c.lines).Upstreams()[0]
-		used[strings.TrimSpace(u.Preset.Name+" "+u.Variant)] = true
+	for _, text := range uses {
+		u := use(t, text).Upstreams()[0]
 		lines := [][]string{{"hosts"}, {"feedback"}, {"unlisted"}, {"upstream"}}
 		for _, method := range u.Costs {
 			lines = append(lines, []string{"costs", method.Method})
@@ -179,9 +175,6 @@ func TestPresetsNameTheirSources(t *testing.T) {
 		}
 	}
 	for _, p := range presets {
-		if !used[p.Name] && (len(p.Variants) == 0 || !used[p.Name+" "+p.Variants[0].Name]) {
-			t.Errorf("preset %s is not tried", p.Name)
-		}
 		if p.Date.IsZero() || p.About == "" || len(p.Unknown) == 0 || !strings.Contains(p.YAML(), "version: 1") {
 			t.Errorf("%s lacks a date, what it is for, what is not known or its text: %+v", p.Name, p)
 		}
@@ -189,8 +182,8 @@ func TestPresetsNameTheirSources(t *testing.T) {
 			t.Errorf("%s is superseded by %s, which does not exist", p.Name, *p.SupersededBy)
 		}
 		for _, v := range p.Variants {
-			if !used[p.Name+" "+v.Name] || v.About == "" {
-				t.Errorf("variant %s of %s is not tried, or does not say what it is for", v.Name, p.Name)
+			if v.About == "" {
+				t.Errorf("variant %s of %s does not say what it is for", v.Name, p.Name)
 			}
 		}
 		for _, s := range p.Sources {
@@ -204,7 +197,7 @@ func TestPresetsNameTheirSources(t *testing.T) {
 // The costs of the youtube presets equal those of the shared list of methods,
 // if the file exists.
 func TestYouTubePresetsHaveTheDocumentedCosts(t *testing.T) {
-	legacy, now := use(t, uses["youtube/legacy"].lines), use(t, uses["youtube/2026-06"].lines)
+	legacy, now := use(t, uses["youtube/legacy"]), use(t, uses["youtube/2026-06"])
 	for _, row := range methods(t) {
 		method := strings.TrimPrefix(row["method_id"], "youtube.")
 		for table, want := range map[*costs.Table]string{legacy: row["cost_pre_2026_06"], now: row["cost_2026"]} {
@@ -279,18 +272,18 @@ func TestParseReportsAllMistakesWithPresets(t *testing.T) {
 	}
 	for lines, want := range map[string]string{
 		"preset: youtube/2026-6":                    `3:9: unknown preset "youtube/2026-6": write youtube/2026-06`,
-		"preset: gmail\nhosts: [a]":                 `3:9: unknown preset "gmail": write one of ` + strings.Join(shipped, ", "),
+		"preset: nope\nhosts: [a]":                  `3:9: unknown preset "nope": write one of ` + strings.Join(shipped, ", "),
 		"preset: {variant: x}":                      `3:9: missing key "name": write name: youtube/2026-06`,
 		"preset: {name: github-rest, variant: pro}": `3:38: unknown variant of github-rest "pro": write one of anonymous, enterprise`,
 		"preset: {name: salesforce, variant: x}\nhosts: [a]\nbudgets: [{name: salesforce, limit: 9}]": `3:37: preset salesforce has no variants: remove it`,
 		"preset: salesforce": `3:9: preset salesforce does not know the hosts: write hosts: [my-domain.my.salesforce.com]` + "\n" +
-			`3:9: preset salesforce does not know the limit of budget "salesforce": write budgets: [{name: salesforce, limit: 115000}]: 100,000 and 1,000 for each licence, 5,000 with Unlimited`,
-		"preset: {name: hubspot, variant: free}": `3:9: preset hubspot does not know the resets: write resets: {day: Europe/Berlin}, the time zone of the HubSpot account` + "\n" +
-			`3:9: preset hubspot does not know the window of budget "hubspot-day": write budgets: [{name: hubspot-day, window: {day: Europe/Berlin}}], with the time zone of the HubSpot account`,
-		"preset: hubspot\nresets: {day: UTC}": `3:9: preset hubspot does not know the limit of budget "hubspot-10s": write preset: {name: hubspot, variant: professional}, or the account's other tier: free, enterprise` + "\n" +
-			`3:9: preset hubspot does not know the limit of budget "hubspot-day": write preset: {name: hubspot, variant: professional}, or the account's other tier: free, enterprise` + "\n" +
-			`3:9: preset hubspot does not know the window of budget "hubspot-day": write budgets: [{name: hubspot-day, window: {day: Europe/Berlin}}], with the time zone of the HubSpot account`,
-		"preset: shopify-graphql\nhosts: [a]": `3:9: preset shopify-graphql does not know the limit of budget "shopify": write preset: {name: shopify-graphql, variant: standard}, or the shop's other plan: advanced, plus, enterprise`,
+			`3:9: preset salesforce does not know the limit of budget "salesforce": write budgets: [{name: salesforce, limit: 115000}]  # 100,000 and 1,000 for each licence, 5,000 with Unlimited`,
+		"preset: {name: hubspot, variant: free}": `3:9: preset hubspot does not know the resets: write resets: {day: Europe/Berlin}  # the time zone of the HubSpot account` + "\n" +
+			`3:9: preset hubspot does not know the window of budget "hubspot-day": write budgets: [{name: hubspot-day, window: {day: Europe/Berlin}}]  # with the time zone of the HubSpot account`,
+		"preset: hubspot\nresets: {day: UTC}": `3:9: preset hubspot does not know the limit of budget "hubspot-10s": write preset: {name: hubspot, variant: professional}  # or the account's other tier: free, enterprise` + "\n" +
+			`3:9: preset hubspot does not know the limit of budget "hubspot-day": write preset: {name: hubspot, variant: professional}  # or the account's other tier: free, enterprise` + "\n" +
+			`3:9: preset hubspot does not know the window of budget "hubspot-day": write budgets: [{name: hubspot-day, window: {day: Europe/Berlin}}]  # with the time zone of the HubSpot account`,
+		"preset: shopify-graphql\nhosts: [a]": `3:9: preset shopify-graphql does not know the limit of budget "shopify": write preset: {name: shopify-graphql, variant: standard}  # or the shop's other plan: advanced, plus, enterprise`,
 		"preset: github-rest\nbudgets: [{name: github-hours, limit: 100}, {name: github-hour}, {name: github-hour, limit: 1}]": `4:11: missing key "window": preset github-rest has no budget "github-hours" to take it from: write github-hour, or its window` + "\n" +
 			`4:66: repeated budget "github-hour" in one account: write another name`,
 		"preset: github-rest\ncosts: {read: 901, wrote: 1}": `4:15: read costs 901, more than the limit 900 of budget "github-points": lower the cost or raise the limit`,

@@ -14,12 +14,22 @@ import (
 // in what the user may say, the files are read without a mistake and say what
 // was asked.
 func TestStarterFilesAreInvalid(t *testing.T) {
-	asked := map[string]starter.Options{
-		"anthropic":       {Variant: "start"},
-		"openai":          {Variant: "gpt-4o-tier-1"},
-		"hubspot":         {Variant: "professional", Zone: "Europe/Berlin"},
-		"salesforce":      {Host: "my.my.salesforce.com", Limit: 115000},
-		"shopify-graphql": {Variant: "standard", Host: "my.myshopify.com"},
+	asked := map[string]starter.Options{}
+	for _, p := range costs.Presets() {
+		o := starter.Options{}
+		for _, ask := range p.Required {
+			switch {
+			case ask.Line == "hosts":
+				o.Host = "mine.example.com"
+			case ask.Line == "resets":
+				o.Zone = "Europe/Berlin"
+			case strings.HasPrefix(ask.Write, "preset: "):
+				o.Variant = p.Variants[0].Name
+			case strings.HasSuffix(ask.Line, ".limit") && o.Variant == "":
+				o.Limit = 115000
+			}
+		}
+		asked[p.Name] = o
 	}
 	apis := []string{"api.example.com", "youtube"}
 	for _, p := range costs.Presets() {
