@@ -73,7 +73,7 @@ func (d *document) checkNew(n strictyaml.Node, name string) {
 		if near := strictyaml.Nearest(name, names); near != "" {
 			what = near + ", or " + what
 		}
-		if !n.Has(key) {
+		if !n.Has(key) && (key != "window" || !n.Has("in_flight")) {
 			n.Mistake("missing key %q: preset %s has no budget %q to take it from: write %s", key, d.Preset.Name, name, what)
 		}
 	}
@@ -120,6 +120,7 @@ func (d *document) budgetFields(e *budgetEntry) []strictyaml.Field {
 			if e.isInFlight = n.Bool(); !e.isInFlight && n.Mistakes() == before {
 				n.Mistake("in_flight is false: write true, or a window in its place")
 			}
+			d.setOrigin(n, "budgets", b.Name, "window")
 		}},
 		{Key: "lease", Read: func(n strictyaml.Node) { e.lease = readLease(n) }},
 		{Key: "methods", Read: readWords(&b.Methods, method)},

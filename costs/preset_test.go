@@ -310,6 +310,15 @@ func TestParseReportsAllMistakesWithPresets(t *testing.T) {
 	}
 }
 
+// TestCallsInFlightBesideAPresetNeedAWindow: a budget of one's own beside those
+// of a preset may count calls in flight, and its window is from that line.
+func TestCallsInFlightBesideAPresetNeedAWindow(t *testing.T) {
+	u := use(t, "preset: slack\nbudgets: [{name: mine, limit: 5, in_flight: true}]").Upstreams()[0]
+	if got := u.Origin("budgets", "mine", "window"); got.Line != 4 {
+		t.Errorf("the window is from %s", got)
+	}
+}
+
 // A limit below the cost of a method of the preset is not a mistake: only a
 // call of that method is an error.
 func TestCheckFetchedReportsCallsThatNeverFit(t *testing.T) {
