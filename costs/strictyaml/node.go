@@ -265,7 +265,7 @@ func (n Node) Bool() bool {
 
 // maxListed is the most words that a mistake lists: the keys of a document are
 // fewer, the methods of an API are more.
-const maxListed = 40
+const maxListed = 60
 
 // OneOf reads a text that is one of words. what describes them in messages,
 // which also list others: what may be written in place of a text. OneOf returns
