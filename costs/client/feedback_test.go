@@ -126,6 +126,12 @@ func TestPresetsCoolTheirBudgets(t *testing.T) {
 		{hubspot, "call", 200, http.Header{"X-Hubspot-Ratelimit-Remaining": {"0"}, "X-Hubspot-Ratelimit-Interval-Milliseconds": {"9000"}}, "", "hubspot-10s", ""},
 		{"preset: salesforce\nhosts: [a.example]\nbudgets: [{name: salesforce, limit: 115000}]", "call", 200, http.Header{"Sforce-Limit-Info": {"api-usage=114000/115000"}}, "", "", "salesforce"},
 		{"preset: {name: shopify-graphql, variant: plus}\nhosts: [a.example]", "graphql", 200, http.Header{"Content-Type": {"application/json"}}, `{"errors":[{"message":"Throttled"}]}`, "shopify", ""},
+		{"preset: strava", "call", 429, http.Header{"X-Ratelimit-Limit": {"200,2000"}, "X-Ratelimit-Usage": {"9,2001"}}, "", "strava-overall-day", ""},
+		{"preset: xero", "call", 429, http.Header{"X-Rate-Limit-Problem": {"minute"}, "Retry-After": {"20"}}, "", "xero-minute", ""},
+		{"preset: {name: monday, variant: pro}", "graphql", 200, nil, `{"error_code":"ComplexityException"}`, "monday-complexity", ""},
+		{"preset: gmail", "messages.get", 429, nil, `{"error":{"message":"User-rate limit exceeded. Retry after 2040-01-01T00:00:00Z"}}`, "gmail-user", ""},
+		{"preset: discord", "channels", 200, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset-After": {"1.5"}}, "", "discord-channels", ""},
+		{"preset: google-analytics-data", "report", 429, nil, `{"error":{"status":"RESOURCE_EXHAUSTED","message":"Exhausted property tokens per day."}}`, "ga4-day", ""},
 		{"preset: slack", "conversations.list", 429, http.Header{"Retry-After": {"30"}}, "", "slack-list", ""},
 	} {
 		table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: one\n"+c.lines+"\n"))
