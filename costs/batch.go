@@ -53,9 +53,10 @@ func batchFields(b *BatchMethod) []strictyaml.Field {
 	}
 }
 
-// checkBatches reports a budget that would count a batch as one call.
+// checkBatches reports a budget that would count a batch as one call. In
+// flight, it is one.
 func (d *document) checkBatches(b *quota.Budget, at *budgetAt) {
-	if b.Measure != quota.Calls {
+	if b.Measure != quota.Calls || b.Window.Kind() == quota.KindInFlight {
 		return
 	}
 	coverage, caller := b.Coverage(), coveredCaller(b)

@@ -202,10 +202,11 @@ func TestBatchesByNameCostTheMost(t *testing.T) {
 	if call, err := huge.Call("", "get"); err != nil || call.Units != quota.MaxUnits {
 		t.Errorf("%+v, %v", call, err)
 	}
-	own := use(t, "preset: salesforce\nhosts: [my.my.salesforce.com]\nbatches: {composite.batch: {list: batchRequests, most: 5}}\nbudgets: [{name: salesforce, limit: 9}]")
+	own := use(t, "preset: salesforce\nhosts: [my.my.salesforce.com]\nbatches: {composite.batch: {list: batchRequests, most: 5}}\n"+
+		"budgets: [{name: salesforce, limit: 9}, {name: long, limit: 25, in_flight: true}]")
 	for method, want := range map[string]quota.Units{"composite.batch": 5, "graphql": 10} {
 		if call, err := own.Call("", method); err != nil || call.Units != want {
-			t.Errorf("over the preset's: %s: %+v, %v", method, call, err)
+			t.Errorf("over the preset's, beside a budget in flight: %s: %+v, %v", method, call, err)
 		}
 	}
 }

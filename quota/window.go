@@ -213,6 +213,12 @@ func (w Window) Refills(size Units) bool {
 	return parts < 1<<60 && parts/float64(w.is.Restore) <= float64(MaxHistory.Microseconds()/4)
 }
 
+// RefillTime returns the time in which an empty bucket of a size is full again.
+func (w Window) RefillTime(size Units) time.Duration {
+	parts := float64(size) * float64(w.is.Every)
+	return micros(int64(min(parts/float64(max(1, w.is.Restore)), float64(MaxHistory.Microseconds()))))
+}
+
 // IsMonthly reports whether the window is a calendar month.
 func (w Window) IsMonthly() bool { return w.is.Kind == engine.Calendar && w.is.Unit == engine.Months }
 

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/inbound"
@@ -21,7 +20,7 @@ func setBalances(header http.Header, balances []quota.Balance) {
 			day := window.Day(b.At)
 			length = day.Opens.Sub(day.Start)
 		case quota.KindBucket:
-			length = time.Duration(b.Budget.Limit) * window.UnitTime() // in which it refills
+			length = window.RefillTime(b.Budget.Limit)
 		}
 		left[i] = inbound.Balance{
 			Name: b.Budget.Name, Limit: int64(b.Limit()), Window: length,

@@ -28,6 +28,7 @@ type answer struct {
 	candidates []*rule // those whose conditions on anything but the body hold
 	covered    []*coveredBudget
 	ofErrors   []*coveredBudget // those of errors, which cover it as well
+	inFlight   []*coveredBudget // and those of calls in flight
 	buffer     [8]*coveredBudget
 	room       struct { // what most answers need, so that it is allocated once
 		candidates [8]*rule
@@ -51,7 +52,7 @@ func (r *reader) newAnswer(call quota.Call, resp *http.Response) *answer {
 		}
 	}
 	a.covered = r.covering(call, a.room.covered[:0])
-	a.takeBudgetsOfErrors()
+	a.sortBudgets()
 	return a
 }
 

@@ -13,13 +13,27 @@ import (
 type coveredBudget struct {
 	quota.Budget
 	coverage *quota.Coverage
-	span     time.Duration
-	plain    string // the name as it is compared
+	span     time.Duration // in which a bucket refills; 0 of calls in flight
+	plain    string        // the name as it is compared
 }
 
 func newCoveredBudget(b quota.Budget) coveredBudget {
-	return coveredBudget{b, b.Coverage(), b.Window.Span(), plainName(strings.ToLower(b.Name))}
+	span := b.Window.Span()
+	if b.Window.Kind() == quota.KindBucket {
+		span = b.Window.RefillTime(b.Limit)
+	}
+	return coveredBudget{b, b.Coverage(), span, plainName(strings.ToLower(b.Name))}
 }
+
+// longest returns how long the budget can be spent at most.
+func (b *coveredBudget) longest() time.Duration {
+	if b.isBucket() {
+		return b.span
+	}
+	return b.Horizon()
+}
+
+func (b *coveredBudget) isBucket() bool { return b.Window.Kind() == quota.KindBucket }
 
 // covering appends the budgets that cover a call, except those for some lanes
 // or regions, which the upstream does not know.
@@ -49,9 +63,12 @@ func (r *reader) covering(call quota.Call, found []*coveredBudget) []*coveredBud
 //     each of these.
 func (r *reader) match(a *answer, l *limit) *coveredBudget {
 	found := a.covered
-	isOfErrors := func(b *coveredBudget) bool { return b.Name == l.budget || named(b, l.bucket) }
-	if l.count == quota.Errors.String() || slices.ContainsFunc(a.ofErrors, isOfErrors) {
+	isNamedBy := func(b *coveredBudget) bool { return b.Name == l.budget || named(b, l.bucket) }
+	switch {
+	case l.count == quota.Errors.String(), slices.ContainsFunc(a.ofErrors, isNamedBy):
 		found = a.ofErrors
+	case !slices.ContainsFunc(found, isNamedBy) && slices.ContainsFunc(a.inFlight, isNamedBy):
+		found = a.inFlight
 	}
 	first := func(is func(*coveredBudget) bool) *coveredBudget {
 		if i := slices.IndexFunc(found, is); i >= 0 {
@@ -80,7 +97,7 @@ func (r *reader) match(a *answer, l *limit) *coveredBudget {
 		func(b *coveredBudget) bool { return l.span > 0 && sameSpan(b.span, l.span) },
 		func(b *coveredBudget) bool { return l.counts(b.Measure) },
 		func(b *coveredBudget) bool { return similar(&b.Budget, l) },
-		func(b *coveredBudget) bool { return l.reset > 0 && !l.bare && b.Horizon() >= l.reset },
+		func(b *coveredBudget) bool { return l.reset > 0 && !l.bare && b.longest() >= l.reset },
 	}
 	for _, is := range isOfLimit {
 		if len(found) > 1 && slices.ContainsFunc(found, is) {
@@ -104,6 +121,19 @@ func filter(list []*coveredBudget, is func(*coveredBudget) bool, to []*coveredBu
 		}
 	}
 	return to
+}
+
+// atOnce returns the budget to stop if there are too many calls at once: the
+// one of calls in flight, or of those that name the call's method, or nil.
+func (a *answer) atOnce() *coveredBudget {
+	found := a.inFlight
+	if own := ofMethod(found, a.call.Method); len(own) > 0 {
+		found = own
+	}
+	if len(found) != 1 {
+		return nil
+	}
+	return found[0]
 }
 
 // narrowest returns the budget to stop for a time if an answer does not say
@@ -184,18 +214,18 @@ func plainName(name string) string {
 // longest and shortest return the window of a budget, or else the longest and
 // the shortest among those that cover the call: at most and at least def.
 func (r *reader) longest(a *answer, budget *coveredBudget, def time.Duration) time.Duration {
-	if budget != nil {
-		return budget.Horizon()
+	if budget != nil && budget.span > 0 {
+		return budget.longest()
 	}
 	var longest time.Duration
 	for _, b := range a.covered {
-		longest = max(longest, b.Horizon())
+		longest = max(longest, b.longest())
 	}
 	return cmp.Or(longest, def)
 }
 
 func (r *reader) shortest(a *answer, budget *coveredBudget, def time.Duration) time.Duration {
-	if budget != nil {
+	if budget != nil && budget.span > 0 {
 		return min(def, budget.span)
 	}
 	for _, b := range a.covered {

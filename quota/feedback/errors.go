@@ -7,14 +7,17 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// takeBudgetsOfErrors moves the budgets of errors out of those that cover the
-// call: an answer is about them only if it names them.
-func (a *answer) takeBudgetsOfErrors() {
+// sortBudgets moves the budgets of errors and those of calls in flight out of
+// those that cover the call: an answer is about them only if it says so.
+func (a *answer) sortBudgets() {
 	kept := a.covered[:0]
 	for _, b := range a.covered {
-		if b.Measure == quota.Errors {
+		switch {
+		case b.Measure == quota.Errors:
 			a.ofErrors = append(a.ofErrors, b)
-		} else {
+		case b.Window.Kind() == quota.KindInFlight:
+			a.inFlight = append(a.inFlight, b)
+		default:
 			kept = append(kept, b)
 		}
 	}

@@ -124,6 +124,10 @@ func parseBudgets(t *testing.T, text string) (budgets []quota.Budget) {
 			b.Window = quota.Daily(time.UTC)
 		case "month":
 			b.Window = quota.Monthly(time.UTC)
+		case "in_flight":
+			b.Window = quota.InFlight(time.Minute)
+		case "bucket":
+			b.Window = quota.Bucket(1, time.Second)
 		default:
 			length, err := time.ParseDuration(parts[1])
 			if err != nil {

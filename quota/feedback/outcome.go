@@ -265,7 +265,7 @@ func (c *rule) stop(r *reader, a *answer, out *outcome) *halt {
 	h.about.span = spanOf(s.Window)
 	h.about.bucket = bucketName(s.Name.text(a))
 	h.word = s.Word.text(a)
-	for _, b := range slices.Concat(a.covered, a.ofErrors) {
+	for _, b := range slices.Concat(a.covered, a.ofErrors, a.inFlight) {
 		if slices.Contains(s.Budgets, b.Name) {
 			h.about.budget = b.Name
 			break

@@ -182,7 +182,7 @@ func (r *reader) capped(a *answer, l *limit, budget *coveredBudget) time.Duratio
 
 // untilWindowEnds sets the end of the spent window: of the upstream's calendar,
 // as costs.yaml says it, or else of the budget's. A window whose beginning is
-// not known ends in half its length on average.
+// not known ends in half its length on average. A bucket has a unit again soon.
 func (r *reader) untilWindowEnds(a *answer, h *halt, budget *coveredBudget) bool {
 	span := h.about.span
 	if span == 0 && budget != nil && h.about.left == 0 {
@@ -201,6 +201,8 @@ func (r *reader) untilWindowEnds(a *answer, h *halt, budget *coveredBudget) bool
 		h.wait = r.Resets.Day(a.now()).Opens.Sub(a.now())
 	case isCalendar:
 		h.wait = budget.Window.Day(a.now()).Opens.Sub(a.now())
+	case budget != nil && budget.isBucket():
+		h.wait, h.double = budget.Window.UnitTime(), true
 	case span >= day:
 		h.wait, h.double = unknownDay, true
 	case knowsDay && span < time.Hour && day%span == 0:
@@ -251,7 +253,7 @@ func (r *reader) stop(v *quota.Verdict, a *answer, out *outcome, h *halt) {
 		v.UpTo = min(v.UpTo, max(span, shortUpTo))
 	}
 	v.UpTo = max(v.UpTo, v.For)
-	v.Unexplained = h.rule == "" && h.kind == Spent && h.about.span == 0
+	v.Unexplained = h.rule == "" && h.kind == Spent && h.about.span == 0 && !h.known
 }
 
 // budgetOf returns the budget that a stop is about, or nil for the account.
@@ -261,6 +263,9 @@ func (r *reader) budgetOf(a *answer, h *halt) *coveredBudget {
 		return nil
 	case h.method:
 		return r.narrowest(a, h.wait)
+	}
+	if b := a.atOnce(); b != nil && h.kind == Busy && h.about.budget == "" {
+		return b
 	}
 	budget := r.match(a, &h.about)
 	isOfAll := r.byMethod && h.about.bucket != "" && h.about.span >= day
