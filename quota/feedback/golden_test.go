@@ -163,6 +163,9 @@ func describe(v quota.Verdict) string {
 		if v.Budget != "" {
 			scope = v.Budget
 		}
+		if v.OfKey {
+			scope += ", of the key,"
+		}
 		upTo := ""
 		if v.UpTo > 0 {
 			upTo = fmt.Sprintf(", doubling to %s", v.UpTo)
