@@ -87,16 +87,20 @@ func (a *answer) isOfRule(name string) bool {
 }
 
 // shareReset gives the reset and the window of headers that name no limit to
-// the limits that have none, if those headers say nothing else.
+// the limits that have none, if those headers say nothing else or repeat one of
+// these limits.
 func shareReset(families []family) {
 	for i := range families {
 		from := &families[i]
-		if from.bucket != "" || from.values[leftRole]+from.values[usedRole] != "" {
+		if from.bucket != "" || from.span > 0 {
 			continue
 		}
+		isAlone := from.values[leftRole]+from.values[usedRole] == ""
 		for j := range families {
 			to := &families[j]
-			if i == j || to.values[resetRole] != "" || to.span > 0 {
+			isRepeated := !isAlone && from.values[leftRole] == to.values[leftRole] && from.values[maxRole] == to.values[maxRole]
+			isOther := !isRepeated && (!isAlone || to.span > 0)
+			if i == j || to.values[resetRole] != "" || isOther {
 				continue
 			}
 			to.values[resetRole], to.values[windowRole] = from.values[resetRole], from.values[windowRole]

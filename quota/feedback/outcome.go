@@ -334,8 +334,12 @@ func (a *answer) reason(h *halt) string {
 		what = messageOf(a.doc)
 	}
 	hasWords := func(text string) bool { return strings.Contains(text, " ") }
+	saysSo := func(text string) bool { return saysLimited([]string{text}) }
 	if i := slices.IndexFunc(a.texts, hasWords); what == "" && i >= 0 {
 		what, _, _ = strings.Cut(a.texts[i], "\n")
+	}
+	if i := slices.IndexFunc(a.texts, saysSo); h.word == "" && !hasWords(what) && i >= 0 {
+		what = a.texts[i]
 	}
 	if what == "" {
 		what = http.StatusText(a.status)

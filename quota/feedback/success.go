@@ -9,11 +9,14 @@ import (
 // then an answer with content, such as a record of a job that has failed.
 func hasContent(doc any) bool {
 	object, _ := doc.(map[string]any)
-	for key := range object {
+	_, isRPC := object["jsonrpc"]
+	for key, v := range object {
 		word := strings.ToLower(separators.Replace(key))
 		isIn := func(part string) bool { return strings.Contains(word, part) }
-		isAbout := slices.ContainsFunc(common.Errors.About, isIn)
-		if !isAbout && !slices.Contains(common.Errors.Beside, word) {
+		isAbout := slices.ContainsFunc(common.Errors.About, isIn) || isRPC && word == "id"
+		_, isFlag := v.(bool)
+		saysNothing := isFlag || isEmpty(v) || v == ""
+		if !saysNothing && !isAbout && !slices.Contains(common.Errors.Beside, word) {
 			return true
 		}
 	}
@@ -40,13 +43,21 @@ func errorTexts(doc any) (texts []string, isError bool) {
 			isOther := n > 1 && (n < 200 || n >= 300)
 			isObject := !isText && !isEmpty(v)
 			hasCode = hasCode || isOther || isObject
-			hasError = hasError || slices.Contains(common.Errors.Values, strings.ToLower(text))
+			hasError = hasError || isErrorValue(text)
 			if text == "429" {
 				texts = append(texts, "too many requests")
 			}
+			if isText && saysLimited([]string{text}) {
+				hasError, texts = true, append(texts, text)
+			}
+		case word == "message" && isErrorValue(text):
+			hasError = true
 		case word == "success", word == "ok":
 			hasError = hasError || text == "false"
 		case strings.HasPrefix(word, "result"), word == "data":
+			if isText && saysLimited([]string{text}) {
+				texts = append(texts, text)
+			}
 			hasData = hasData || !isEmpty(v)
 		}
 	}
@@ -56,6 +67,8 @@ func errorTexts(doc any) (texts []string, isError bool) {
 	}
 	return texts, isError
 }
+
+func isErrorValue(text string) bool { return slices.Contains(common.Errors.Values, strings.ToLower(text)) }
 
 // isEmpty reports whether a JSON value holds nothing.
 func isEmpty(v any) bool {

@@ -136,8 +136,8 @@ var (
 
 var isoUnits = [...]time.Duration{7 * day, day, time.Hour, time.Minute, time.Second}
 
-// parseDuration reads "6m0s", "2 minutes, 30 seconds", "PT1M30S" and
-// "00:01:30".
+// parseDuration reads "6m0s", "2 minutes, 30 seconds", "PT1M30S", "00:01:30"
+// and, with days, "2.00:01:30".
 func parseDuration(text string) (sum time.Duration, ok bool) {
 	text = strings.ToLower(text)
 	if parts := isoDuration.FindStringSubmatch(text); parts != nil && text != "p" && text[len(text)-1] != 't' {
@@ -148,10 +148,11 @@ func parseDuration(text string) (sum time.Duration, ok bool) {
 		return sum, true
 	}
 	if parts := clockForm.FindStringSubmatch(text); parts != nil {
-		hours, _ := decimal(parts[1])
-		minutes, _ := decimal(parts[2])
-		seconds, _ := decimal(parts[3])
-		return time.Duration((hours*3600 + minutes*60 + seconds) * float64(time.Second)), true
+		days, _ := decimal(parts[1])
+		hours, _ := decimal(parts[2])
+		minutes, _ := decimal(parts[3])
+		seconds, _ := decimal(parts[4])
+		return time.Duration((days*86400 + hours*3600 + minutes*60 + seconds) * float64(time.Second)), true
 	}
 	for text != "" {
 		part := durationPart.FindStringSubmatch(text)

@@ -29,6 +29,7 @@ var readTimes = []struct {
 	{"PT40S", 0, 40 * time.Second}, {"PT1M", 0, time.Minute}, {"P1DT2H", 0, 26 * time.Hour},
 	{"PT0.5S", 0, 500 * time.Millisecond},
 	{"00:00:40", 0, 40 * time.Second}, {"01:00:00", 0, time.Hour},
+	{"2.01:00:00", 0, 49 * time.Hour},
 	{"2026-11-20T12:00:40Z", 0, 40 * time.Second}, {"2026-11-20T12:00:40.250Z", 0, 40250 * time.Millisecond},
 	{"2026-11-20T13:00:40+01:00", 0, 40 * time.Second},
 	{"2026-11-20T13:00:40+0100", 0, 40 * time.Second}, {"2026-11-20T12:01Z", 0, time.Minute},

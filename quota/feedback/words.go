@@ -13,7 +13,8 @@ var (
 	period  = pattern("period")  // the window of a limit; words are separate: perDay is "per day"
 	pair    = pattern("pair")    // how much is used, and of how much
 	atOnce  = pattern("at_once") // too many calls at the same time
-	limited = pattern("limited") // a limit of calls, and not the size of a page or a file
+	limited = pattern("limited") // a limit of calls
+	others  = pattern("other_limits")
 	quoted  = pattern("quoted")
 	camel   = pattern("camel")
 )
@@ -114,7 +115,8 @@ func saysAtOnce(texts []string) bool {
 // hold the caller's own words.
 func saysLimited(texts []string) bool {
 	for _, text := range texts {
-		if limited.MatchString(words(quoted.ReplaceAllString(text, ""))) {
+		text = words(quoted.ReplaceAllString(text, ""))
+		if limited.MatchString(others.ReplaceAllString(text, "")) {
 			return true
 		}
 	}
