@@ -68,7 +68,9 @@ func errorTexts(doc any) (texts []string, isError bool) {
 	return texts, isError
 }
 
-func isErrorValue(text string) bool { return slices.Contains(common.Errors.Values, strings.ToLower(text)) }
+func isErrorValue(text string) bool {
+	return slices.Contains(common.Errors.Values, strings.ToLower(text))
+}
 
 // isEmpty reports whether a JSON value holds nothing.
 func isEmpty(v any) bool {
