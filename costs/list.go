@@ -286,6 +286,9 @@ func (u *Upstream) settings() []Setting {
 	}
 	add("unlisted", unlisted)
 	add("feedback", u.Feedback)
+	if len(u.Answers) > 0 {
+		add("answers", human.Count(int64(len(u.Answers)), "rule"))
+	}
 	if u.NotModifiedUnits != nil {
 		add("not_modified_units", fmt.Sprint(*u.NotModifiedUnits))
 	}

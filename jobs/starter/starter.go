@@ -193,6 +193,9 @@ ledger: sqlite:ration.db
 # While the ledger cannot be reached: refuse, or an allowance in units a day for
 # each host, such as default: {allow: 50}.
 when_ledger_down: {default: refuse}
+
+# Answers say when a limit is spent. To see how ration reads one, and to add rules
+# (docs/answers.md): curl -si URL | ration explain
 `
 
 // presetCosts returns the costs.yaml of a preset, and which options it used.

@@ -253,7 +253,8 @@ func (r *reader) stop(v *quota.Verdict, a *answer, out *outcome, h *halt) {
 		v.UpTo = min(v.UpTo, max(span, shortUpTo))
 	}
 	v.UpTo = max(v.UpTo, v.For)
-	v.Unexplained = h.rule == "" && h.kind == Spent && h.about.span == 0 && !h.known
+	isExplained := h.rule != "" || h.about.span > 0 || h.known
+	v.Unexplained = h.kind == Spent && !isExplained
 }
 
 // budgetOf returns the budget that a stop is about, or nil for the account.
