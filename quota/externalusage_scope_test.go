@@ -32,6 +32,8 @@ func TestDailyExternalUsageThrottlesAMinuteBudget(t *testing.T) {
 		{"longer than half", nil, of("other", quota.Sliding(13*time.Hour), nil), 500, 500},
 		{"a month", nil, of("other", quota.Monthly(time.UTC), nil), 500, 500},
 		{"calls are not units", nil, of("other", day, func(b *quota.Budget) { b.Measure = quota.Calls }), 500, 1},
+		{"calls in flight", nil, of("other", quota.InFlight(time.Minute), func(b *quota.Budget) { b.Measure = quota.Calls }), 500, 0},
+		{"calls in flight for long", func(b *quota.Budget) { b.Measure = quota.Calls }, of("other", quota.InFlight(24*time.Hour), func(b *quota.Budget) { b.Measure = quota.Calls }), 500, 0},
 		{"one method", nil, of("other", day, func(b *quota.Budget) { b.Methods = []string{"m"} }), 500, 10},
 		{"all but one method", nil, of("other", day, func(b *quota.Budget) { b.Except = []string{"x"} }), 500, 10},
 		{"a lane", nil, of("other", day, func(b *quota.Budget) { b.Lanes = []string{"cron"} }), 500, 0},
@@ -54,6 +56,9 @@ func TestDailyExternalUsageThrottlesAMinuteBudget(t *testing.T) {
 			balances, err := guard.Balances(t.Context())
 			if err != nil {
 				t.Fatal(err)
+			}
+			if open := balances[0].Open; open > 10 {
+				t.Errorf("%d of the day may be given back; a note gives nothing back", open)
 			}
 			if balances[0].Used != c.own || balances[1].Used != c.used {
 				t.Errorf("%d used of the day, %d of the other; want %d and %d", balances[0].Used, balances[1].Used, c.own, c.used)

@@ -140,8 +140,11 @@ func (l *engineLog) request(batch *Batch, r *Request, i int) *engine.Request {
 	return e
 }
 
-// lease returns how long a call counts as in flight at most.
+// lease returns how long a call counts as in flight at most: a note never does.
 func (r *Request) lease() time.Duration {
+	if r.Kind.isAdjustment() {
+		return 0
+	}
 	lease := r.Lease
 	for _, charge := range r.Charges {
 		lease = max(lease, charge.Window.Lease())
