@@ -89,6 +89,9 @@ const maxMissed = 60 // bytes of a value that cannot be read
 
 func (o *outcome) addRetry(a *answer, name, text string, unit time.Duration) {
 	m, ok := parseMoment(text, a, unit)
+	if !ok { // a proxy may have repeated it
+		m, ok = parseMoment(itemAt(text, 0), a, unit)
+	}
 	if !ok || o.hasRetry && name != "Retry-After" {
 		return
 	}
