@@ -68,7 +68,7 @@ func New(table *costs.Table, call quota.Call, answer *Answer, now func() time.Ti
 		resp.Request = &http.Request{Method: answer.Verb, URL: u, Host: u.Host, Header: http.Header{}}
 		if call.Method == "" {
 			if call, err = table.Price(resp.Request); err != nil {
-				return nil, err
+				return nil, fmt.Errorf("the request to %s: %w; name its method with --method", u.Host, err)
 			}
 		}
 	}

@@ -139,12 +139,12 @@ func (r *reader) complete(a *answer, out *outcome, h *halt) {
 // readTold reads how long the answer itself asks to wait: in a header, in a
 // field, or in words.
 func (r *reader) readTold(a *answer, out *outcome, h *halt) bool {
-	m, ok := out.retry, out.hasRetry
-	from := "Retry-After"
-	if !ok {
-		m, from = readField(a.doc, a, 0)
-		ok = from != ""
+	if out.hasRetry {
+		h.tell(out.retry)
+		return true
 	}
+	m, from := readField(a.doc, a, 0)
+	ok := from != ""
 	if !ok {
 		m, ok = readHint(a.texts, a)
 		from = "message"
