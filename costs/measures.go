@@ -92,7 +92,7 @@ func (d *document) readMethodCost(n strictyaml.Node, method string) (units quota
 	entries := 0
 	n.Entries(func(key, value strictyaml.Node) {
 		entries++
-		name := key.OneOf("measure", names)
+		name := key.OneOf("measure", names, "or list it in measures")
 		switch m := quota.Measure(name); {
 		case name == "":
 		case name == "units":

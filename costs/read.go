@@ -169,7 +169,7 @@ func (d *document) lineFields() []strictyaml.Field {
 		{Key: "history", Read: d.readHistory},
 		{Key: "unlisted", Read: d.readUnlisted},
 		{Key: "feedback", Read: func(n strictyaml.Node) {
-			d.Feedback = n.OneOf("feedback", feedback.Names())
+			d.Feedback = n.OneOf("feedback", feedback.Names(), "or rules of your own under answers")
 			d.setOrigin(n, "feedback")
 		}},
 		{Key: "measures", Read: d.readMeasures},

@@ -16,8 +16,8 @@ func TestMeaninglessMeasuresMarginsAndListsAreMistakes(t *testing.T) {
 	expect(t, []mistake{
 		{limit, limit + "\n    count: unit", `16:12: unknown count "unit": write units`},
 		{limit, limit + "\n    count: call", `16:12: unknown count "call": write calls`},
-		{limit, limit + "\n    count: both", `16:12: unknown count "both": write one of units, calls, errors`},
-		{limit, limit + "\n    count: 1", `16:12: unknown count "1": write one of units, calls, errors`},
+		{limit, limit + "\n    count: both", `16:12: unknown count "both": write one of units, calls, errors, or list it in measures`},
+		{limit, limit + "\n    count: 1", `16:12: unknown count "1": write one of units, calls, errors, or list it in measures`},
 		{limit, "    limit: 0", "15:12: limit is 0: write an integer from 1 to 140737488355327"},
 		{limit, "    limit: -1", "15:12: limit is -1: write an integer from 1 to 140737488355327"},
 		{limit, "    limit: 140737488355328", "15:12: limit is 140737488355328: write an integer from 1 to 140737488355327"},
