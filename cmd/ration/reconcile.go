@@ -13,8 +13,7 @@ import (
 )
 
 func (a *app) reconcileCommand() *cobra.Command {
-	var account string
-	var used int64
+	var account, used string
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "reconcile BUDGET --used N | BUDGET=N…",
@@ -42,26 +41,23 @@ that counts calls it takes off whole calls, with their units.
 		Example: "  ration ledger reconcile youtube-day --used 8700\n  ration ledger reconcile youtube=8700 youtube-day=8700 youtube-search=800",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			readings, err := cmdline.Readings(args, used, cmd.Flags().Changed("used"))
-			if err != nil {
-				return err
-			}
-			return a.reconcile(cmd.Context(), readings, account, force)
+			return a.reconcile(cmd.Context(), args, used, account, force)
 		},
 	}
 	flags := cmd.Flags()
-	flags.Int64Var(&used, "used", 0, "what the upstream's console says was used in the budget's window")
+	flags.StringVar(&used, "used", "", "what the upstream's console says was used in the budget's window, `N`; of usd, dollars")
 	flags.StringVar(&account, "account", "", "the budgets' account, if several accounts have a budget of that name")
 	flags.BoolVar(&force, "force", false, "allow lowering a budget, and numbers above its limit")
 	return cmd
 }
 
-func (a *app) reconcile(ctx context.Context, readings []reconcile.Reading, account string, force bool) error {
+func (a *app) reconcile(ctx context.Context, args []string, used, account string, force bool) error {
 	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
-	if account, err = cmdline.AccountOf(table, readings, account); err != nil {
+	account, readings, err := cmdline.Readings(table, args, used, account)
+	if err != nil {
 		return err
 	}
 	var results []reconcile.Result

@@ -112,7 +112,7 @@ func Account(ctx context.Context, guard *quota.Guard, account string, readings [
 			return nil, rejected("%s counts calls in flight, which end by themselves; name another budget", b.Name)
 		}
 		if r.Used > b.Limit && !force {
-			return nil, needsForce("%d is above the limit of %s, %d %s, and may be a typo", r.Used, b.Name, b.Limit, b.Measure)
+			return nil, needsForce("%s is above the limit of %s, %s %s, and may be a typo", b.Measure.Number(r.Used), b.Name, b.Measure.Number(b.Limit), b.Measure)
 		}
 		results[i] = Result{Balance: balances[at], Target: r.Used, Also: []string{}}
 	}
@@ -135,14 +135,14 @@ func Account(ctx context.Context, guard *quota.Guard, account string, readings [
 	return results, nil
 }
 
-// correct brings the budgets to their readings. It checks the changes of both
+// correct brings the budgets to their readings. It checks the changes of all
 // measures before it applies any.
 func correct(ctx context.Context, guard *quota.Guard, account string, results []Result, force bool) error {
 	calls, err := newAdjustment(ctx, guard, account, results, quota.Calls, force)
 	if err != nil {
 		return err
 	}
-	units, err := newAdjustment(ctx, guard, account, results, quota.ByUnits, force)
+	others, err := adjustOthers(ctx, guard, account, results, force)
 	if err == nil {
 		err = calls.checkUnits(ctx, results)
 	}
@@ -158,16 +158,38 @@ func correct(ctx context.Context, guard *quota.Guard, account string, results []
 		return err
 	}
 	if lowered { // a call that is removed takes its units with it
-		units, err = newAdjustment(ctx, guard, account, results, quota.ByUnits, force)
+		others, err = adjustOthers(ctx, guard, account, results, force)
 		if errors.As(err, new(*RejectedError)) || errors.As(err, new(*BoundaryError)) { // which mean that nothing was changed
-			err = errors.New("the calls were corrected, but not the units: " + err.Error())
+			err = errors.New("the calls were corrected, but nothing else: " + err.Error())
 		}
 		if err != nil {
 			return err
 		}
 	}
-	_, err = units.apply(ctx)
-	return err
+	for _, other := range others {
+		if _, err := other.apply(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adjustOthers finds and checks the changes of each measure but calls.
+func adjustOthers(ctx context.Context, guard *quota.Guard, account string, results []Result, force bool) (others []*adjustment, err error) {
+	var measures []quota.Measure
+	for i := range results {
+		if m := results[i].Balance.Budget.Measure; m != quota.Calls && !slices.Contains(measures, m) {
+			measures = append(measures, m)
+		}
+	}
+	for _, m := range measures {
+		one, err := newAdjustment(ctx, guard, account, results, m, force)
+		if err != nil {
+			return nil, err
+		}
+		others = append(others, one)
+	}
+	return others, nil
 }
 
 // adjustment is what brings the budgets of one measure to their readings.
@@ -271,9 +293,11 @@ func (s *snapshot) checkExcess(named []*Result) error {
 			budget := &r.Balance.Budget
 			why := "consoles lag behind, and other hosts may use this ledger: check again in a few minutes"
 			if noted := s.noted(s.index[budget.Name]); noted > 0 {
-				why = fmt.Sprintf("%d of them are noted, by the upstream's answers or a restoration, and that can be more than was spent", noted)
+				why = fmt.Sprintf("%s of them are noted, by the upstream's answers or a restoration, and that can be more than was spent", s.measure.Number(noted))
 			}
-			return needsForce("%s has %d of %d %s used, more than the %d of the console; %s", budget.Name, r.Before, budget.Limit, budget.Measure, r.Target, why)
+			number := budget.Measure.Number
+			return needsForce("%s has %s of %s %s used, more than the %s of the console; %s",
+				budget.Name, number(r.Before), number(budget.Limit), budget.Measure, number(r.Target), why)
 		}
 	}
 	return nil

@@ -245,6 +245,27 @@ func (s *stand) mustHold(d *rapid.T, want map[string]quota.Units) {
 	}
 }
 
+// TestReconcileOfANamedMeasure: a console that shows dollars changed nothing,
+// and the budget "agreed".
+func TestReconcileOfANamedMeasure(t *testing.T) {
+	s := newStand(t, quota.NewLog(memledger.Open(nil), nil), []quota.Budget{{Name: "money", Measure: quota.USD, Limit: 10_000_000}, {Name: "units"}})
+	spent := quota.Call{Account: "p", Method: "chat", Units: 1, Measures: map[quota.Measure]quota.Units{quota.USD: 1_000_000}}
+	if _, err := s.guard.Spend(t.Context(), spent); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.reconcile(false, map[string]quota.Units{"money": 1_500_000, "units": 4}); err != nil {
+		t.Fatal(err)
+	}
+	s.holds(map[string]quota.Units{"money": 1_500_000, "units": 4})
+	if err := s.reconcile(false, map[string]quota.Units{"money": 250_000}); err == nil || !strings.Contains(err.Error(), "money has 1.50 of 10.00 usd used, more than the 0.25 of the console") {
+		t.Errorf("%v; want dollars, and that it takes force", err)
+	}
+	if err := s.reconcile(true, map[string]quota.Units{"money": 250_000}); err != nil {
+		t.Fatal(err)
+	}
+	s.holds(map[string]quota.Units{"money": 250_000, "units": 4})
+}
+
 // TestReconcileRejectsContradictions: numbers that contradict each other
 // change nothing.
 func TestReconcileRejectsContradictions(t *testing.T) {

@@ -151,7 +151,7 @@ func (s *snapshot) arguments(further []string) string {
 	}
 	var numbers []number
 	for i, used := range s.targets {
-		numbers = append(numbers, number{used, fmt.Sprintf("%s=%d", textfmt.ShellQuote(s.balances[i].Budget.Name), used)})
+		numbers = append(numbers, number{used, textfmt.ShellQuote(s.balances[i].Budget.Name) + "=" + s.measure.Number(used)})
 	}
 	for _, name := range further {
 		numbers = append(numbers, number{s.balances[s.index[name]].Used, textfmt.ShellQuote(name) + "=N"})
@@ -202,7 +202,7 @@ func (s *snapshot) add(ctx context.Context, call quota.Call, amount quota.Units)
 		note := quota.Note{Call: call, Calls: amounts.Calls, Kind: quota.EntryCorrection}
 		note.Units, note.Measures = amounts.Units, amounts.Named
 		if err := s.guard.Note(ctx, note); err != nil {
-			return fmt.Errorf("after %d of %d %s: %w", entered, amount, s.measure, err)
+			return fmt.Errorf("after %s of %s %s: %w", s.measure.Number(entered), s.measure.Number(amount), s.measure, err)
 		}
 		entered += part
 	}

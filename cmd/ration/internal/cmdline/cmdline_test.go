@@ -145,9 +145,9 @@ func TestQueryIsReadLoosely(t *testing.T) {
 func table(t *testing.T) *costs.Table {
 	t.Helper()
 	one := func(upstream, account, budgets string) string {
-		return "version: 1\nupstream: " + upstream + "\naccount: " + account + "\ncosts: {" + upstream + ": 1}\nbudgets: [" + budgets + "]\n"
+		return "version: 1\nupstream: " + upstream + "\naccount: " + account + "\nmeasures: [usd]\ncosts: {" + upstream + ": {usd: 0.1}}\nbudgets: [" + budgets + "]\n"
 	}
-	parsed, err := costs.Parse("costs.yaml", []byte(one("u", "p", "{name: all, limit: 10, window: 1h}, {name: searches, limit: 5, window: 1h}")+"---\n"+one("w", "q", "{name: all, limit: 10, window: 1h}, {name: reports, limit: 5, window: 1h}")))
+	parsed, err := costs.Parse("costs.yaml", []byte(one("u", "p", "{name: all, limit: 10, window: 1h}, {name: searches, limit: 5, window: 1h}, {name: money, limit: 5, window: 1h, count: usd}")+"---\n"+one("w", "q", "{name: all, limit: 10, window: 1h}, {name: reports, limit: 5, window: 1h}")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestScopeOfAnotherAccount(t *testing.T) {
 		{nil, "", "", "", "name a budget, or with --account a whole account"},
 		{[]string{"serches"}, "", "", "", `no budget "serches" in costs.yaml; write searches`},
 		{[]string{"searches"}, "q", "", "", `no budget "searches" in costs.yaml; `},
-		{[]string{"p"}, "", "", "", `no budget "p" in costs.yaml; write one of all, searches, reports, or --account p`},
+		{[]string{"p"}, "", "", "", `no budget "p" in costs.yaml; write one of all, searches, money, reports, or --account p`},
 		{nil, "pp", "", "", `no account "pp" in costs.yaml`},
 	} {
 		account, budget, err := cmdline.Scope(budgets, c.args, c.flag)
@@ -186,40 +186,32 @@ func TestScopeOfAnotherAccount(t *testing.T) {
 // once, within limits, and of one account at a time.
 func TestReadingIsTakenForAnother(t *testing.T) {
 	for _, c := range []struct {
-		args  []string
-		used  int64
-		given bool
-		fail  string
+		args []string
+		used string
+		fail string
 	}{
-		{[]string{"all"}, -1, true, "--used -1: give 0 to "},
-		{[]string{"all", "searches"}, 1, true, "--used is for one budget; write BUDGET=N for each of several"},
-		{[]string{"all"}, 1 << 60, true, "--used 1152921504606846976: give 0 to "},
-		{[]string{"all"}, 0, false, "write all=N for each of several budgets"},
-		{[]string{"all=-1"}, 0, false, "write BUDGET=N"},
-		{[]string{"all=many"}, 0, false, "write BUDGET=N"},
-		{[]string{"all=1", "all=2"}, 0, false, "all is given twice"},
+		{[]string{"all"}, "-1", "all=-1: write a number of units from 0 to "},
+		{[]string{"all", "searches"}, "1", "--used is for one budget; write BUDGET=N for each of several"},
+		{[]string{"all"}, "1152921504606846976", "write a number of units from 0 to "},
+		{[]string{"all"}, "1.5", "write a number of units from 0 to "},
+		{[]string{"all"}, "", "write all=N for each of several budgets"},
+		{[]string{"all=-1"}, "", "all=-1: write a number of units from 0 to "},
+		{[]string{"all=many"}, "", "all=many: write a number of units from 0 to "},
+		{[]string{"all=1", "all=2"}, "", "all is given twice"},
+		{[]string{"money=0.0000001"}, "", "money=0.0000001: write a number of usd from 0 to 140737488.355327"},
 	} {
-		if got, err := cmdline.Readings(c.args, c.used, c.given); !isError(err, c.fail) {
-			t.Errorf("%q --used %d: %v, %v; want %q", c.args, c.used, got, err, c.fail)
+		if _, got, err := cmdline.Readings(table(t), c.args, c.used, "p"); !isError(err, c.fail) {
+			t.Errorf("%q --used %q: %v, %v; want %q", c.args, c.used, got, err, c.fail)
 		}
 	}
-	readings, err := cmdline.Readings([]string{"a=b=5", "searches=0"}, 0, false)
-	if err != nil || len(readings) != 2 || readings[0].Budget != "a=b" || readings[0].Used != 5 || readings[1].Used != 0 {
-		t.Errorf("%+v, %v", readings, err)
+	account, readings, err := cmdline.Readings(table(t), []string{"searches=0", "all=5", "money=1.25"}, "", "p")
+	if err != nil || account != "p" || len(readings) != 3 || readings[1].Budget != "all" || readings[1].Used != 5 || readings[2].Used != 1_250_000 {
+		t.Errorf("%q %+v, %v", account, readings, err)
 	}
-	if readings, err = cmdline.Readings([]string{"searches=1", "all=2"}, 0, false); err != nil {
-		t.Fatal(err)
-	}
-	if account, err := cmdline.AccountOf(table(t), readings, "p"); err != nil || account != "p" {
-		t.Errorf("%q, %v; want p", account, err)
-	}
-	if readings, err = cmdline.Readings([]string{"searches=1", "reports=2"}, 0, false); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := cmdline.AccountOf(table(t), readings, ""); !isError(err, "searches and reports are of different accounts; reconcile one account at a time") {
+	if _, _, err := cmdline.Readings(table(t), []string{"searches=1", "reports=2"}, "", ""); !isError(err, "searches and reports are of different accounts; reconcile one account at a time") {
 		t.Errorf("%v; want one account at a time", err)
 	}
-	if _, err := cmdline.AccountOf(table(t), readings, "q"); !isError(err, `no budget "searches"`) {
+	if _, _, err := cmdline.Readings(table(t), []string{"searches=1"}, "", "q"); !isError(err, `no budget "searches"`) {
 		t.Errorf("%v; want no such budget in q", err)
 	}
 }
