@@ -31,6 +31,7 @@ type Spend struct {
 	Units      quota.Units  `json:"units"` // the cost of each call
 	Amounts    Amounts      `json:"amounts,omitempty"`
 	Calls      int          `json:"calls"`
+	Measure    string       `json:"measure,omitempty"` // of the budget, if it does not count units
 	Used       *quota.Units `json:"used"`
 	Remaining  *quota.Units `json:"remaining"`
 	Limit      *quota.Units `json:"limit"`
@@ -59,7 +60,7 @@ func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Gran
 		s.Budget = human.Optional(refused.Budget)
 		isKnown := refused.Limit > 0
 		if isKnown {
-			s.Limit = &refused.Limit
+			s.Limit, s.Measure = &refused.Limit, string(refused.Measure)
 		}
 		if isKnown && !refused.IsOfProcess() { // which was not asked what it holds
 			s.Used, s.Remaining = &refused.Used, &refused.Remaining
@@ -75,7 +76,7 @@ func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Gran
 	if tightest, ok := grants[len(grants)-1].Tightest(); ok {
 		s.Used = &tightest.Used
 		s.Remaining = &tightest.Remaining
-		s.Limit = new(tightest.Limit())
+		s.Limit, s.Measure = new(tightest.Limit()), string(tightest.Budget.Measure)
 		s.NextFreeAt, s.Budget = human.OptionalTime(tightest.NextFree), &tightest.Budget.Name
 		s.LimitUntil = human.OptionalTime(tightest.LimitUntil)
 	} else if outage := c.Outage(); outage != nil && outage.Down {
@@ -93,7 +94,11 @@ func (s *Spend) Describe(covered bool) string {
 	}
 	switch {
 	case s.Budget != nil:
-		return fmt.Sprintf("%s; %s has %d left", granted, *s.Budget, *s.Remaining)
+		left := strconv.FormatInt(int64(*s.Remaining), 10)
+		if s.Measure != "" {
+			left = quota.Measure(s.Measure).Text(*s.Remaining)
+		}
+		return fmt.Sprintf("%s; %s has %s left", granted, *s.Budget, left)
 	case s.Reason != nil:
 		return fmt.Sprintf("%s, %s", granted, *s.Reason)
 	case !covered:

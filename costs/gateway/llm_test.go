@@ -89,3 +89,21 @@ func settled(t *testing.T, of *client.Client, want map[string]int) map[string]in
 	}
 	return got
 }
+
+// TestSpendOfABudgetOfDollars says what its numbers count, and tells people
+// dollars; it told them of millionths, as if they were units.
+func TestSpendOfABudgetOfDollars(t *testing.T) {
+	table := "version: 1\naccount: a\nmeasures: [usd]\ncosts: {chat: {usd: 0.25}}\nbudgets: [{name: money, limit: 0.6, window: 30d, count: usd}]\n"
+	c := newClient(t, table, t.TempDir(), nil)
+	call, err := c.Table().Call("", "chat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"granted: chat 1; money has $0.35 left", "granted: chat 1; money has $0.10 left", ""} {
+		grants, err := c.SpendTogether(t.Context(), call, 1, 0)
+		answer := gateway.NewSpend(c, call, 1, grants, err, time.Now)
+		if answer.Measure != "usd" || answer.Granted && answer.Describe(true) != want {
+			t.Errorf("%+v; want %q", answer, want)
+		}
+	}
+}
