@@ -126,6 +126,11 @@ func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) erro
 	source := &usage.LogReader{Accounts: chosen, Since: since, Until: until, Filter: f.filter}
 	isOfKeys := func(b quota.Budget) bool { return b.PerKey && slices.Contains(chosen, b.Account) }
 	r := &logReport{app: a, flags: f, source: source, none: "no entries", hasKeys: slices.ContainsFunc(table.Budgets(), isOfKeys)}
+	for _, account := range chosen {
+		r.measures = append(r.measures, table.Measures(account)...)
+	}
+	slices.Sort(r.measures)
+	r.measures = slices.Compact(r.measures)
 	err = a.withClient(table, false, func(c *client.Client) error {
 		source.Ledger = c.Log()
 		a.warnOfSpelling(ctx, c)
@@ -146,6 +151,16 @@ type logReport struct {
 	source  *usage.LogReader
 	none    string // what an empty log means
 	hasKeys bool   // costs.yaml has budgets that each key has for itself
+
+	measures []quota.Measure // named ones of costs.yaml, sorted
+}
+
+// measureNames returns the headings of the named measures.
+func (r *logReport) measureNames() (names []string) {
+	for _, m := range r.measures {
+		names = append(names, m.String())
+	}
+	return names
 }
 
 // print writes what the flags select. Without a ledger, c is nil.
@@ -225,8 +240,12 @@ func (r *logReport) lineWriter() lineWriter {
 		return lineWriter{func(e *usage.LineReport) error { return encoder.Encode(e) }, func() error { return nil }}
 	case r.flags.csv:
 		w := csv.NewWriter(r.stdout)
-		_ = w.Write([]string{"at", "run", "id", "account", "method", "units", "calls", "lane", "job", "region", "kind", "key", "host"}) // Error says it at the end
-		return lineWriter{func(e *usage.LineReport) error { return w.Write(lineCells(e)) }, func() error { w.Flush(); return w.Error() }}
+		headings := []string{"at", "run", "id", "account", "method", "units", "calls", "lane", "job", "region", "kind", "key", "host"}
+		_ = w.Write(append(headings, r.measureNames()...)) // Error says it at the end
+		write := func(e *usage.LineReport) error {
+			return w.Write(append(lineCells(e), e.Amounts.Numbers(r.measures)...))
+		}
+		return lineWriter{write, func() error { w.Flush(); return w.Error() }}
 	}
 	var lines []*usage.LineReport
 	return lineWriter{func(e *usage.LineReport) error { lines = append(lines, e); return nil },

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -32,7 +33,7 @@ func (r *logReport) printTotals(ctx context.Context, all *usage.Totals) error {
 	case r.flags.csv:
 		return r.totalsCSV(all)
 	}
-	headings := []string{r.flags.By, "units", "calls", "share", "first", "last"}
+	headings := slices.Concat([]string{r.flags.By, "units", "calls"}, r.measureNames(), []string{"share", "first", "last"})
 	several := all.Accounts() > 1
 	if several {
 		headings = append(headings, "account")
@@ -40,7 +41,11 @@ func (r *logReport) printTotals(ctx context.Context, all *usage.Totals) error {
 	t := r.table(headings...)
 	left, rest := all.Len(), all.Units()
 	for _, s := range all.Largest(r.flags.Top) {
-		row := []any{human.Name(s.Name), s.Units, s.Calls, percent(s.Share), r.clock(s.First), r.clock(s.Last)}
+		row := []any{human.Name(s.Name), s.Units, s.Calls}
+		for _, number := range s.Amounts.Numbers(r.measures) {
+			row = append(row, number)
+		}
+		row = append(row, percent(s.Share), r.clock(s.First), r.clock(s.Last))
 		if several {
 			row = append(row, human.Name(s.Account))
 		}
@@ -59,10 +64,12 @@ func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 
 
 func (r *logReport) totalsCSV(all *usage.Totals) error {
 	w := csv.NewWriter(r.stdout)
-	_ = w.Write([]string{"by", "name", "account", "units", "calls", "share", "first", "last"}) // Error says it at the end
+	headings := []string{"by", "name", "account", "units", "calls", "share", "first", "last"}
+	_ = w.Write(append(headings, r.measureNames()...)) // Error says it at the end
 	for _, s := range all.Largest(r.flags.Top) {
-		_ = w.Write([]string{s.By, terminal.Cell(s.Name), terminal.Cell(s.Account), fmt.Sprint(s.Units), fmt.Sprint(s.Calls),
-			strconv.FormatFloat(s.Share, 'f', 4, 64), s.First.Format(time.RFC3339Nano), s.Last.Format(time.RFC3339Nano)})
+		cells := []string{s.By, terminal.Cell(s.Name), terminal.Cell(s.Account), fmt.Sprint(s.Units), fmt.Sprint(s.Calls),
+			strconv.FormatFloat(s.Share, 'f', 4, 64), s.First.Format(time.RFC3339Nano), s.Last.Format(time.RFC3339Nano)}
+		_ = w.Write(append(cells, s.Amounts.Numbers(r.measures)...))
 	}
 	w.Flush()
 	return w.Error()

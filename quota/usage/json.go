@@ -128,6 +128,14 @@ func (a Amounts) MarshalJSON() ([]byte, error) {
 	return json.Marshal(numbers)
 }
 
+// Numbers returns the amounts of measures, in their order, without names.
+func (a Amounts) Numbers(of []quota.Measure) (numbers []string) {
+	for _, m := range of {
+		numbers = append(numbers, m.Number(a[m]))
+	}
+	return numbers
+}
+
 // String lists the amounts: 800 input_tokens, $0.012.
 func (a Amounts) String() string {
 	var parts []string

@@ -20,6 +20,7 @@ type Total struct {
 	Share   float64     `json:"share"` // of all selected units of the account, 0 to 1
 	First   time.Time   `json:"first"`
 	Last    time.Time   `json:"last"`
+	Amounts Amounts     `json:"amounts,omitempty"` // in named measures
 }
 
 // Totals is a Total for each account and name.
@@ -82,6 +83,12 @@ func (t *Totals) add(account string, e *quota.Entry) {
 	}
 	total.Units += e.Units
 	total.Calls += e.Calls
+	for m, n := range e.Measures {
+		if total.Amounts == nil {
+			total.Amounts = Amounts{}
+		}
+		total.Amounts[m] += n
+	}
 	total.First, total.Last = earlier(total.First, e.At.UTC()), later(total.Last, e.At.UTC())
 	t.units[account] += e.Units
 }
