@@ -97,6 +97,18 @@ func (u *Upstream) Settled(call quota.Call, measures map[quota.Measure]quota.Uni
 	return settled
 }
 
+// likenessOf says how likely the upstream has priced a call: of several that
+// have the method, the one whose measures the call has.
+func (u *Upstream) likenessOf(call quota.Call) int {
+	amounts := u.site.measured[call.Method]
+	for m := range amounts {
+		if _, isPriced := call.Measures[m]; !isPriced {
+			return 1
+		}
+	}
+	return 2 * len(amounts)
+}
+
 // ParseAmounts returns amounts of named measures, which are numbers as in
 // costs.yaml: whole, or dollars for USD. The measures are those of the account;
 // the error matches quota.ErrBadCall. Prices that follow from these amounts are
@@ -106,14 +118,15 @@ func (t *Table) ParseAmounts(call quota.Call, amounts map[string]json.Number) (m
 		return nil, nil
 	}
 	var of *Upstream
+	likeness := -1
 	known := map[string]bool{}
 	for i := range t.upstreams {
 		u := &t.upstreams[i]
 		if u.Account != call.Account {
 			continue
 		}
-		if of == nil || len(u.site.measured[call.Method]) > 0 {
-			of = u
+		if n := u.likenessOf(call); n > likeness {
+			of, likeness = u, n
 		}
 		for _, m := range u.Measures {
 			known[string(m)] = true

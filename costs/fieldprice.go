@@ -52,6 +52,11 @@ func readFieldPrice(n strictyaml.Node) *FieldPrice {
 	if p.Most > 0 && p.Least > p.Most {
 		n.Mistake("least %d is more than most %d: lower it", p.Least, p.Most)
 	}
+	for _, key := range []string{"each", "times", "plus"} {
+		if p.steps != nil && n.Has(key) {
+			n.Mistake("%s beside steps, which are the whole price: remove one", key)
+		}
+	}
 	if n.Mistakes() > before {
 		return nil
 	}

@@ -137,6 +137,26 @@ func TestAmountsThatAreGiven(t *testing.T) {
 	}
 }
 
+// TestAmountsOfAMethodOfTwoDocuments have the prices of the one that priced the
+// call, if they tell.
+func TestAmountsOfAMethodOfTwoDocuments(t *testing.T) {
+	table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: one\naccount: a\nmeasures: [tok, usd]\n"+
+		"costs: {chat: {tok: 100, usd: {per: {tok: 10}, each: 1000}}}\nbudgets: [{name: money, limit: 5, window: 1h, count: usd}]\n"+
+		"---\nversion: 1\nupstream: two\naccount: a\nmeasures: [tok]\ncosts: {chat: {tok: 50}}\nbudgets: [{name: toks, limit: 900, window: 1h, count: tok}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for upstream, want := range map[string]map[quota.Measure]quota.Units{"one": {"tok": 200, quota.USD: 2_000_000}, "two": {"tok": 200}} {
+		call, err := table.Call(upstream, "chat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := table.ParseAmounts(call, map[string]json.Number{"tok": "200"}); err != nil || !maps.Equal(got, want) {
+			t.Errorf("%s: %v, %v; want %v", upstream, got, err, want)
+		}
+	}
+}
+
 // TestMeaninglessMeasuresAreMistakes, each where it is written.
 func TestMeaninglessMeasuresAreMistakes(t *testing.T) {
 	const measures, embed, spend = "[input_tokens, output_tokens, usd]", "embed: {units: 3, input_tokens: 500, usd: 0.0001}", "limit: 12.50"

@@ -73,9 +73,6 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 	if err == nil {
 		err = grant.End(ctx)
 	}
-	if err == nil {
-		err = grant.End(ctx)
-	}
 	if err != nil {
 		return nil, err
 	}
