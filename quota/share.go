@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -40,8 +41,9 @@ const (
 	shareRetry = time.Minute
 )
 
-// take takes the amounts of calls out of the share, or refuses them. The caller
-// must give them back if they are not granted.
+// take takes the amounts of calls out of the share, or refuses them: as the
+// budgets do, if those have no room for any run. The caller must give them back
+// if they are not granted.
 func (s *runShare) take(ctx context.Context, g *Guard, call *Call, set *chargeSet, count int) error {
 	if s == nil {
 		return nil
@@ -57,6 +59,9 @@ func (s *runShare) take(ctx context.Context, g *Guard, call *Call, set *chargeSe
 		needed := amounts.Of(charge.Coverage.Measure)
 		if t == nil || t.units+needed <= t.most {
 			continue
+		}
+		if err := g.Probe(ctx, *call); errors.Is(err, ErrRefused) {
+			return err
 		}
 		refused := newRefusal(call, charge.Budget, ReasonShare)
 		refused.Measure, refused.Needed = charge.Coverage.Measure, needed

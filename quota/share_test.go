@@ -64,3 +64,22 @@ func TestARunTakesItsShareOfWhatIsLeft(t *testing.T) {
 		t.Errorf("%d calls of the next run; want a fifth of the 825 that are left", len(grants))
 	}
 }
+
+// TestARunOfASpentBudgetIsRefusedByIt: its share of nothing hid when units
+// return, as if another run had room.
+func TestARunOfASpentBudgetIsRefusedByIt(t *testing.T) {
+	ledger := testledger.Memory(nil)
+	budgets := []quota.Budget{{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)}}
+	call := quota.Call{Account: "a", Method: "get", Units: 60}
+	for _, share := range []float64{0, 0.5} {
+		guard, err := quota.NewGuard(ledger, budgets, &quota.Options{MaxShare: share})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = guard.Spend(t.Context(), call)
+		refused, _ := errors.AsType[*quota.RefusedError](err)
+		if share > 0 && (refused == nil || refused.Reason != quota.ReasonSpent || refused.RetryAfter < 23*time.Hour) {
+			t.Errorf("%v; want a refusal by day, until its units return", err)
+		}
+	}
+}
