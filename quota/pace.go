@@ -208,7 +208,7 @@ func (p *pacer) readUse(ctx context.Context, g *Guard, account string, charge *C
 	if isYoung := oldest.After(before); isYoung {
 		begin := later(oldest, b.since)
 		ends := cmp.Or(b.ends, begin.Add(b.length))
-		passed := max(b.at.Sub(begin), time.Second)
+		passed := max(b.at.Sub(begin), shortestPaced) // a burst just now is not their pace
 		expected = Units(float64(others) * max(0, float64(ends.Sub(b.at))/float64(passed)))
 	}
 	if b.others = others + expected; b.ends.IsZero() {

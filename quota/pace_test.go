@@ -75,6 +75,27 @@ func TestPacedBackfillLeavesTheScheduleItsUnits(t *testing.T) {
 	})
 }
 
+// TestABurstOnANewLogStopsNoBackfill: a scheduled call of a second ago was
+// taken for a call each second until the window ends.
+func TestABurstOnANewLogStopsNoBackfill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Minute) // after the margin of the hour
+		budgets := []quota.Budget{{Account: "a", Name: "hour", Limit: 1000, Window: quota.Hourly(time.UTC)}}
+		guard, err := quota.NewGuard(testledger.Memory(&memledger.Options{Now: time.Now}), budgets, &quota.Options{
+			Paced: func(_, lane string) bool { return lane == quota.LaneBackfill },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, lane := range []string{quota.LaneCron, quota.LaneBackfill, quota.LaneBackfill} {
+			call := quota.Call{Account: "a", Method: "get", Units: 1, Caller: quota.Caller{Lane: lane}}
+			if _, err := guard.Wait(t.Context(), call, 10*time.Second); err != nil {
+				t.Errorf("%s: %v", lane, err)
+			}
+		}
+	})
+}
+
 // runBackfill makes calls as they are granted until ctx ends, and returns how
 // many there were on each day since midnight.
 func runBackfill(ctx context.Context, t *testing.T, guard *quota.Guard, midnight time.Time) (days [2]int) {
