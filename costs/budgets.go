@@ -127,7 +127,9 @@ func (d *document) budgetFields(e *budgetEntry) []strictyaml.Field {
 		{Key: "except", Read: readWords(&b.Except, method)},
 		{Key: "lanes", Read: readWords(&b.Lanes, lane)},
 		{Key: "regions", Read: readWords(&b.Regions, d.readRegion)},
-		{Key: "per", Read: func(n strictyaml.Node) { b.PerKey = n.OneOf("per", []string{"key"}, "and beside budgets where it is, as key: {path: NAME}") == "key" }},
+		{Key: "per", Read: func(n strictyaml.Node) {
+			b.PerKey = n.OneOf("per", []string{"key"}, "and beside budgets where it is, as key: {path: NAME}") == "key"
+		}},
 		{Key: "keys", Read: func(n strictyaml.Node) { readKeyLimits(n, b) }},
 		{Key: "floor", Read: func(n strictyaml.Node) { d.readFloor(n, e) }},
 		{Key: "floor_until", Read: func(n strictyaml.Node) { b.FloorUntil = readLength(n) }},

@@ -76,6 +76,7 @@ var boundaries = map[string][]string{
 	"cmd/ration/internal/cmdline":      {"quota", "quota/reconcile", "costs", "costs/duration", "costs/gateway", "costs/human", "costs/strictyaml"},
 	"cmd/ration/internal/build":        {},
 	"cmd/ration/internal/explaincmd":   {"cmd/ration/internal/cmdline", "quota", "costs", "costs/explain"},
+	"cmd/ration/internal/logview":      {"cmd/ration/internal/terminal", "costs/client", "costs/human", "jobs", "jobs/entries", "jobs/setup", "quota", "quota/usage"},
 	"cmd/ration/internal/limitcmd":     {"cmd/ration/internal/cmdline", "costs/client", "costs/duration", "costs/gateway", "quota", "quota/inbound"},
 	"cmd/ration/internal/manual":       {"cmd/ration/internal/build"},
 	"cmd/ration/internal/bars":         {"cmd/ration/internal/terminal", "costs/human", "jobs"},
@@ -83,7 +84,7 @@ var boundaries = map[string][]string{
 	"cmd/ration/internal/redact":       {"costs/human", "cmd/ration/internal/terminal"},
 	"cmd/ration/internal/terminal":     {},
 	"cmd/ration": {
-		"cmd/ration/internal/bars", "cmd/ration/internal/build", "cmd/ration/internal/explaincmd", "cmd/ration/internal/limitcmd",
+		"cmd/ration/internal/bars", "cmd/ration/internal/build", "cmd/ration/internal/explaincmd", "cmd/ration/internal/limitcmd", "cmd/ration/internal/logview",
 		"cmd/ration/internal/cmdline", "cmd/ration/internal/manual", "cmd/ration/internal/durationflag",
 		"cmd/ration/internal/redact", "cmd/ration/internal/terminal", "internal/textfmt", "quota", "costs/human",
 		"quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/ledgercopy", "quota/usage",

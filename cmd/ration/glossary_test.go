@@ -46,7 +46,7 @@ var unlisted = []string{
 	"sqliteledger.Sync",
 	"starter.Files",
 	"strictyaml.Field", "strictyaml.File", "strictyaml.Mistake", "strictyaml.Node", "strictyaml.NodeKind",
-	"usage.Drift", "usage.Line", "usage.Totals",
+	"usage.Breakdown", "usage.Drift", "usage.Line", "usage.Totals",
 	"youtubetest.Arrival", "youtubetest.Data", "youtubetest.Delivery", "youtubetest.Fault", "youtubetest.Model",
 	"youtubetest.Server", "youtubetest.Video",
 }

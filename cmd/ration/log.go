@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -15,11 +12,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
+	"github.com/ration-dev/ration/cmd/ration/internal/logview"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/strictyaml"
-	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/entries"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota"
@@ -125,160 +120,25 @@ func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) erro
 	f.filter.Region = setup.SpellRegion(f.filter.Region, table)
 	source := &usage.LogReader{Accounts: chosen, Since: since, Until: until, Filter: f.filter}
 	isOfKeys := func(b quota.Budget) bool { return b.PerKey && slices.Contains(chosen, b.Account) }
-	r := &logReport{app: a, flags: f, source: source, none: "no entries", hasKeys: slices.ContainsFunc(table.Budgets(), isOfKeys)}
-	for _, account := range chosen {
-		r.measures = append(r.measures, table.Measures(account)...)
+	v := &logview.View{
+		Query: &f.Query, Source: source, Setup: a.setup(), JSON: a.json, CSV: f.csv,
+		None: "no entries", HasKeys: slices.ContainsFunc(table.Budgets(), isOfKeys),
+		Stdout: a.stdout, Table: a.table, Remark: a.remark, Now: a.now,
 	}
-	slices.Sort(r.measures)
-	r.measures = slices.Compact(r.measures)
+	for _, account := range chosen {
+		v.Measures = append(v.Measures, table.Measures(account)...)
+	}
+	slices.Sort(v.Measures)
+	v.Measures = slices.Compact(v.Measures)
 	err = a.withClient(table, false, func(c *client.Client) error {
 		source.Ledger = c.Log()
 		a.warnOfSpelling(ctx, c)
 		a.warnOfLoss()
-		return r.print(ctx, c)
+		return v.Print(ctx, c)
 	})
 	if errors.Is(err, setup.ErrNoLedger) {
-		source.Ledger, r.none = quota.NewLog(memledger.Open(nil), nil), a.ledgerLine(a.setup().LedgerName(), false)
-		return r.print(ctx, nil)
+		source.Ledger, v.None = quota.NewLog(memledger.Open(nil), nil), a.ledgerLine(a.setup().LedgerName(), false)
+		return v.Print(ctx, nil)
 	}
 	return err
-}
-
-// logReport prints what a log command selects.
-type logReport struct {
-	*app
-	flags   *logFlags
-	source  *usage.LogReader
-	none    string // what an empty log means
-	hasKeys bool   // costs.yaml has budgets that each key has for itself
-
-	measures []quota.Measure // named ones of costs.yaml, sorted
-}
-
-// measureNames returns the headings of the named measures.
-func (r *logReport) measureNames() (names []string) {
-	for _, m := range r.measures {
-		names = append(names, m.String())
-	}
-	return names
-}
-
-// print writes what the flags select. Without a ledger, c is nil.
-func (r *logReport) print(ctx context.Context, c *client.Client) error {
-	found, err := r.flags.Select(ctx, r.setup(), c, r.source)
-	switch {
-	case err != nil && len(found.Periods) == 0:
-		return err
-	case r.flags.ByPeriod():
-		err = errors.Join(r.printPeriods(ctx, found.Periods), err)
-	case r.flags.By != "":
-		err = r.printTotals(ctx, found.Totals)
-	default:
-		err = r.printLines(ctx, found.Lines)
-	}
-	switch {
-	case err != nil || c == nil || r.flags.ByHistory(r.source):
-		return err
-	case found.More:
-		r.remark("log", "older entries are not shown; --last 0 shows all")
-		return nil
-	}
-	return r.noteMissing(ctx, c.Guard())
-}
-
-// printNone says that nothing was selected, and which filter is to blame. Only
-// CSV has headings nevertheless.
-func (r *logReport) printNone(ctx context.Context) error {
-	names, err := r.source.Names(ctx)
-	if err != nil {
-		return err
-	}
-	said := r.none
-	if len(names) > 0 {
-		said = "no entry matches"
-		if by, asked, unknown := r.flags.filter.Unknown(names); unknown {
-			said += fmt.Sprintf("; --%s %q: %s", by, asked, jobs.RegionAdvice(asked, names[by]))
-		} else if run := r.flags.filter.Run; run != "" {
-			said += fmt.Sprintf("; --run %q: ration log --by run shows the runs", run)
-		}
-	}
-	r.remark("log", "%s", said)
-	return nil
-}
-
-// printLines prints entries: a table, or as they are read JSON or CSV.
-func (r *logReport) printLines(ctx context.Context, lines iter.Seq2[usage.Line, error]) error {
-	writer := r.lineWriter()
-	none := true
-	for line, err := range lines {
-		if err != nil {
-			return err
-		}
-		none = false
-		if err := writer.write(usage.NewLineReport(&line)); err != nil {
-			return err
-		}
-	}
-	if none {
-		if err := r.printNone(ctx); err != nil || !r.flags.csv {
-			return err
-		}
-	}
-	return writer.end()
-}
-
-// lineWriter writes entries one by one, and what is left at the end.
-type lineWriter struct {
-	write func(*usage.LineReport) error
-	end   func() error
-}
-
-func (r *logReport) lineWriter() lineWriter {
-	switch {
-	case r.json:
-		encoder := json.NewEncoder(r.stdout)
-		return lineWriter{func(e *usage.LineReport) error { return encoder.Encode(e) }, func() error { return nil }}
-	case r.flags.csv:
-		w := csv.NewWriter(r.stdout)
-		headings := []string{"at", "run", "id", "account", "method", "units", "calls", "lane", "job", "region", "kind", "key", "host"}
-		_ = w.Write(append(headings, r.measureNames()...)) // Error says it at the end
-		write := func(e *usage.LineReport) error {
-			return w.Write(append(lineCells(e), e.Amounts.Numbers(r.measures)...))
-		}
-		return lineWriter{write, func() error { w.Flush(); return w.Error() }}
-	}
-	var lines []*usage.LineReport
-	return lineWriter{func(e *usage.LineReport) error { lines = append(lines, e); return nil },
-		func() error { r.lineTable(lines); return nil }}
-}
-
-// lineTable shows entries, and their hosts if there are several.
-func (r *logReport) lineTable(lines []*usage.LineReport) {
-	headings := []string{"at", "run", "method", "units", "lane", "job", "region"}
-	hasHosts := slices.ContainsFunc(lines, func(e *usage.LineReport) bool { return e.Host != lines[0].Host })
-	if r.hasKeys {
-		headings = append(headings, "key")
-	}
-	if hasHosts {
-		headings = append(headings, "host")
-	}
-	t := r.table(append(headings, "")...)
-	for _, e := range lines {
-		at := human.Dated(e.At.UTC(), r.now(), "01-02 15:04:05.000Z")
-		row := []any{at, e.Run, human.Name(e.Method), e.Units, human.Name(e.Lane), human.Name(e.Job), human.Name(e.Region)}
-		if r.hasKeys {
-			row = append(row, human.Name(dash(e.Key)))
-		}
-		if hasHosts {
-			row = append(row, human.Name(e.Host))
-		}
-		t.Row(append(row, e.Remark)...)
-	}
-	t.Print()
-}
-
-// lineCells returns an entry as CSV.
-func lineCells(e *usage.LineReport) []string {
-	return []string{e.At.UTC().Format(time.RFC3339Nano), e.Run, e.ID, terminal.Cell(e.Account), terminal.Cell(e.Method),
-		fmt.Sprint(e.Units), fmt.Sprint(e.Calls), terminal.Cell(e.Lane), terminal.Cell(e.Job), terminal.Cell(e.Region), e.Kind, terminal.Cell(dash(e.Key)), terminal.Cell(e.Host)}
 }

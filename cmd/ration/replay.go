@@ -9,9 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
+	"github.com/ration-dev/ration/cmd/ration/internal/logview"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/cooldown"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs/entries"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota"
@@ -122,7 +124,8 @@ func (r *replaying) printRemarks(ctx context.Context, c *client.Client) error {
 		return err
 	}
 	source := &usage.LogReader{Ledger: c.Log(), Accounts: r.Other.Accounts(), Since: r.Since}
-	return (&logReport{app: r.app, flags: &logFlags{}, source: source}).noteMissing(ctx, c.Guard())
+	v := &logview.View{Query: &entries.Query{}, Source: source, Remark: r.remark, Now: r.now}
+	return v.NoteMissing(ctx, c.Guard())
 }
 
 // noteCooldowns lists cooldowns in force, if the range reaches until now.

@@ -93,7 +93,7 @@ func (s *Spend) Describe(covered bool) string {
 		granted = fmt.Sprintf("granted: %d calls of %s, %d each", s.Calls, s.Method, s.Units)
 	}
 	switch {
-	case s.Budget != nil:
+	case s.Remaining != nil:
 		left := strconv.FormatInt(int64(*s.Remaining), 10)
 		if s.Measure != "" {
 			left = quota.Measure(s.Measure).Text(*s.Remaining)

@@ -131,8 +131,8 @@ func (s *source) composer() (file, error) {
 // plainVersion returns the version without its v.
 func (s *source) plainVersion() string { return strings.TrimPrefix(s.version, "v") }
 
-// readVersioned is readClient, sorted by name, with a version in the first file,
-// which describes the package.
+// readVersioned is readClient, sorted by name, with a version in the first
+// file, which describes the package.
 func (s *source) readVersioned(version, folder string, patterns ...string) ([]file, error) {
 	files, err := s.readClient(folder, patterns...)
 	if err != nil {

@@ -13,26 +13,26 @@ import (
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// Refusing is a budget, or a cooldown, that refuses all calls of some methods
+// Refusal is a budget, or a cooldown, that refuses all calls of some methods
 // now.
-type Refusing struct {
-	Text     string         `json:"text"` // all of it in one sentence
-	Account  string         `json:"account"`
-	Budget   *string        `json:"budget"` // null: a cooldown of the whole account
-	Key      *string        `json:"key,omitempty"`
-	Reason   string         `json:"reason"` // as of a refusal: spent or cooldown
-	Detail   *string        `json:"detail"` // the upstream's words, of a cooldown
-	Methods  []string       `json:"methods"`
-	Since    time.Time      `json:"since"`
-	Host     *string        `json:"host"`  // that was refused first
-	Count    int64          `json:"count"` // of the refusals in the log: the first of each hour, process and budget
-	Until    time.Time      `json:"until"` // if nothing more is spent
-	Measure  string         `json:"measure"`
-	Used     quota.Units    `json:"used"`
-	Limit    quota.Units    `json:"limit"`
-	Largest  *usage.Largest `json:"largest"` // null if nobody has a name
-	Earlier  *string        `json:"earlier"` // another budget that refuses the same calls, and for a shorter time
-	needed   quota.Units    // what the limit would have to be
+type Refusal struct {
+	Text     string               `json:"text"` // all of it in one sentence
+	Account  string               `json:"account"`
+	Budget   *string              `json:"budget"` // null: a cooldown of the whole account
+	Key      *string              `json:"key,omitempty"`
+	Reason   string               `json:"reason"` // as of a refusal: spent or cooldown
+	Detail   *string              `json:"detail"` // the upstream's words, of a cooldown
+	Methods  []string             `json:"methods"`
+	Since    time.Time            `json:"since"`
+	Host     *string              `json:"host"`  // that was refused first
+	Count    int64                `json:"count"` // of the refusals in the log: the first of each hour, process and budget
+	Until    time.Time            `json:"until"` // if nothing more is spent
+	Measure  string               `json:"measure"`
+	Used     quota.Units          `json:"used"`
+	Limit    quota.Units          `json:"limit"`
+	Largest  *usage.LargestCaller `json:"largest"` // null if nobody has a name
+	Earlier  *string              `json:"earlier"` // another budget that refuses the same calls, and for a shorter time
+	needed   quota.Units          // what the limit would have to be
 	earlyEnd time.Time
 }
 
@@ -59,7 +59,7 @@ func (r *Report) readRefusing(ctx context.Context, c *client.Client) error {
 
 // newRefusing returns nil if the method would be granted now, or is refused by
 // something else.
-func newRefusing(ctx context.Context, c *client.Client, b *usage.BudgetStatus, r *usage.Refused) (*Refusing, error) {
+func newRefusing(ctx context.Context, c *client.Client, b *usage.BudgetStatus, r *usage.MethodRefusal) (*Refusal, error) {
 	call, err := c.Table().Call(b.Budget.Account, r.Method)
 	if err != nil {
 		return nil, nil // it has no price any more
@@ -85,7 +85,7 @@ func newRefusing(ctx context.Context, c *client.Client, b *usage.BudgetStatus, r
 	if own == nil || own != last { // that one is told of
 		return nil, nil
 	}
-	one := &Refusing{
+	one := &Refusal{
 		Account: own.Account, Budget: human.Optional(own.Budget),
 		Reason: string(own.Reason), Detail: human.Optional(own.Detail),
 		Methods: []string{r.Method}, Since: r.Since.UTC(), Until: human.JSONTime(own.RetryAt),
@@ -117,7 +117,7 @@ func later(a, b *quota.RefusedError) *quota.RefusedError {
 }
 
 // merge adds what is refused to that of the same budget.
-func merge(all []*Refusing, one *Refusing) []*Refusing {
+func merge(all []*Refusal, one *Refusal) []*Refusal {
 	for _, known := range all {
 		isSame := known.Account == one.Account && human.Given(known.Budget) == human.Given(one.Budget)
 		if !isSame || human.Given(known.Key) != human.Given(one.Key) {
@@ -144,7 +144,7 @@ func merge(all []*Refusing, one *Refusing) []*Refusing {
 const maxMethods = 3
 
 // sentence says what is refused, since when, until when and who spent it.
-func (r *Refusing) sentence(now time.Time) string {
+func (r *Refusal) sentence(now time.Time) string {
 	calls := "calls of " + human.Count(len(r.Methods), "method")
 	if len(r.Methods) <= maxMethods {
 		calls = strings.Join(r.Methods, " and ") + " calls"

@@ -24,7 +24,7 @@ type Report struct {
 	At              time.Time             `json:"at"`
 	Ledger          string                `json:"ledger"`
 	LedgerExists    bool                  `json:"ledger_exists"`
-	Refusing        []*Refusing           `json:"refusing"` // what is refused now, the worst that a report has to say
+	Refusing        []*Refusal            `json:"refusing"` // what is refused now, the worst that a report has to say
 	UnrecordedUnits quota.Units           `json:"unrecorded_units"`
 	Budgets         []*usage.BudgetReport `json:"budgets"`
 
@@ -50,7 +50,7 @@ type Report struct {
 func New(at time.Time) *Report {
 	return &Report{
 		At: at.UTC(), LedgerExists: true,
-		Refusing: []*Refusing{}, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{},
+		Refusing: []*Refusal{}, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{},
 		Waiting: []WaitingStep{}, Passes: []Pass{}, Repairs: []client.Restoration{},
 		Unexplained: []client.UnexplainedRefusal{}, Forgotten: []*client.MissingError{},
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Largest is who spent most: the job, lane, region or key that explains most of
-// an amount.
-type Largest struct {
+// LargestCaller is who spent most: the job, lane, region or key that explains
+// most of an amount.
+type LargestCaller struct {
 	By    string      `json:"by"` // one of Dimensions, or empty if nobody has a name
 	Name  string      `json:"name"`
 	Lane  string      `json:"lane,omitempty"` // of a job whose calls are all of one lane
@@ -19,7 +19,7 @@ type Largest struct {
 }
 
 // String names it: the backfill job rebuild-history.
-func (l *Largest) String() string {
+func (l *LargestCaller) String() string {
 	lane := ""
 	if l.Lane != "" {
 		lane = textfmt.Name(l.Lane) + " "
@@ -49,7 +49,7 @@ const nearly = 0.9
 
 // largest returns who spent most. That all are of one lane or region tells
 // nothing, unless nothing else is known.
-func (all spenders) largest() Largest {
+func (all spenders) largest() LargestCaller {
 	found := all.most(false)
 	if found.By == "" {
 		found = all.most(true)
@@ -57,7 +57,7 @@ func (all spenders) largest() Largest {
 	return found
 }
 
-func (all spenders) most(always bool) (found Largest) {
+func (all spenders) most(always bool) (found LargestCaller) {
 	for _, by := range []struct {
 		name  string
 		isWho bool // it says who it was even if all are of one
@@ -77,7 +77,7 @@ func (all spenders) most(always bool) (found Largest) {
 		for _, name := range slices.Sorted(maps.Keys(sums)) {
 			isNarrower := by.name != found.By && float64(sums[name]) >= nearly*float64(found.Units)
 			if isMore := sums[name] > found.Units; tellsApart && (isMore || isNarrower) {
-				found = Largest{By: by.name, Name: name, Units: sums[name]}
+				found = LargestCaller{By: by.name, Name: name, Units: sums[name]}
 			}
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Refused is a method of which a budget, or a cooldown of the account, has
-// refused all calls since its last one was granted.
-type Refused struct {
+// MethodRefusal is a method of which a budget, or a cooldown of the account,
+// has refused all calls since its last one was granted.
+type MethodRefusal struct {
 	Method string
 	Key    string       // of calls of a budget that each key has for itself
 	Caller quota.Caller // of the newest
@@ -38,7 +38,7 @@ func (s *scan) addRefusal(e *quota.Entry) {
 	case e.Budget == s.Budget.Name || e.Budget == "":
 		r := s.refused[id]
 		if r == nil {
-			r = &Refused{Method: e.Method, Key: id.key, Host: e.Host, Since: e.At}
+			r = &MethodRefusal{Method: e.Method, Key: id.key, Host: e.Host, Since: e.At}
 			s.refused[id] = r
 		}
 		r.Caller, r.Last = e.Caller, e.At
@@ -48,12 +48,12 @@ func (s *scan) addRefusal(e *quota.Entry) {
 }
 
 // refusals returns what is refused, the oldest first.
-func (s *scan) refusals() []Refused {
-	var all []Refused
+func (s *scan) refusals() []MethodRefusal {
+	var all []MethodRefusal
 	for _, r := range s.refused {
 		all = append(all, *r)
 	}
-	slices.SortFunc(all, func(a, b Refused) int {
+	slices.SortFunc(all, func(a, b MethodRefusal) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Method, b.Method), cmp.Compare(a.Key, b.Key))
 	})
 	return all

@@ -20,8 +20,8 @@ type BudgetStatus struct {
 	Returns []Return
 	// Refused lists the methods of which all calls have been refused, for up to
 	// a day. Whether they would be refused now, Guard.ProbeAll says.
-	Refused []Refused
-	Largest Largest // who spent most of Used
+	Refused []MethodRefusal
+	Largest LargestCaller // who spent most of Used
 }
 
 // Return says that Units more have become free by At than by the Return before.
@@ -95,7 +95,7 @@ type scan struct {
 	leaving   []quota.Units // by the steps of the time to come; of a sliding window
 	step      time.Duration
 	spanEnd   time.Time // of the newest of Returns
-	refused   map[refusedID]*Refused
+	refused   map[refusedID]*MethodRefusal
 	spenders  spenders
 }
 
@@ -108,7 +108,7 @@ const steps = 4096
 func newScan(b *BudgetStatus, oldest time.Time) *scan {
 	over := min(paceOver(&b.Budget), b.At.Sub(oldest))
 	s := &scan{BudgetStatus: b, oldest: oldest, paceSince: b.At.Add(time.Microsecond - over),
-		refused: map[refusedID]*Refused{}, spenders: spenders{}}
+		refused: map[refusedID]*MethodRefusal{}, spenders: spenders{}}
 	if length := b.Budget.Window.Length(); length > 0 {
 		s.step = max(length/steps, time.Second)
 		s.leaving = make([]quota.Units, (length+s.step-1)/s.step)

@@ -14,7 +14,7 @@ type Explanation struct {
 	Since  time.Time    // the beginning of the window at the time of the refusal
 	Held   quota.Units  // what the ledger still holds of the window
 	Attribution
-	Most Largest
+	Most LargestCaller
 
 	// Short is how many units or calls were missing, and LimitNeeded the limit
 	// that would have admitted the call. Both are 0 unless the reason of the

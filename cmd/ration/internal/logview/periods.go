@@ -1,4 +1,4 @@
-package main
+package logview
 
 import (
 	"context"
@@ -16,40 +16,40 @@ import (
 )
 
 // printPeriods prints what was added up by time, oldest first.
-func (r *logReport) printPeriods(ctx context.Context, all []usage.Period) error {
+func (v *View) printPeriods(ctx context.Context, all []usage.Period) error {
 	if len(all) == 0 {
-		if err := r.printNone(ctx); err != nil || !r.flags.csv {
+		if err := v.printNone(ctx); err != nil || !v.CSV {
 			return err
 		}
 	}
 	switch {
-	case r.json:
-		encoder := json.NewEncoder(r.stdout)
+	case v.JSON:
+		encoder := json.NewEncoder(v.Stdout)
 		for _, p := range all {
 			if err := encoder.Encode(p); err != nil {
 				return err
 			}
 		}
 		return nil
-	case r.flags.csv:
+	case v.CSV:
 		records := [][]string{{"by", "name", "account", "units", "calls", "refusals"}}
 		for _, p := range all {
 			records = append(records, []string{p.By, p.Name, terminal.Cell(p.Account), fmt.Sprint(p.Units), fmt.Sprint(p.Calls), refusalText(p.Refusals, "")})
 		}
-		return csv.NewWriter(r.stdout).WriteAll(records)
+		return csv.NewWriter(v.Stdout).WriteAll(records)
 	}
 	several := slices.ContainsFunc(all, func(p usage.Period) bool { return p.Account != all[0].Account })
-	headings := []string{r.flags.By, "units", "calls"}
-	if r.flags.By == "day" {
+	headings := []string{v.Query.By, "units", "calls"}
+	if v.Query.By == "day" {
 		headings = append(headings, "refused")
 	}
 	if several {
 		headings = append(headings, "account")
 	}
-	t := r.table(headings...)
+	t := v.Table(headings...)
 	for _, p := range all {
 		row := []any{p.Name, p.Units, p.Calls}
-		if r.flags.By == "day" {
+		if v.Query.By == "day" {
 			row = append(row, refusalText(p.Refusals, "-"))
 		}
 		if several {
@@ -68,19 +68,19 @@ func refusalText(n *int64, unknown string) string {
 	return fmt.Sprint(*n)
 }
 
-// noteMissing says which accounts' logs do not reach back to the beginning of
+// NoteMissing says which accounts' logs do not reach back to the beginning of
 // the range that was asked for.
-func (r *logReport) noteMissing(ctx context.Context, guard *quota.Guard) error {
-	missing, err := r.source.Missing(ctx, guard.Retention, r.now())
+func (v *View) NoteMissing(ctx context.Context, guard *quota.Guard) error {
+	missing, err := v.Source.Missing(ctx, guard.Retention, v.Now())
 	if err != nil {
 		return err
 	}
 	for _, account := range slices.Sorted(maps.Keys(missing)) {
 		hint := "; ration log --by day has the sums of earlier days"
-		if r.flags.By == "day" {
+		if v.Query.By == "day" {
 			hint = ""
 		}
-		r.remark("log", "the ledger no longer holds entries of %s before %s%s", human.Name(account), human.Time(missing[account].Truncate(time.Second)), hint)
+		v.Remark("log", "the ledger no longer holds entries of %s before %s%s", human.Name(account), human.Time(missing[account].Truncate(time.Second)), hint)
 	}
 	return nil
 }

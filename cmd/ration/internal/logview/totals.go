@@ -1,4 +1,4 @@
-package main
+package logview
 
 import (
 	"context"
@@ -15,37 +15,37 @@ import (
 )
 
 // printTotals prints what was added up, who spent most first.
-func (r *logReport) printTotals(ctx context.Context, all *usage.Totals) error {
+func (v *View) printTotals(ctx context.Context, all *usage.Totals) error {
 	if all.Len() == 0 {
-		if err := r.printNone(ctx); err != nil || !r.flags.csv {
+		if err := v.printNone(ctx); err != nil || !v.CSV {
 			return err
 		}
 	}
 	switch {
-	case r.json:
-		encoder := json.NewEncoder(r.stdout)
-		for _, s := range all.Largest(r.flags.Top) {
+	case v.JSON:
+		encoder := json.NewEncoder(v.Stdout)
+		for _, s := range all.Largest(v.Query.Top) {
 			if err := encoder.Encode(s); err != nil {
 				return err
 			}
 		}
 		return nil
-	case r.flags.csv:
-		return r.totalsCSV(all)
+	case v.CSV:
+		return v.totalsCSV(all)
 	}
-	headings := slices.Concat([]string{r.flags.By, "units", "calls"}, r.measureNames(), []string{"share", "first", "last"})
+	headings := slices.Concat([]string{v.Query.By, "units", "calls"}, v.measureNames(), []string{"share", "first", "last"})
 	several := all.Accounts() > 1
 	if several {
 		headings = append(headings, "account")
 	}
-	t := r.table(headings...)
+	t := v.Table(headings...)
 	left, rest := all.Len(), all.Units()
-	for _, s := range all.Largest(r.flags.Top) {
+	for _, s := range all.Largest(v.Query.Top) {
 		row := []any{human.Name(s.Name), s.Units, s.Calls}
-		for _, number := range s.Amounts.Numbers(r.measures) {
+		for _, number := range s.Amounts.Numbers(v.Measures) {
 			row = append(row, number)
 		}
-		row = append(row, percent(s.Share), r.clock(s.First), r.clock(s.Last))
+		row = append(row, percent(s.Share), v.clock(s.First), v.clock(s.Last))
 		if several {
 			row = append(row, human.Name(s.Account))
 		}
@@ -55,21 +55,21 @@ func (r *logReport) printTotals(ctx context.Context, all *usage.Totals) error {
 	}
 	t.Print()
 	if left > 0 {
-		r.remark("log", "%s spent %s; --top 0 shows all", human.Count(left, "other"), human.Count(rest, "unit"))
+		v.Remark("log", "%s spent %s; --top 0 shows all", human.Count(left, "other"), human.Count(rest, "unit"))
 	}
 	return nil
 }
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + " %" }
 
-func (r *logReport) totalsCSV(all *usage.Totals) error {
-	w := csv.NewWriter(r.stdout)
+func (v *View) totalsCSV(all *usage.Totals) error {
+	w := csv.NewWriter(v.Stdout)
 	headings := []string{"by", "name", "account", "units", "calls", "share", "first", "last"}
-	_ = w.Write(append(headings, r.measureNames()...)) // Error says it at the end
-	for _, s := range all.Largest(r.flags.Top) {
+	_ = w.Write(append(headings, v.measureNames()...)) // Error says it at the end
+	for _, s := range all.Largest(v.Query.Top) {
 		cells := []string{s.By, terminal.Cell(s.Name), terminal.Cell(s.Account), fmt.Sprint(s.Units), fmt.Sprint(s.Calls),
 			strconv.FormatFloat(s.Share, 'f', 4, 64), s.First.Format(time.RFC3339Nano), s.Last.Format(time.RFC3339Nano)}
-		_ = w.Write(append(cells, s.Amounts.Numbers(r.measures)...))
+		_ = w.Write(append(cells, s.Amounts.Numbers(v.Measures)...))
 	}
 	w.Flush()
 	return w.Error()
