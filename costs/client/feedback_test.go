@@ -127,6 +127,7 @@ func TestPresetsCoolTheirBudgets(t *testing.T) {
 		{"preset: salesforce\nhosts: [a.example]\nbudgets: [{name: salesforce, limit: 115000}]", "call", 200, http.Header{"Sforce-Limit-Info": {"api-usage=114000/115000"}}, "", "", "salesforce"},
 		{"preset: {name: shopify-graphql, variant: plus}\nhosts: [a.example]", "graphql", 200, http.Header{"Content-Type": {"application/json"}}, `{"errors":[{"message":"Throttled"}]}`, "shopify", ""},
 		{"preset: strava", "call", 429, http.Header{"X-Ratelimit-Limit": {"200,2000"}, "X-Ratelimit-Usage": {"9,2001"}}, "", "strava-overall-day", ""},
+		{"preset: airtable", "call", 429, nil, `{"errors":[{"error":"RATE_LIMIT_REACHED"}]}`, "airtable-base", ""},
 		{"preset: xero", "call", 429, http.Header{"X-Rate-Limit-Problem": {"minute"}, "Retry-After": {"20"}}, "", "xero-minute", ""},
 		{"preset: {name: monday, variant: pro}", "graphql", 200, nil, `{"error_code":"ComplexityException"}`, "monday-complexity", ""},
 		{"preset: gmail", "messages.get", 429, nil, `{"error":{"message":"User-rate limit exceeded. Retry after 2040-01-01T00:00:00Z"}}`, "gmail-user", ""},
