@@ -128,7 +128,7 @@ func (d *document) budgetFields(e *budgetEntry) []strictyaml.Field {
 		{Key: "lanes", Read: readWords(&b.Lanes, lane)},
 		{Key: "regions", Read: readWords(&b.Regions, d.readRegion)},
 		{Key: "per", Read: func(n strictyaml.Node) {
-			b.PerKey = n.OneOf("per", []string{"key"}, "and beside budgets where it is, as key: {path: NAME}") == "key"
+			b.PerKey = n.OneOf("per", []string{"key"}, "with key: {path: NAME} beside budgets") == "key"
 		}},
 		{Key: "keys", Read: func(n strictyaml.Node) { readKeyLimits(n, b) }},
 		{Key: "floor", Read: func(n strictyaml.Node) { d.readFloor(n, e) }},
