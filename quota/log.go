@@ -282,13 +282,14 @@ func (l *engineLog) orSettleDown(err error, receipt Receipt, change func(before 
 	return err
 }
 
-// end ends the lease of a grant, unless the ledger is known to be down: it ends
-// by itself.
+// end ends the lease of a grant. While the ledger is down, it does so for those
+// of the outage; others end by themselves.
 func (l *engineLog) end(ctx context.Context, receipt Receipt) error {
-	if down := l.outage.isDown(); down != nil {
-		return down
+	err := l.outage.isDown()
+	if err == nil {
+		err = l.engine.Account(receipt.Account).End(ctx, engine.ID(receipt.ID))
 	}
-	return l.engine.Account(receipt.Account).End(ctx, engine.ID(receipt.ID))
+	return l.orSettleDown(err, receipt, func(before engine.Amounts) engine.Amounts { return before })
 }
 
 func (l *engineLog) Standings(ctx context.Context, account, key string, charges []*Charge) ([]Standing, error) {

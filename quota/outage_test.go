@@ -188,3 +188,39 @@ func TestABudgetOfErrorsThatIsFullRefusesInAnOutage(t *testing.T) {
 		t.Errorf("with no error left: %v; want that the ledger is down", err)
 	}
 }
+
+// TestCallsOfAnOutageEndAndFail in it: those that had ended counted as in
+// flight until the ledger was back, and errors not at all.
+func TestCallsOfAnOutageEndAndFail(t *testing.T) {
+	two := quota.Budget{Account: account, Name: "two", Limit: 2, Window: quota.InFlight(time.Minute), Measure: quota.Calls}
+	few := budget("few", 1, 24*time.Hour)
+	few.Measure = quota.Errors
+	guard, ledger := newDownGuard(t, two, few)
+	var grants []*quota.Grant
+	spend := func(isGranted bool) {
+		t.Helper()
+		grant, err := guard.Spend(t.Context(), call("chat", 9))
+		if isGranted == (err != nil) || err != nil && !errors.Is(err, quota.ErrLedgerDown) {
+			t.Errorf("%v; granted: %t", err, isGranted)
+		}
+		if err == nil {
+			grants = append(grants, grant)
+		}
+	}
+	spend(true) // beside the one of before, which nothing ends
+	spend(false)
+	if err := grants[0].End(t.Context()); err != nil {
+		t.Error(err)
+	}
+	spend(true)
+	failed := quota.Amounts{Units: 9, Calls: 1, Named: map[quota.Measure]quota.Units{quota.Errors: 1}}
+	if err := grants[1].SettleTo(t.Context(), failed); err != nil {
+		t.Error(err)
+	}
+	spend(false)
+	ledger.isDown = false
+	balances, err := guard.Balances(t.Context())
+	if err != nil || balances[0].Used != 1 || balances[1].Used != 1 || balances[2].Used != 19 {
+		t.Errorf("%+v, %v; want the calls, with what they cost, and none of them in flight", balances, err)
+	}
+}
