@@ -26,16 +26,18 @@ type Alert struct {
 
 // The kinds of alerts.
 const (
+	AlertRefused    = "refused"    // a budget refuses calls, and when it does not any more
 	AlertLevel      = "level"      // a budget has used a part of its limit
 	AlertExhaustion = "exhaustion" // at its pace or by the schedule, a budget will be used up within its window
 	AlertCooldown   = "cooldown"   // a cooldown of some minutes is in force
 	AlertLedger     = "ledger"     // the ledger is down, or has forgotten
 	AlertDrift      = "drift"      // an upstream's answer contradicts costs.yaml
+	AlertCredential = "credential" // an upstream rejects a key
 )
 
 // AlertKinds returns the kinds of alerts.
 func AlertKinds() []string {
-	return []string{AlertLevel, AlertExhaustion, AlertCooldown, AlertLedger, AlertDrift}
+	return []string{AlertRefused, AlertLevel, AlertExhaustion, AlertCooldown, AlertLedger, AlertDrift, AlertCredential}
 }
 
 // String describes the alert, with no more of the URL than its host.

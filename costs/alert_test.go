@@ -24,7 +24,7 @@ func TestAlertLeaksItsWebhook(t *testing.T) {
 		"{webhook: \"https://x.example/%zz?SECRET\"}":       "webhook: not the URL of a web server",
 		"{webhook_file: ~/x}":                               "file begins with ~",
 		"{command: []}":                                     "no program: write [./page.sh]",
-		"{command: [a], on: []}":                            "an empty list: write some of level, exhaustion, cooldown, ledger, drift",
+		"{command: [a], on: []}":                            "an empty list: write some of refused, level, exhaustion, cooldown, ledger, drift, credential",
 		"{command: [a], on: [levl]}":                        `unknown alert "levl": write level`,
 		"{command: [a], levels: [101]}":                     "is 101: write an integer from 1 to 100",
 		"{command: [a], levels: []}":                        "an empty list: write percentages",
@@ -40,7 +40,7 @@ func TestAlertLeaksItsWebhook(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := table.Upstreams()[0].Alert.String()
-	if want := "webhook of hooks.example.com on level, exhaustion, cooldown, ledger, drift, levels 80 %, 95 %, again after 24h"; got != want {
+	if want := "webhook of hooks.example.com on refused, level, exhaustion, cooldown, ledger, drift, credential, levels 80 %, 95 %, again after 24h"; got != want {
 		t.Errorf("%s; want %s", got, want)
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -106,8 +105,9 @@ func (w *Watch) Reported(call quota.Call, err error) {
 	} else if _, ok := errors.AsType[*quota.CostError](err); ok {
 		e.name = "cost " + call.Method
 	} else if restored, ok := errors.AsType[*client.RestoredError](err); ok && restored.Lost {
-		e.Kind, e.Account = costs.AlertLedger, restored.Account
-		e.name = fmt.Sprintf("forgotten %d", restored.At.Unix())
+		e = lossEvent(&restored.Restoration)
+	} else if rejected, ok := errors.AsType[*client.RejectedError](err); ok {
+		e.Kind, e.name = costs.AlertCredential, "credential "+rejected.Host
 	} else {
 		return
 	}
@@ -150,6 +150,10 @@ func (w *Watch) Check(ctx context.Context) {
 		}
 	}
 	if !down {
+		w.refused(ctx)
+		for _, e := range w.losses() {
+			w.claimAndSend(ctx, e)
+		}
 		for _, e := range w.exhausted(ctx) {
 			w.claimAndSend(ctx, e)
 		}
@@ -166,6 +170,21 @@ func (w *Watch) Check(ctx context.Context) {
 	w.mu.Lock()
 	w.pending = append(left, w.pending...)
 	w.mu.Unlock()
+}
+
+// losses returns the events of what any process of this host found missing in
+// the ledger in the last day.
+func (w *Watch) losses() (events []*event) {
+	for _, r := range w.client.Restorations() {
+		if r.Lost {
+			events = append(events, lossEvent(&r))
+		}
+	}
+	return events
+}
+
+func lossEvent(r *client.Restoration) *event {
+	return &event{Kind: costs.AlertLedger, Account: r.Account, name: fmt.Sprintf("forgotten %d", r.At.Unix()), detail: r.String()}
 }
 
 // found returns what balances have to tell.
@@ -231,12 +250,7 @@ const (
 // exhausted returns an event for each budget that will be used up before its
 // window ends, if it is time for another forecast and a target wants to know.
 func (w *Watch) exhausted(ctx context.Context) (events []*event) {
-	wanted := func(target *costs.Alert) bool { return slices.Contains(target.On, costs.AlertExhaustion) }
-	isWanted := false
-	for _, targets := range w.targets {
-		isWanted = isWanted || slices.ContainsFunc(targets, wanted)
-	}
-	if !isWanted || time.Since(w.ahead) < forecasts {
+	if !w.wants(costs.AlertExhaustion) || time.Since(w.ahead) < forecasts {
 		return nil
 	}
 	w.ahead = time.Now()

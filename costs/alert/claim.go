@@ -64,7 +64,11 @@ func (w *Watch) claimOne(ctx context.Context, e *event, target *costs.Alert, nam
 }
 
 func (w *Watch) claim(ctx context.Context, e *event, target *costs.Alert, name string) (*quota.Claim, error) {
-	return w.client.Guard().Claim(ctx, quota.ClaimRequest{Account: e.Account, Name: nameOf(name), Hold: hold, Again: max(e.again, target.Repeat)})
+	return w.client.Guard().Claim(ctx, w.claimOf(e, target, name))
+}
+
+func (w *Watch) claimOf(e *event, target *costs.Alert, name string) quota.ClaimRequest {
+	return quota.ClaimRequest{Account: e.Account, Name: nameOf(name), Hold: hold, Again: max(e.again, target.Repeat)}
 }
 
 // settleLower makes the levels below one that was sent count as sent.

@@ -172,6 +172,7 @@ type Client struct {
 	knows       bool             // the replica knew of the ledger then
 	restored    restorations
 	background  backgroundReports
+	rejections  rejections
 	guard       *quota.Guard
 	outages     *outages
 	refusals    refusals
@@ -223,7 +224,7 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.feedback = c.keepingUnexplained(c.hidingSecrets(read))
+	c.feedback = c.notingRejections(c.keepingUnexplained(c.hidingSecrets(read)))
 	if c.name, c.inner = "opened", c.options.Opened; c.inner == nil {
 		if c.name, c.inner, err = c.options.openLedger(table, address, state); err != nil {
 			return nil, c.options.addPlace(err, table)

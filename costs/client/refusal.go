@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"math"
 	"path/filepath"
 	"sync"
@@ -77,6 +78,10 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 // budget goes to the ledger, too. It is a no-op if the call was granted. That
 // the folder cannot be written is not an error of the call; see RefusalError.
 func (c *Client) recordRefusal(d quota.Decision) {
+	if d.Err == nil {
+		c.refusals.granted(&d.Call)
+		return
+	}
 	c.refusals.record(c, d.Err, true)
 	refused, ok := errors.AsType[*quota.RefusedError](d.Err)
 	if !ok || !c.refusals.isNew(refused, time.Now()) {
@@ -103,14 +108,29 @@ func (r *refusals) isNew(refused *quota.RefusedError, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	of := [2]string{refused.Account, refused.Budget}
-	if last, known := r.shared[of]; known && now.Sub(last) < time.Hour {
+	if last, known := r.shared[of]; known && now.Sub(last.at) < time.Hour {
 		return false
 	}
 	if r.shared == nil {
-		r.shared = map[[2]string]time.Time{}
+		r.shared = map[[2]string]sharedRefusal{}
 	}
-	r.shared[of] = now
+	r.shared[of] = sharedRefusal{now, refused.Method}
 	return true
+}
+
+// granted makes the next refusal of a call's method the first one again.
+func (r *refusals) granted(call *quota.Call) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.shared, func(of [2]string, last sharedRefusal) bool {
+		return of[0] == call.Account && last.method == call.Method
+	})
+}
+
+// sharedRefusal is one that was recorded in the ledger.
+type sharedRefusal struct {
+	at     time.Time
+	method string
 }
 
 // RepeatRefusal writes a refusal again that the Guard has returned before, as
@@ -161,7 +181,7 @@ type refusals struct {
 	closed  bool                   // the Client is: nothing may be pending
 	failed  error                  // of the last write
 	recent  recentRefusals
-	shared  map[[2]string]time.Time // when the refusals of an account's budget were last recorded in the ledger
+	shared  map[[2]string]sharedRefusal // the last of each account and budget
 }
 
 // writePause is the shortest time between two writes by record: a program may

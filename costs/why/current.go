@@ -1,4 +1,4 @@
-package status
+package why
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// Refusal is a budget, or a cooldown, that refuses all calls of some methods
+// CurrentRefusal is a budget, or a cooldown, that refuses all calls of some methods
 // now.
-type Refusal struct {
+type CurrentRefusal struct {
 	Text     string               `json:"text"` // all of it in one sentence
 	Account  string               `json:"account"`
 	Budget   *string              `json:"budget"` // null: a cooldown of the whole account
@@ -36,30 +36,31 @@ type Refusal struct {
 	earlyEnd time.Time
 }
 
-// readRefusing finds out which of the methods that were refused are refused
-// now. It charges nothing.
-func (r *Report) readRefusing(ctx context.Context, c *client.Client) error {
-	for i := range r.statuses {
-		b := &r.statuses[i]
+// CurrentRefusals finds out which of the methods that budgets have refused are
+// refused now. It charges nothing.
+func CurrentRefusals(ctx context.Context, c *client.Client, budgets []usage.BudgetStatus) ([]*CurrentRefusal, error) {
+	all := []*CurrentRefusal{}
+	for i := range budgets {
+		b := &budgets[i]
 		for j := range b.Refused {
-			one, err := newRefusing(ctx, c, b, &b.Refused[j])
+			one, err := newCurrent(ctx, c, b, &b.Refused[j])
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if one != nil {
-				r.Refusing = merge(r.Refusing, one)
+				all = merge(all, one)
 			}
 		}
 	}
-	for _, one := range r.Refusing {
-		one.Text = one.sentence(r.At)
+	for _, one := range all {
+		one.Text = one.sentence(budgets[0].At)
 	}
-	return nil
+	return all, nil
 }
 
-// newRefusing returns nil if the method would be granted now, or is refused by
+// newCurrent returns nil if the method would be granted now, or is refused by
 // something else.
-func newRefusing(ctx context.Context, c *client.Client, b *usage.BudgetStatus, r *usage.MethodRefusal) (*Refusal, error) {
+func newCurrent(ctx context.Context, c *client.Client, b *usage.BudgetStatus, r *usage.MethodRefusal) (*CurrentRefusal, error) {
 	call, err := c.Table().Call(b.Budget.Account, r.Method)
 	if err != nil {
 		return nil, nil // it has no price any more
@@ -85,7 +86,7 @@ func newRefusing(ctx context.Context, c *client.Client, b *usage.BudgetStatus, r
 	if own == nil || own != last { // that one is told of
 		return nil, nil
 	}
-	one := &Refusal{
+	one := &CurrentRefusal{
 		Account: own.Account, Budget: human.Optional(own.Budget),
 		Reason: string(own.Reason), Detail: human.Optional(own.Detail),
 		Methods: []string{r.Method}, Since: r.Since.UTC(), Until: human.JSONTime(own.RetryAt),
@@ -117,7 +118,7 @@ func later(a, b *quota.RefusedError) *quota.RefusedError {
 }
 
 // merge adds what is refused to that of the same budget.
-func merge(all []*Refusal, one *Refusal) []*Refusal {
+func merge(all []*CurrentRefusal, one *CurrentRefusal) []*CurrentRefusal {
 	for _, known := range all {
 		isSame := known.Account == one.Account && human.Given(known.Budget) == human.Given(one.Budget)
 		if !isSame || human.Given(known.Key) != human.Given(one.Key) {
@@ -144,7 +145,7 @@ func merge(all []*Refusal, one *Refusal) []*Refusal {
 const maxMethods = 3
 
 // sentence says what is refused, since when, until when and who spent it.
-func (r *Refusal) sentence(now time.Time) string {
+func (r *CurrentRefusal) sentence(now time.Time) string {
 	calls := "calls of " + human.Count(len(r.Methods), "method")
 	if len(r.Methods) <= maxMethods {
 		calls = strings.Join(r.Methods, " and ") + " calls"
@@ -152,7 +153,7 @@ func (r *Refusal) sentence(now time.Time) string {
 	if r.Key != nil {
 		calls += " of key " + human.Name(*r.Key)
 	}
-	when := func(t time.Time) string { return tableTime(t, now) }
+	when := func(t time.Time) string { return human.Dated(human.RoundUp(t).UTC(), now, human.TableTime) }
 	since := human.Dated(r.Since, now, human.TableTime)
 	text := fmt.Sprintf("%s: all %s refused since %s", human.Name(r.Account), calls, since)
 	if r.Host != nil {
