@@ -5,13 +5,11 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log"
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 	_ "time/tzdata" // budgets name time zones, and a small container has none
@@ -150,7 +148,7 @@ ends the run cleanly, and the next run resumes.`,
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print nothing when a budget stops a run")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print more, on a terminal or not")
 	root.SetFlagErrorFunc(cmdline.FlagError)
-	root.SetUsageTemplate(a.usageTemplate(root.UsageTemplate()))
+	root.SetUsageTemplate(cmdline.UsageTemplate(root.UsageTemplate(), a.width()))
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.execCommand(), a.statusCommand(), a.planCommand(), a.replayCommand(), a.spendCommand(), a.reportCommand(), a.limitCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
 		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand(), a.alertCommand(), a.metricsCommand(),
 		a.fakeCommand(), a.initCommand(), a.manCommand(), a.explainCommand())
@@ -159,15 +157,6 @@ ends the run cleanly, and the next run resumes.`,
 		command.Args = cmdline.Args(command.Args)
 	}
 	return root
-}
-
-// usageTemplate makes a template of cobra wrap the texts of flags.
-func (a *app) usageTemplate(template string) string {
-	width := a.width()
-	if width == 0 || width > 100 {
-		width = 100
-	}
-	return strings.ReplaceAll(template, ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", width))
 }
 
 // setNow sets the present time of the command to that of --at, if it has one.
@@ -192,11 +181,8 @@ func (a *app) explainCommand() *cobra.Command {
 }
 
 func (a *app) limitCommand() *cobra.Command {
-	return limitcmd.Command(limitcmd.Setup{Print: a.printAnswer, With: func(use func(*client.Client) error) error {
-		table, err := a.setup().Prices()
-		if err != nil {
-			return err
-		}
-		return a.withClient(table, true, use)
-	}}, exitCodes(exitStopped, exitLedger, exitConfig))
+	with := func(use func(*client.Client) error) error {
+		return a.withAccounts("", true, func(c *client.Client, _ []string) error { return use(c) })
+	}
+	return limitcmd.Command(limitcmd.Setup{With: with, Print: a.printAnswer}, exitCodes(exitStopped, exitLedger, exitConfig))
 }

@@ -94,3 +94,12 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 		return &Error{fmt.Errorf("write %s; see %s --help", usage, cmd.CommandPath())}
 	}
 }
+
+// UsageTemplate makes a template of cobra wrap the texts of flags, at the width
+// of the terminal or 100 columns.
+func UsageTemplate(template string, width int) string {
+	if width == 0 || width > 100 {
+		width = 100
+	}
+	return strings.ReplaceAll(template, ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", width))
+}
