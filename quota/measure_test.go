@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )
@@ -62,6 +63,36 @@ func TestACallIsChargedInEachMeasure(t *testing.T) {
 	for entry, err := range guard.Log().Entries(t.Context(), quota.Query{Account: account}) {
 		if err != nil || entry.Measures[quota.USD] != 2_000 {
 			t.Errorf("the log has %+v, %v; want what it cost", entry, err)
+		}
+	}
+}
+
+// TestMeasuresThatAreRenamed: a log that held six of an earlier configuration
+// counted nothing of a seventh, and its budget was endless.
+func TestMeasuresThatAreRenamed(t *testing.T) {
+	ledger := testledger.Memory(nil)
+	spend := func(names string) (refusal error) {
+		t.Helper()
+		var budgets []quota.Budget
+		amounts := map[quota.Measure]quota.Units{}
+		for _, name := range strings.Split(names, "") {
+			b := budget(name, 10, time.Hour)
+			b.Measure = quota.Measure(name)
+			budgets, amounts[b.Measure] = append(budgets, b), 6
+		}
+		guard, err := quota.NewGuard(ledger, budgets, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, refusal = guard.Spend(t.Context(), quota.Call{Account: account, Method: "chat", Measures: amounts})
+		return refusal
+	}
+	for _, names := range []string{"abcdef", "ghijkl"} {
+		if err := spend(names); err != nil {
+			t.Fatal(err)
+		}
+		if err := spend(names); !errors.Is(err, quota.ErrRefused) {
+			t.Errorf("12 of 10 in %s: %v; want it refused", names, err)
 		}
 	}
 }

@@ -2,6 +2,10 @@ package engine
 
 import "slices"
 
+// maxColumns is how many named measures the records of a log can have, of all
+// configurations that it has seen.
+const maxColumns = 64
+
 // amount returns what an entry counts in a measure.
 func (f *fold) amount(n uint32, measure string) int64 {
 	e := f.at(n)
@@ -28,7 +32,7 @@ func (f *fold) setMore(n uint32, amounts []Amount) {
 	for _, a := range amounts {
 		column := slices.Index(f.measures, a.Measure)
 		if column < 0 {
-			if len(f.measures) == MaxMeasures-2 {
+			if len(f.measures) == maxColumns {
 				continue
 			}
 			column = len(f.measures)
@@ -42,11 +46,13 @@ func (f *fold) setMore(n uint32, amounts []Amount) {
 	}
 }
 
-// Or returns a with the amounts of named measures that only other has.
+// Or returns a with the amounts of named measures that only other has, as far as
+// a record has room for them.
 func (a Amounts) Or(other Amounts) Amounts {
 	a.More = slices.Clone(a.More)
 	for _, o := range other.More {
-		if !slices.ContainsFunc(a.More, func(m Amount) bool { return m.Measure == o.Measure }) {
+		isOnly := !slices.ContainsFunc(a.More, func(m Amount) bool { return m.Measure == o.Measure })
+		if isOnly && len(a.More) < MaxMeasures {
 			a.More = append(a.More, o)
 		}
 	}
