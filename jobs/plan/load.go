@@ -111,8 +111,11 @@ type peak struct {
 // t+late >= S, and all such starts may lie in it together. A start that is due
 // after T does not add to it. So the fullest windows end when a start is due.
 func (l *load) findPeak(late int64) peak {
-	if l.budget.Window.Kind() == quota.KindBucket {
+	switch l.budget.Window.Kind() {
+	case quota.KindBucket:
 		return l.findBucketPeak(late)
+	case quota.KindInFlight: // how long calls take is not known
+		return peak{at: l.from}
 	}
 	p := peak{used: l.held.sum(l.since(l.from), l.from), at: l.from}
 	firstTick, firstHeld := 0, 0

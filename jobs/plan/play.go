@@ -65,7 +65,7 @@ func (p *player) restoreState(ctx context.Context, ledger quota.Log) error {
 	for account, entries := range p.in.State.Entries {
 		var charges []*quota.Charge // tell the ledger how long to keep entries
 		for i := range p.in.Budgets {
-			if b := &p.in.Budgets[i]; b.Account == account {
+			if b := &p.in.Budgets[i]; b.Account == account && b.Window.Kind() != quota.KindInFlight { // all have ended
 				charges = append(charges, &quota.Charge{Budget: b.Name, Coverage: b.Coverage(), Limit: b.Limit, Window: b.Window})
 			}
 		}
