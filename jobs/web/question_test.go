@@ -25,3 +25,10 @@ func TestRegionInSmallLetters(t *testing.T) {
 	}
 	contains(t, s.fetch("/?q=region:in").text, `<td>trending</td><td>IN</td>`)
 }
+
+// TestCallsInFlightHaveNoSpenders: the page said that it reads them, always.
+func TestCallsInFlightHaveNoSpenders(t *testing.T) {
+	s := newScene(t, sceneOptions{costs: "version: 1\naccount: my-project\ncosts: {videos.list: 1}\nbudgets: [{name: few, limit: 10, in_flight: true}]\n"})
+	s.spend("videos.list", "US", "trending", 1)
+	contains(t, s.fetch("/").text, `<p class="note">Calls that have not ended.</p>`)
+}
