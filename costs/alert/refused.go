@@ -25,7 +25,10 @@ func (w *Watch) refused(ctx context.Context) {
 	if err != nil {
 		return // the next check will tell; that the ledger is down is an event of its own
 	}
-	current, err := why.CurrentRefusals(read, w.client, statuses)
+	if len(statuses) == 0 {
+		return
+	}
+	current, err := why.Refusing(read, w.client, statuses, statuses[0].At)
 	if err != nil {
 		return
 	}

@@ -25,7 +25,7 @@ type Report struct {
 	At              time.Time             `json:"at"`
 	Ledger          string                `json:"ledger"`
 	LedgerExists    bool                  `json:"ledger_exists"`
-	Refusing        []*why.CurrentRefusal `json:"refusing"` // what is refused now, the worst that a report has to say
+	Refusing        []*why.Refusal        `json:"refusing"` // what is refused now, the worst that a report has to say
 	UnrecordedUnits quota.Units           `json:"unrecorded_units"`
 	Budgets         []*usage.BudgetReport `json:"budgets"`
 
@@ -51,7 +51,7 @@ type Report struct {
 func New(at time.Time) *Report {
 	return &Report{
 		At: at.UTC(), LedgerExists: true,
-		Refusing: []*why.CurrentRefusal{}, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{},
+		Refusing: []*why.Refusal{}, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{},
 		Waiting: []WaitingStep{}, Passes: []Pass{}, Repairs: []client.Restoration{},
 		Unexplained: []client.UnexplainedRefusal{}, Forgotten: []*client.MissingError{},
 	}
@@ -72,11 +72,11 @@ func (r *Report) Read(ctx context.Context, s *setup.Setup, c *client.Client) err
 	if err := r.ReadBudgets(ctx, c.Guard(), c.Table().Accounts()); err != nil {
 		return err
 	}
-	refused, err := why.CurrentRefusals(ctx, c, r.statuses)
+	refusing, err := why.Refusing(ctx, c, r.statuses, r.At)
 	if err != nil {
 		return err
 	}
-	r.Refusing = refused
+	r.Refusing = refusing
 	r.Unplanned = r.addSchedule(ctx, s, c)
 	for i, b := range r.Budgets {
 		if !b.Shadow {

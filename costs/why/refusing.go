@@ -13,9 +13,9 @@ import (
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// CurrentRefusal is a budget, or a cooldown, that refuses all calls of some methods
+// Refusal is a budget, or a cooldown, that refuses all calls of some methods
 // now.
-type CurrentRefusal struct {
+type Refusal struct {
 	Text     string               `json:"text"` // all of it in one sentence
 	Account  string               `json:"account"`
 	Budget   *string              `json:"budget"` // null: a cooldown of the whole account
@@ -36,14 +36,14 @@ type CurrentRefusal struct {
 	earlyEnd time.Time
 }
 
-// CurrentRefusals finds out which of the methods that budgets have refused are
-// refused now. It charges nothing.
-func CurrentRefusals(ctx context.Context, c *client.Client, budgets []usage.BudgetStatus) ([]*CurrentRefusal, error) {
-	all := []*CurrentRefusal{}
-	for i := range budgets {
-		b := &budgets[i]
+// Refusing finds out which of the methods that budgets have refused are refused
+// now, at a time on the ledger's clock. It charges nothing.
+func Refusing(ctx context.Context, c *client.Client, statuses []usage.BudgetStatus, at time.Time) ([]*Refusal, error) {
+	all := []*Refusal{}
+	for i := range statuses {
+		b := &statuses[i]
 		for j := range b.Refused {
-			one, err := newCurrent(ctx, c, b, &b.Refused[j])
+			one, err := newRefusing(ctx, c, b, &b.Refused[j])
 			if err != nil {
 				return nil, err
 			}
@@ -53,14 +53,14 @@ func CurrentRefusals(ctx context.Context, c *client.Client, budgets []usage.Budg
 		}
 	}
 	for _, one := range all {
-		one.Text = one.sentence(budgets[0].At)
+		one.Text = one.sentence(at)
 	}
 	return all, nil
 }
 
-// newCurrent returns nil if the method would be granted now, or is refused by
+// newRefusing returns nil if the method would be granted now, or is refused by
 // something else.
-func newCurrent(ctx context.Context, c *client.Client, b *usage.BudgetStatus, r *usage.MethodRefusal) (*CurrentRefusal, error) {
+func newRefusing(ctx context.Context, c *client.Client, b *usage.BudgetStatus, r *usage.MethodRefusal) (*Refusal, error) {
 	call, err := c.Table().Call(b.Budget.Account, r.Method)
 	if err != nil {
 		return nil, nil // it has no price any more
@@ -86,7 +86,7 @@ func newCurrent(ctx context.Context, c *client.Client, b *usage.BudgetStatus, r 
 	if own == nil || own != last { // that one is told of
 		return nil, nil
 	}
-	one := &CurrentRefusal{
+	one := &Refusal{
 		Account: own.Account, Budget: human.Optional(own.Budget),
 		Reason: string(own.Reason), Detail: human.Optional(own.Detail),
 		Methods: []string{r.Method}, Since: r.Since.UTC(), Until: human.JSONTime(own.RetryAt),
@@ -118,7 +118,7 @@ func later(a, b *quota.RefusedError) *quota.RefusedError {
 }
 
 // merge adds what is refused to that of the same budget.
-func merge(all []*CurrentRefusal, one *CurrentRefusal) []*CurrentRefusal {
+func merge(all []*Refusal, one *Refusal) []*Refusal {
 	for _, known := range all {
 		isSame := known.Account == one.Account && human.Given(known.Budget) == human.Given(one.Budget)
 		if !isSame || human.Given(known.Key) != human.Given(one.Key) {
@@ -145,7 +145,7 @@ func merge(all []*CurrentRefusal, one *CurrentRefusal) []*CurrentRefusal {
 const maxMethods = 3
 
 // sentence says what is refused, since when, until when and who spent it.
-func (r *CurrentRefusal) sentence(now time.Time) string {
+func (r *Refusal) sentence(now time.Time) string {
 	calls := "calls of " + human.Count(len(r.Methods), "method")
 	if len(r.Methods) <= maxMethods {
 		calls = strings.Join(r.Methods, " and ") + " calls"
