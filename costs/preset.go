@@ -65,6 +65,25 @@ func Presets() []Preset {
 	return all
 }
 
+// FindPreset returns the preset of a name, or of a word in the name, such as
+// github: superseded ones only by their names. If several names have the word,
+// it returns these instead.
+func FindPreset(name string) (found *Preset, several []string) {
+	for _, p := range Presets() {
+		if p.Name == name {
+			return &p, nil
+		}
+		words := strings.FieldsFunc(p.Name, func(r rune) bool { return r == '-' || r == '/' })
+		if p.SupersededBy == nil && slices.Contains(words, name) {
+			found, several = &p, append(several, p.Name)
+		}
+	}
+	if len(several) > 1 {
+		return nil, several
+	}
+	return found, nil
+}
+
 const presetEnd = ".yaml"
 
 func presetNames() []string {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,9 +20,11 @@ func (a *app) initCommand() *cobra.Command {
 	var host, command string
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Write a first costs.yaml and regions.yaml",
-		Long: `Init writes costs.yaml and regions.yaml, with comments, into the folder of
---config or the current one, and prints the command to try next. Without
+		Short: "Write a first costs.yaml",
+		Long: `Init writes costs.yaml, with comments, into the folder of --config or the
+current one, and prints the command to try next. That is all that guarded calls
+need. With --schedule, --region or --command it adds a regions.yaml, for what
+ration itself fetches or starts, also beside a costs.yaml of before. Without
 --preset and --host it asks up to three questions on a terminal. It never
 overwrites a file.
 
@@ -30,9 +33,10 @@ A preset that leaves figures to you asks for them: --variant, --host, --zone or
 
 ` + exitCodes(exitConfig),
 		Example: `  ration init
+  ration init --host api.example.com --limit 5000
+  ration init --preset github
   ration init --preset youtube --region US --region IN
-  ration init --preset github-rest --command ./fetch.sh --region north
-  ration init --host api.example.com --limit 5000`,
+  ration init --schedule '0 */6 * * *' --command './fetch.sh {region}' --region north`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if cmd.Flags().Changed("limit") && o.Limit <= 0 {
@@ -49,7 +53,7 @@ A preset that leaves figures to you asks for them: --variant, --host, --zone or
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.API, "preset", "", "`name` of the upstream's preset (ration costs presets), or youtube for its latest")
+	flags.StringVar(&o.API, "preset", "", "`name` of the upstream's preset (ration costs presets), or a word of it, such as github")
 	flags.StringVar(&o.Variant, "variant", "", "`name` of the preset's variant")
 	flags.StringVar(&host, "host", "", "the upstream's `host`, without a preset or where one asks for it")
 	flags.StringVar(&o.Zone, "zone", "", "time `zone` of the account, where the preset asks for it (default UTC)")
@@ -64,36 +68,67 @@ A preset that leaves figures to you asks for them: --variant, --host, --zone or
 func (a *app) init(o *starter.Options) error {
 	given := cmp.Or(a.configDir, a.getenv("RATION_CONFIG"))
 	dir := cmp.Or(given, ".")
-	if err := starter.CheckFree(dir); err != nil {
-		return &client.ConfigError{Err: err}
-	}
-	if o.API == "" && a.interactive {
-		if err := o.AskMissing(a.stdin, a.stderr); err != nil {
-			return &cmdline.Error{Err: err}
-		}
-	}
-	files, err := starter.NewFiles(*o)
+	files, err := a.starterFiles(o, dir)
 	if err != nil {
-		return &cmdline.Error{Err: err}
+		return err
 	}
-	costsPath, regionsPath, err := files.Write(dir)
+	written, err := files.Write(dir)
 	if err != nil {
 		return &client.ConfigError{Err: err}
 	}
-	next := "ration plan"
+	next := "ration"
 	if given != "" {
-		next = "ration --config " + textfmt.ShellQuote(given) + " plan"
+		next += " --config " + textfmt.ShellQuote(given)
+	}
+	if next += " status"; files.Regions != "" {
+		next = strings.TrimSuffix(next, "status") + "plan"
 	}
 	if a.json {
-		return json.NewEncoder(a.stdout).Encode(map[string]any{"files": []string{costsPath, regionsPath}, "next": next})
+		return json.NewEncoder(a.stdout).Encode(map[string]any{"files": written, "next": next})
 	}
-	a.printf("wrote %s and %s", costsPath, regionsPath)
+	a.printf("wrote %s", strings.Join(written, " and "))
 	if files.Note != "" {
 		a.printf("%s", files.Note)
 	}
 	if files.Program != "" {
 		a.printf("regions.yaml starts %s, which is yours to write: docs/programs.md", files.Program)
 	}
+	if files.Regions == "" && files.Host != "" {
+		a.printf("ration exec -- PROGRAM guards a program that calls $RATION_URL/to/%s/...: docs/gateway.md", files.Host)
+	}
 	fmt.Fprintf(a.stdout, "next: %s\n", next)
 	return nil
+}
+
+// starterFiles returns the files to write into a folder: regions.yaml alone if
+// the options are about a schedule only and costs.yaml is there.
+func (a *app) starterFiles(o *starter.Options, dir string) (*starter.Files, error) {
+	costsIsThere := starter.CheckFree(dir, "costs.yaml")
+	if o.API == "" && o.WantsRegions() && costsIsThere != nil {
+		if err := starter.CheckFree(dir, "regions.yaml"); err != nil {
+			return nil, &client.ConfigError{Err: err}
+		}
+		table, err := a.setup().Prices()
+		if err != nil {
+			return nil, err
+		}
+		files, err := starter.ForTable(table, *o)
+		if err != nil {
+			return nil, &cmdline.Error{Err: err}
+		}
+		return files, nil
+	}
+	if err := cmp.Or(costsIsThere, starter.CheckFree(dir, "regions.yaml")); err != nil {
+		return nil, &client.ConfigError{Err: err}
+	}
+	if o.API == "" && a.interactive {
+		if err := o.AskMissing(a.stdin, a.stderr); err != nil {
+			return nil, &cmdline.Error{Err: err}
+		}
+	}
+	files, err := starter.NewFiles(*o)
+	if err != nil {
+		return nil, &cmdline.Error{Err: err}
+	}
+	return files, nil
 }

@@ -29,12 +29,14 @@ as it is written, with its sources and what they leave open.
 			if len(args) == 0 {
 				return a.presetList(presets)
 			}
-			var names []string
-			for i := range presets {
-				if p := &presets[i]; p.Name == args[0] {
-					return a.presetText(p)
+			preset, names := costs.FindPreset(args[0])
+			if preset != nil {
+				return a.presetText(preset)
+			}
+			if len(names) == 0 {
+				for _, p := range presets {
+					names = append(names, p.Name)
 				}
-				names = append(names, presets[i].Name)
 			}
 			return &cmdline.Error{Err: fmt.Errorf("no preset %q; %s", args[0], strictyaml.Advice(args[0], names))}
 		},

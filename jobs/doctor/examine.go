@@ -172,7 +172,7 @@ func (c *Checkup) examineRegions(s *setup.Setup, table *costs.Table) bool {
 	}
 	config, err := s.Regions(table, jobs.Lane)
 	if missing, ok := errors.AsType[*client.MissingFileError](err); ok {
-		c.Add(Note, "", "no %s in %s: run, serve and plan need one", missing.Name, missing.Where())
+		c.Add(OK, "", "no %s in %s: run, serve and plan need one", missing.Name, missing.Where())
 		c.CheckCoverage(table.Budgets(), table.Regions()) // there is nothing to compare the regions with
 		return false
 	}

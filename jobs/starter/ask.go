@@ -6,18 +6,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/ration-dev/ration/costs"
 )
 
 // AskMissing asks for what is missing. It writes questions to out and reads an
 // answer a line from in. Once it knows the API it returns the error that
 // NewFiles would, before it asks for more.
 func (o *Options) AskMissing(in io.Reader, out io.Writer) error {
-	var names []string
-	for _, p := range costs.Presets() {
-		names = append(names, p.Name)
-	}
 	lines := bufio.NewReader(in)
 	question := func(format string, args ...any) string {
 		fmt.Fprintf(out, format+" ", args...)
@@ -27,7 +21,7 @@ func (o *Options) AskMissing(in io.Reader, out io.Writer) error {
 		}
 		return strings.TrimSpace(line)
 	}
-	o.API = question("Which API: a preset (%s), or your upstream's host?", strings.Join(names, ", "))
+	o.API = question("Which API: a preset such as youtube, github or slack (ration costs presets lists all), or your upstream's host?")
 	if _, err := NewFiles(*o); err != nil {
 		return err
 	}
@@ -36,11 +30,12 @@ func (o *Options) AskMissing(in io.Reader, out io.Writer) error {
 	}
 	var err error
 	switch {
-	case len(o.Command) > 0:
-	case !strings.HasPrefix(o.API, "youtube"):
-		o.Command, err = CommandWords(question("Which program fetches, with its arguments? [./fetch.sh {region}]"))
-	case len(o.Regions) == 0:
-		o.Regions = strings.Fields(strings.ToUpper(strings.ReplaceAll(question("Which regions, by country code? [US]"), ",", " ")))
+	case o.WantsRegions():
+	case strings.HasPrefix(o.API, "youtube"):
+		answer := question("Which regions shall ration fetch on a schedule, by country code, as in US, IN? [none: only guard calls]")
+		o.Regions = strings.Fields(strings.ToUpper(strings.ReplaceAll(answer, ",", " ")))
+	default:
+		o.Command, err = CommandWords(question("Which program shall ration start on a schedule, as in ./fetch.sh {region}? [none: only guard calls]"))
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-// Package starter writes a first costs.yaml and regions.yaml.
+// Package starter writes a first costs.yaml and, for a schedule, regions.yaml.
 package starter
 
 import (
@@ -21,26 +21,29 @@ import (
 // Options say what the files are for. The zero value of each but API has
 // a default.
 type Options struct {
-	API      string      // the name of a preset, or the upstream's host
-	Variant  string      // of the preset
-	Host     string      // of a preset that asks for yours
-	Zone     string      // of a preset that asks for the account's time zone; default: UTC
-	Account  string      // whose quota it is; default: my-project
-	Limit    quota.Units // of an upstream without a preset: an hour's calls; of a preset that asks for it
-	Command  []string    // the program that fetches; default: the built-in steps of YouTube, otherwise ./fetch.sh
-	Regions  []string    // default: US for YouTube, otherwise all
-	Schedule string      // default: every six hours
+	API     string      // the name of a preset, or the upstream's host
+	Variant string      // of the preset
+	Host    string      // of a preset that asks for yours
+	Zone    string      // of a preset that asks for the account's time zone; default: UTC
+	Account string      // whose quota it is; default: my-project
+	Limit   quota.Units // of an upstream without a preset: an hour's calls; of a preset that asks for it
+
+	// One of these asks for a regions.yaml.
+	Command  []string // the program that fetches; default: the built-in steps of YouTube, otherwise ./fetch.sh
+	Regions  []string // default: US for YouTube, otherwise all
+	Schedule string   // default: every six hours
 }
 
-// Files are the two files.
+// Files are the files to write.
 type Files struct {
-	Costs, Regions string
-	Program        string // a program that Regions names and that the user has yet to write; "" if there is none
-	Note           string // about its short windows, or ""
+	Costs   string // "" if the folder has one
+	Regions string // "" without a schedule
+	Host    string // a host of the upstream, or ""
+	Program string // a program that Regions names and that the user has yet to write; "" if there is none
+	Note    string // about its short windows, or ""
 }
 
 const (
-	youtubePrefix   = "youtube/"
 	defaultAccount  = "my-project"
 	defaultSchedule = "0 */6 * * *"
 	defaultProgram  = "./fetch.sh"
@@ -51,7 +54,6 @@ const (
 // Errors do not name a place in a file, since none is written yet.
 func NewFiles(o Options) (*Files, error) {
 	o.Account = cmp.Or(o.Account, defaultAccount)
-	o.Schedule = cmp.Or(o.Schedule, defaultSchedule)
 	preset, err := findPreset(o.API)
 	if err != nil {
 		return nil, err
@@ -80,15 +82,38 @@ func NewFiles(o Options) (*Files, error) {
 	if err != nil {
 		return nil, withoutPlaces(err)
 	}
-	f.Regions, f.Note = o.regions(table, f), table.MarginNote()
+	f.Note = table.MarginNote()
+	for _, host := range table.Upstreams()[0].Hosts {
+		if f.Host == "" && !strings.Contains(host, "*") {
+			f.Host = host
+		}
+	}
+	return f, o.addRegions(table, f)
+}
+
+// ForTable returns the regions.yaml beside a costs.yaml that is written
+// already.
+func ForTable(table *costs.Table, o Options) (*Files, error) {
+	f := &Files{}
+	return f, o.addRegions(table, f)
+}
+
+// WantsRegions reports whether the options ask for a regions.yaml.
+func (o *Options) WantsRegions() bool {
+	return o.Schedule != "" || len(o.Regions) > 0 || len(o.Command) > 0
+}
+
+// addRegions adds the regions.yaml that the options ask for.
+func (o *Options) addRegions(table *costs.Table, f *Files) error {
+	if !o.WantsRegions() {
+		return nil
+	}
+	f.Regions = o.regions(table, f)
 	config, err := jobs.Parse("regions.yaml", []byte(f.Regions), nil)
 	if err != nil {
-		return nil, withoutPlaces(err)
+		return withoutPlaces(err)
 	}
-	if err := setup.CheckRegions(table, config.Regions); err != nil {
-		return nil, err
-	}
-	return f, nil
+	return setup.CheckRegions(table, config.Regions)
 }
 
 // withoutPlaces returns an error with the messages of the mistakes in a file,
@@ -151,23 +176,26 @@ func findPreset(api string) (*costs.Preset, error) {
 	if api == "" {
 		return nil, errors.New("name the upstream: --preset youtube, or --host api.example.com")
 	}
-	presets := costs.Presets()
-	var names []string
-	for i := range presets {
-		if presets[i].Name == api {
-			return &presets[i], nil
-		}
-		names = append(names, presets[i].Name)
-	}
-	if api == "youtube" {
-		return findPreset(youtubePrefix + "2026-06")
+	switch preset, several := costs.FindPreset(api); {
+	case preset != nil:
+		return preset, nil
+	case len(several) > 0:
+		return nil, fmt.Errorf("several presets are for %s: write %s", api, strings.Join(several, ", or "))
 	}
 	isName := func(host string) bool { return strings.Contains(host, ".") || host == "localhost" }
 	if host, _, err := net.SplitHostPort(api); err == nil && isName(host) {
 		return nil, fmt.Errorf("%q has a port: write %s, and then the port in costs.yaml, as in hosts: [%q]", api, host, api)
 	}
 	if !isName(api) || strings.ContainsAny(api, "/: ") {
-		return nil, fmt.Errorf("%q is neither a preset nor a host: write one of %s, or a host such as api.example.com", api, strings.Join(names, ", "))
+		var names []string
+		for _, p := range costs.Presets() {
+			names = append(names, p.Name)
+		}
+		advice := "ration costs presets lists the presets, and a host is one such as api.example.com"
+		if meant := strictyaml.Meant(api, names); meant != "" {
+			advice = "write " + meant
+		}
+		return nil, fmt.Errorf("%q is neither a preset nor a host: %s", api, advice)
 	}
 	return nil, nil
 }
@@ -276,7 +304,7 @@ func (o *Options) regions(table *costs.Table, f *Files) string {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# What to fetch, where and when. ration plan shows what that costs.\nversion: 1\ntimezone: UTC   # of the schedules\nschedule: %s   # minute hour day month weekday, or @hourly, @every 6h\nfetch:\n", quote(o.Schedule))
+	fmt.Fprintf(&b, "# What to fetch, where and when. ration plan shows what that costs.\nversion: 1\ntimezone: UTC   # of the schedules\nschedule: %s   # minute hour day month weekday, or @hourly, @every 6h\nfetch:\n", quote(cmp.Or(o.Schedule, defaultSchedule)))
 	if youtube && len(o.Command) == 0 {
 		b.WriteString("  - trending: {pages: 2}   # the region's chart, 50 videos a page\n  - channels               # new channels\n  - categories             # the region's video categories\n")
 	} else {

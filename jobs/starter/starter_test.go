@@ -76,7 +76,7 @@ func TestStarterGuessesWhatOnlyTheUserKnows(t *testing.T) {
 		t.Errorf("localhost: %v", err)
 	}
 	neither := "neither a preset nor a host"
-	for api, want := range map[string]string{"": "name the upstream", "nope": neither, "http://api.example.com": neither, "localhost:8080": `write localhost, and then the port`, "api.example.com:80": `write api.example.com, and then the port in costs.yaml, as in hosts: ["api.example.com:80"]`} {
+	for api, want := range map[string]string{"": "name the upstream", "nope": neither, "google": "several presets are for google: write google-ads, or ", "http://api.example.com": neither, "localhost:8080": `write localhost, and then the port`, "api.example.com:80": `write api.example.com, and then the port in costs.yaml, as in hosts: ["api.example.com:80"]`} {
 		if _, err := starter.NewFiles(starter.Options{API: api}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %s", api, err, want)
 		}

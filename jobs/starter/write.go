@@ -12,36 +12,37 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-func paths(dir string) (costs, regions string) {
-	return filepath.Join(dir, "costs.yaml"), filepath.Join(dir, "regions.yaml")
+// Write writes the files into a folder, which is made if it is missing, and
+// returns their paths. It overwrites nothing.
+func (f *Files) Write(dir string) (written []string, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := privatefile.CheckFolder(dir); err != nil { // as the next command will
+		return nil, err
+	}
+	for _, file := range []struct{ name, content string }{{"costs.yaml", f.Costs}, {"regions.yaml", f.Regions}} {
+		if file.content == "" {
+			continue
+		}
+		path := filepath.Join(dir, file.name)
+		if err := writeNew(path, file.content); err != nil {
+			return written, err
+		}
+		written = append(written, path)
+	}
+	return written, nil
 }
 
 // CheckFree returns an error if a folder has one of the files already.
-func CheckFree(dir string) error {
-	costs, regions := paths(dir)
-	for _, path := range []string{costs, regions} {
+func CheckFree(dir string, names ...string) error {
+	for _, name := range names {
+		path := filepath.Join(dir, name)
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			return cmp.Or(err, fmt.Errorf("%s is there already; move it, or name another folder with --config", path))
 		}
 	}
 	return nil
-}
-
-// Write writes the files into a folder, which is made if it is missing, and
-// returns their paths. It overwrites nothing.
-func (f *Files) Write(dir string) (costs, regions string, err error) {
-	costs, regions = paths(dir)
-	err = os.MkdirAll(dir, 0o755)
-	if err == nil {
-		err = privatefile.CheckFolder(dir) // as the next command will
-	}
-	if err == nil {
-		err = writeNew(costs, f.Costs)
-	}
-	if err == nil {
-		err = writeNew(regions, f.Regions)
-	}
-	return costs, regions, err
 }
 
 // writeNew writes a file that must not exist.
