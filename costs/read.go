@@ -37,11 +37,13 @@ func Load(path string) (*Table, error) {
 	return table, nil
 }
 
-// setConfig says of all budgets that the file at path configures them.
+// setConfig says of the table and its budgets that the file at path is
+// their configuration.
 func (t *Table) setConfig(path, dir string) {
+	t.path = filepath.Join(dir, filepath.Base(path))
 	host, _ := os.Hostname()
 	machine, _ := os.ReadFile("/etc/machine-id") // hosts may share a name
-	config := quota.Config{Name: fmt.Sprintf("%s %s %s", host, strings.TrimSpace(string(machine)), filepath.Join(dir, filepath.Base(path)))}
+	config := quota.Config{Name: fmt.Sprintf("%s %s %s", host, strings.TrimSpace(string(machine)), t.path)}
 	if info, err := os.Stat(path); err == nil {
 		config.Changed = info.ModTime()
 	}

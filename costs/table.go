@@ -36,6 +36,7 @@ import (
 // Table is a parsed and checked costs.yaml. It is immutable and safe for
 // concurrent use.
 type Table struct {
+	path        string
 	ledger      string
 	ledgerPlace string
 	upstreams   []Upstream
@@ -134,6 +135,9 @@ func (u *Upstream) BatchCall(method string) quota.Units {
 	}
 	return u.site.cost(method)
 }
+
+// Path returns the whole path of the file that Load read, or "" after Parse.
+func (t *Table) Path() string { return t.path }
 
 // Ledger returns the address of the ledger, or "" if the file has none. The
 // path of a relative sqlite: address is resolved relative to the file.

@@ -59,7 +59,7 @@
 //
 //	ration.db, ration.db*   the ledger and what belongs to it, if no other is named
 //	ledger-down.json        the current outage of the ledger, for other processes
-//	ledger.json             the ledger that was last used here
+//	ledger.json             the ledger that each costs.yaml used last
 //	last-refusal.json       the last refusal, which ration why explains
 //	refusals-DATE.jsonl     how many calls were refused, for the history
 //	restored.json           what this host restored of the ledger

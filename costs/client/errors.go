@@ -27,16 +27,16 @@ func configError(format string, args ...any) error {
 }
 
 // EmptyLedgerError says that the ledger is empty and another one was
-// used before with the same state folder. What was spent on that one no
+// used before by the same costs.yaml. What was spent on that one no
 // longer counts.
 type EmptyLedgerError struct {
 	Ledger string // as LedgerName returns it
-	Before string // the ledger used before
+	Before string // the ledger that this costs.yaml used before
 }
 
 // Error names both ledgers and says what to do.
 func (e *EmptyLedgerError) Error() string {
-	return fmt.Sprintf("the ledger %s is empty, and the one used here before is %s: "+
+	return fmt.Sprintf("the ledger %s is empty, and the one that this costs.yaml used before is %s: "+
 		"what was spent there does not count any more; if that is a mistake, name the old one again",
 		e.Ledger, e.Before)
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -92,12 +94,14 @@ func (o *Options) secret(variable string) (string, error) {
 	return secret, nil
 }
 
-// ledgerFile is the file in the state folder that names the ledger used last.
+// ledgerFile is the file in the state folder that names the ledger which each
+// costs.yaml used last. A folder with a costs.yaml of its own says nothing about
+// the ledger of another.
 const ledgerFile = "ledger.json"
 
-// lastLedger is the content of ledgerFile.
-type lastLedger struct {
-	Ledger string `json:"ledger"`
+// lastLedgers is the content of ledgerFile.
+type lastLedgers struct {
+	Ledgers map[string]string `json:"ledgers"` // by the path of the costs.yaml
 }
 
 // CheckMove returns what CheckEmpty does, and then remembers the ledger in the
@@ -105,14 +109,20 @@ type lastLedger struct {
 // cannot be reached, it returns nil and remembers nothing, so that a later call
 // can tell.
 func (c *Client) CheckMove(ctx context.Context) error {
-	if c.state == "" || c.lastLedger() == c.name {
+	last := c.lastLedgers()
+	if c.state == "" || last[c.table.Path()] == c.name {
 		return nil
 	}
 	found := c.CheckEmpty(ctx)
 	if _, empty := errors.AsType[*EmptyLedgerError](found); found != nil && !empty {
 		return nil
 	}
-	text, err := json.Marshal(lastLedger{c.name})
+	maps.DeleteFunc(last, func(path, _ string) bool {
+		_, err := os.Stat(path)
+		return path != "" && errors.Is(err, fs.ErrNotExist)
+	})
+	last[c.table.Path()] = c.name
+	text, err := json.Marshal(lastLedgers{last})
 	if err == nil && privatefile.MkdirAll(c.state) == nil {
 		// Best effort: without it the warning is repeated.
 		_ = privatefile.Replace(filepath.Join(c.state, ledgerFile), append(text, '\n'), false)
@@ -121,11 +131,11 @@ func (c *Client) CheckMove(ctx context.Context) error {
 }
 
 // CheckEmpty returns an *EmptyLedgerError if the ledger is empty or does not
-// exist, and the last call of CheckMove with this state folder was for another
-// ledger. A ledger that an account is being moved to is not empty. CheckEmpty
+// exist, and the last call of CheckMove with this state folder and costs.yaml
+// was for another ledger. A ledger that an account is being moved to is not empty. CheckEmpty
 // writes nothing.
 func (c *Client) CheckEmpty(ctx context.Context) error {
-	before := c.lastLedger()
+	before := c.lastLedgers()[c.table.Path()]
 	if before == "" || before == c.name {
 		return nil
 	}
@@ -143,13 +153,16 @@ func (c *Client) CheckEmpty(ctx context.Context) error {
 	return &EmptyLedgerError{Ledger: c.name, Before: before}
 }
 
-// lastLedger returns the ledger that CheckMove remembers, or "".
-func (c *Client) lastLedger() string {
-	var last lastLedger
+// lastLedgers returns the ledgers that CheckMove remembers.
+func (c *Client) lastLedgers() map[string]string {
+	var last lastLedgers
 	if text, err := privatefile.ReadFile(filepath.Join(c.state, ledgerFile), maxStateFile); c.state != "" && err == nil {
 		_ = json.Unmarshal(text, &last) // a malformed file is ignored
 	}
-	return last.Ledger
+	if last.Ledgers == nil {
+		return map[string]string{}
+	}
+	return last.Ledgers
 }
 
 // CheckSpelling returns a *quota.LookAlikeError if the ledger has an account of

@@ -51,7 +51,7 @@ func TestReloadSaysNothingOfWhatChanged(t *testing.T) {
 	}
 
 	again := s.serve(keyFile)
-	again.says(`level=WARN msg="empty ledger" reason="the ledger sqlite:.*other.db is empty, and the one used here before is sqlite:.*ration.db: .*name the old one again"`)
+	again.says(`level=WARN msg="empty ledger" reason="the ledger sqlite:.*other.db is empty, and the one that this costs.yaml used before is sqlite:.*ration.db: .*name the old one again"`)
 	again.ends()
 	third := s.serve(keyFile)
 	third.says(`msg=serving`)

@@ -118,7 +118,7 @@ func (c *Checkup) failReplica(err error) {
 func (c *Checkup) examineLoss(ctx context.Context, s *setup.Setup) (isLost bool) {
 	if empty, ok := errors.AsType[*client.EmptyLedgerError](s.Known().CheckEmpty(ctx)); ok {
 		c.isReplaced = true
-		c.Add(Warning, "nothing, if it is meant; otherwise name the old one again", "the ledger %s is empty, and the one used here before is %s: what was spent there does not count any more", empty.Ledger, empty.Before)
+		c.Add(Warning, "nothing, if it is meant; otherwise name the old one again", "the ledger %s is empty, and the one that this costs.yaml used before is %s: what was spent there does not count any more", empty.Ledger, empty.Before)
 	}
 	missing, err := s.Known().Missing()
 	if isKnown := errors.Is(err, quota.ErrLedgerConfig) && errors.Is(c.Err, quota.ErrLedgerConfig); !isKnown && !client.IsDown(err) {
