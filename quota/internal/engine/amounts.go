@@ -46,8 +46,8 @@ func (f *fold) setMore(n uint32, amounts []Amount) {
 	}
 }
 
-// Or returns a with the amounts of named measures that only other has, as far as
-// a record has room for them.
+// Or returns a with the amounts of named measures that only other has, as far
+// as a record has room for them.
 func (a Amounts) Or(other Amounts) Amounts {
 	a.More = slices.Clone(a.More)
 	for _, o := range other.More {
