@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -20,9 +22,23 @@ import (
 // differ from run to run, words do not: the processes begin at midday, since
 // within half a minute of midnight some commands rightly say something else.
 func TestReadme(t *testing.T) {
-	for page, commands := range map[string]int{"README.md": 4, "docs/operating.md": 12, "docs/gateway.md": 8, "docs/faults.md": 8} {
-		t.Run(page, func(t *testing.T) { runPage(t, filepath.Join("..", "..", page), commands) })
+	for page, commands := range map[string]int{"docs/operating.md": 12, "docs/gateway.md": 8, "docs/faults.md": 8} {
+		t.Run(page, func(t *testing.T) {
+			shift := shiftTo(t, midday)
+			upstream := youtubetest.New(&youtubetest.Options{Now: func() time.Time { return time.Now().Add(shift) }})
+			files := map[string]string{}
+			for _, name := range []string{"costs.yaml", "regions.yaml"} {
+				files[name] = mustRead(t, filepath.Join("..", "..", name))
+			}
+			runPage(t, filepath.Join("..", "..", page), commands, shift, upstream, files)
+		})
 	}
+	t.Run("README.md", func(t *testing.T) { // on the costs.yaml that it shows
+		page := filepath.Join("..", "..", "README.md")
+		table := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(mustRead(t, page))[1]
+		upstream := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{\"items\":[]}\n") })
+		runPage(t, page, 4, shiftTo(t, midday), upstream, map[string]string{"costs.yaml": table})
+	})
 }
 
 // TestTokensInArguments: examples passed tokens and keys in the arguments of
@@ -38,14 +54,13 @@ func TestTokensInArguments(t *testing.T) {
 	}
 }
 
-func runPage(t *testing.T, page string, commands int) {
+func runPage(t *testing.T, page string, commands int, shift time.Duration, upstream http.Handler, files map[string]string) {
 	text := mustRead(t, page)
-	shift := shiftTo(t, midday)
-	web := httptest.NewServer(youtubetest.New(&youtubetest.Options{Now: func() time.Time { return time.Now().Add(shift) }}))
+	web := httptest.NewServer(upstream)
 	defer web.Close()
 	dir := t.TempDir()
-	for _, name := range []string{"costs.yaml", "regions.yaml"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(mustRead(t, filepath.Join("..", "..", name))), 0o600); err != nil {
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,13 +90,13 @@ func runPage(t *testing.T, page string, commands int) {
 	}
 }
 
-// TestFirstRun runs the README's commands for a first run. A server of the test
-// takes the place of ration fake, which TestFakeYouTubeIsAskedByAnyProgram
-// starts.
+// TestFirstRun runs the commands of docs/running.md for a first run. A server
+// of the test takes the place of ration fake, which
+// TestFakeYouTubeIsAskedByAnyProgram starts.
 func TestFirstRun(t *testing.T) {
 	web := httptest.NewServer(youtubetest.New(&youtubetest.Options{Model: youtubetest.Since2026}))
 	defer web.Close()
-	block := regexp.MustCompile("(?s)```sh\ngo install [^\n]*\n(.*?)```").FindStringSubmatch(mustRead(t, filepath.Join("..", "..", "README.md")))[1]
+	block := regexp.MustCompile("(?s)```sh\ngo install [^\n]*\n(.*?)```").FindStringSubmatch(mustRead(t, filepath.Join("..", "..", "docs", "running.md")))[1]
 	commands := strings.NewReplacer("ration fake youtube &\n", "", "http://127.0.0.1:8378", web.URL).Replace(block)
 	home, bin := t.TempDir(), t.TempDir()
 	linkRation(t, bin)

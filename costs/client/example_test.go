@@ -12,6 +12,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
+const videos = "https://youtube.googleapis.com/youtube/v3/videos?chart=mostPopular&part=id"
+
 // With the ledger, the prices and the budgets of a costs.yaml, any http.Client
 // is guarded.
 func ExampleOpen() {
@@ -27,16 +29,15 @@ func fetch(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	httpClient := &http.Client{Transport: c}
 	ctx = quota.WithCaller(ctx, quota.Caller{Lane: "cron", Job: "trending", Region: "IN"})
-	req, err := http.NewRequestWithContext(ctx, "GET", "https://youtube.googleapis.com/youtube/v3/videos?chart=mostPopular&part=id", nil)
+	req, err := http.NewRequestWithContext(ctx, "GET", videos, nil)
 	if err != nil {
 		return err
 	}
 	req.Header.Set("X-Goog-Api-Key", os.Getenv("YOUTUBE_API_KEY"))
-	resp, err := httpClient.Do(req)
+	resp, err := (&http.Client{Transport: c}).Do(req)
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
-		return fmt.Errorf("%s needs %d units; come back at %s: %w", refused.Method, refused.Units, refused.RetryAt, err)
+		return fmt.Errorf("come back at %s: %w", refused.RetryAt, err)
 	} else if err != nil {
 		return err
 	}

@@ -75,6 +75,9 @@ func (t *Totals) Units() (n quota.Units) {
 }
 
 func (t *Totals) add(account string, e *quota.Entry) {
+	if e.Kind == quota.EntryRefused { // which spent nothing
+		return
+	}
 	of := totalName{account, nameIn(t.by, e)}
 	total, known := t.all[of]
 	if !known {

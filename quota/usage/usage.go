@@ -45,11 +45,12 @@ type Breakdown struct {
 	Sums map[string]quota.Units
 }
 
-// Breakdowns returns the maps that are worth telling, with the names of their
-// dimensions: of the hosts, that is so if there are several.
+// Breakdowns returns the maps that tell something, with the names of their
+// dimensions. That nothing has a region tells nothing, nor does an only host.
 func (a *Attribution) Breakdowns() (all []Breakdown) {
 	for _, by := range []Breakdown{{"method", a.ByMethod}, {"region", a.ByRegion}, {"lane", a.ByLane}, {"job", a.ByJob}, {"host", a.ByHost}} {
-		if least := map[bool]int{true: 2, false: 1}[by.By == "host"]; len(by.Sums) >= least {
+		_, hasNone := by.Sums[Unattributed]
+		if isOnly := hasNone || by.By == "host"; len(by.Sums) > 1 || len(by.Sums) == 1 && !isOnly {
 			all = append(all, by)
 		}
 	}
