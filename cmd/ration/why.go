@@ -83,6 +83,9 @@ func (a *app) whyText(e *why.Document) {
 		status.EachDimension(&e.Attribution, r.Measure, 5, func(by, who string) { t.Row(by, who) })
 		t.Print()
 	}
+	if e.Outside != nil {
+		a.paragraph("\n", "%s", *e.Outside)
+	}
 	fmt.Fprintln(a.stdout, "\nwhat would have helped")
 	for _, what := range e.Helped {
 		a.paragraph("  ", "%s", what)

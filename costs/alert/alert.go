@@ -201,7 +201,11 @@ func (w *Watch) found(balances []quota.Balance) (events []*event) {
 			continue
 		}
 		cooling[c.Budget] = true
-		events = append(events, cooldownEvent(c))
+		e := cooldownEvent(c)
+		if outside := usage.Outside(b, w.client.Table().UpstreamLimit(c.Account, b.Budget.Name)); outside != "" {
+			e.detail += "; " + outside
+		}
+		events = append(events, e)
 	}
 	return events
 }

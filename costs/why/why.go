@@ -25,7 +25,9 @@ type Document struct {
 	Short  quota.Units  `json:"short"`
 	Limit  *quota.Units `json:"limit_needed"`
 	Helped []string     `json:"would_have_helped"`
-	Now    struct {
+	// Outside says what was spent outside ration, by what the upstream said.
+	Outside *string `json:"outside"`
+	Now     struct {
 		Granted *bool    `json:"granted"` // null: not known
 		Reason  *string  `json:"reason"`  // the one that lasts longest
 		Reasons []string `json:"reasons"` // all of them
@@ -59,7 +61,22 @@ func (d *Document) ReadLedger(ctx context.Context, c *client.Client) error {
 		return err
 	}
 	d.set(found)
+	if err := d.findOutside(ctx, c); err != nil {
+		return err
+	}
 	return d.probe(ctx, c)
+}
+
+// findOutside finds out what was spent outside ration.
+func (d *Document) findOutside(ctx context.Context, c *client.Client) error {
+	balances, err := c.Guard().AccountBalances(ctx, d.Refusal.Account)
+	for i := range balances {
+		b := &balances[i]
+		if text := usage.Outside(b, c.Table().UpstreamLimit(b.Budget.Account, b.Budget.Name)); text != "" {
+			d.Outside = &text
+		}
+	}
+	return err
 }
 
 // set sets what was found, and what would have helped.

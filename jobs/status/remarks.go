@@ -27,6 +27,9 @@ func (r *Report) Remarks() (groups [][]string) {
 		last = text
 	}
 	for _, b := range r.Budgets {
+		if b.Outside != nil {
+			add("%s; ration ledger reconcile enters what the console shows", *b.Outside)
+		}
 		if b.Shadow {
 			add("%s", shadowText(b))
 		}

@@ -72,6 +72,10 @@ func (r *Report) Read(ctx context.Context, s *setup.Setup, c *client.Client) err
 	if err := r.ReadBudgets(ctx, c.Guard(), c.Table().Accounts()); err != nil {
 		return err
 	}
+	for i := range r.statuses {
+		b := &r.statuses[i].Balance
+		r.Budgets[i].Outside = human.Optional(usage.Outside(b, c.Table().UpstreamLimit(b.Budget.Account, b.Budget.Name)))
+	}
 	refusing, err := why.Refusing(ctx, c, r.statuses, r.At)
 	if err != nil {
 		return err

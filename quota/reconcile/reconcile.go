@@ -36,6 +36,9 @@ const maxCalls = 10_000
 type Reading struct {
 	Budget string
 	Used   quota.Units // in what the budget counts, 0 to quota.MaxLimit
+	// Upstream is what the upstream itself allows; 0 if that is not known. A
+	// reading above the budget's limit and up to Upstream needs no force.
+	Upstream quota.Units
 }
 
 // Result is what was changed for one budget.
@@ -85,7 +88,7 @@ func (e *BoundaryError) Error() string {
 //
 // Without force, Account rejects a reading that is lower than the ledger's
 // usage, because consoles lag behind, even if other budgets are raised at the
-// same time, and one above a limit. Usage is removed from the newest
+// same time, and one above both a limit and Reading.Upstream. Usage is removed from the newest
 // 256 entries, and may stay too high if they do not suffice. A
 // correction that would change another budget that was reconciled within its
 // current window is rejected; give a reading for that budget too. Once Account
@@ -111,7 +114,7 @@ func Account(ctx context.Context, guard *quota.Guard, account string, readings [
 		if b.Window.Kind() == quota.KindInFlight {
 			return nil, rejected("%s counts calls in flight, which end by themselves; name another budget", b.Name)
 		}
-		if r.Used > b.Limit && !force {
+		if r.Used > max(b.Limit, r.Upstream) && !force {
 			return nil, needsForce("%s is above the limit of %s, %s %s, and may be a typo", b.Measure.Number(r.Used), b.Name, b.Measure.Number(b.Limit), b.Measure)
 		}
 		results[i] = Result{Balance: balances[at], Target: r.Used, Also: []string{}}

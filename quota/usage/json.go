@@ -47,6 +47,7 @@ type BudgetReport struct {
 
 	Reserved  quota.Units `json:"reserved"`   // of what is used: calls in flight may give it back
 	LimitText string      `json:"limit_text"` // what the limit is: 20, +1 per 60s
+	Outside   *string     `json:"outside"`    // what the upstream must have counted beside ration: see Outside; null if nothing
 }
 
 // Floor is what a budget keeps for a region.

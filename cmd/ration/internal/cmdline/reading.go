@@ -41,7 +41,7 @@ func Readings(table *costs.Table, args []string, used, account string) (of strin
 			return "", nil, &Error{fmt.Errorf("%s: %w", human.Name(r.budget+"="+r.used), err)}
 		}
 		of = budget.Account
-		readings = append(readings, reconcile.Reading{Budget: r.budget, Used: n})
+		readings = append(readings, reconcile.Reading{Budget: r.budget, Used: n, Upstream: table.UpstreamLimit(of, r.budget)})
 	}
 	return of, readings, nil
 }
