@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // Balance is the state of one budget.
@@ -40,6 +42,11 @@ type FloorBalance struct {
 	Used   Units // by calls of the region; may exceed Floor
 	Kept   Units // the part of Remaining reserved for the region; 0 after Budget.FloorUntil
 }
+
+// WithKnown returns a copy of ctx with which balances, entries, sums and
+// cooldowns are read as this host last knew them, without asking the ledger:
+// while it is down. Reading returns an error if nothing is known.
+func WithKnown(ctx context.Context) context.Context { return engine.WithKnown(ctx) }
 
 // Balances returns the balances of all budgets, in the order in which they were
 // passed to NewGuard. The budgets of one account are read at one time. Calls

@@ -83,7 +83,7 @@ func (c *Catalog) RecentPasses(ctx context.Context, limit int) ([]PassSummary, e
 	var all []PassSummary
 	err = eachRow(rows, err, func() error {
 		var p PassSummary
-		err := rows.Scan(&p.Region, (*stamp)(&p.Tick), (*stamp)(&p.StartedAt), (*stamp)(&p.FetchedAt), (*stamp)(&p.FinishedAt), &p.Pages, &p.Videos)
+		err := rows.Scan(&p.Region, (*stamp)(&p.Tick), (*stamp)(&p.StartedAt), (*stamp)(&p.FetchedAt), (*stamp)(&p.FinishedAt))
 		all = append(all, p)
 		return err
 	})

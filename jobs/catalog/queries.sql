@@ -177,9 +177,7 @@ DELETE FROM failures WHERE (region, name) IN (SELECT region, name FROM failures 
 -- The newest pass of a region stays, however old: it may be finished, and the
 -- next tick distant. Checkpoints are deleted when a newer tick begins.
 -- name: recent_passes
-SELECT p.region, p.tick, p.started_at, p.fetched_at, p.finished_at, IFNULL(sum(k.pages), 0), IFNULL(sum(k.videos), 0)
-FROM (SELECT * FROM passes ORDER BY started_at DESC LIMIT ?1) p LEFT JOIN checkpoints k ON k.region = p.region AND k.tick = p.tick
-GROUP BY p.region, p.tick ORDER BY p.started_at DESC, p.region;
+SELECT region, tick, started_at, fetched_at, finished_at FROM passes ORDER BY started_at DESC, region LIMIT ?1;
 
 -- name: prune_passes
 DELETE FROM passes WHERE (region, tick) IN

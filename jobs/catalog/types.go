@@ -85,8 +85,6 @@ type PassSummary struct {
 	StartedAt  time.Time
 	FetchedAt  time.Time // time of the last commit
 	FinishedAt time.Time // zero if it is not finished
-	Pages      int       // committed
-	Videos     int       // on them
 }
 
 // Region says when a region was last fetched.

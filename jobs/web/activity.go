@@ -10,7 +10,7 @@ import (
 )
 
 // series is what is told apart in a chart.
-type series struct{ method, job, region string }
+type series struct{ region, job, method, lane, host, key string }
 
 // hours holds what was spent, or will be requested, in each hour since the
 // Unix epoch.
@@ -25,85 +25,57 @@ func (h hours) add(hour int64, s series, units quota.Units) {
 	h[hour][s] += units
 }
 
-func (h hours) addEntry(e *quota.Entry, units quota.Units) {
-	h.add(hourOf(e.At), series{e.Method, usage.JobOf(e.Kind, e.Caller), e.Caller.Region}, units)
+// total returns what all series of an hour add up to.
+func total(of map[series]quota.Units) (sum quota.Units) {
+	for _, units := range of {
+		sum += units
+	}
+	return sum
 }
 
 const (
 	shownHours = 24             // of each chart: before now, and after
 	keptHours  = 2 * shownHours // with those of the day before
-	keptNewest = 2000           // entries
 )
 
-// activity is what one account's log says of the last two days. Each whole
-// reading makes a new one, and updates keep it current until then.
+// activity is what one account's log says.
 type activity struct {
-	account string
-	builtAt time.Time // when the first one was made; zero: this one is wrong
-	hours   hours
-	newest  []quota.Entry // oldest first
+	hours    hours         // of the last two days
+	refused  map[int64]int // refusals, by the hour
+	runs     map[string]*runRow
+	newest   []usage.Line // of the account, oldest first
+	refusals map[refusalID]*refusalGroup
 }
 
-// newActivity reads the newest entries, and the sums of the hours before them.
-func newActivity(ctx context.Context, ledger quota.Log, account string, now time.Time) (*activity, error) {
-	a := &activity{account: account, builtAt: now, hours: hours{}}
-	for e, err := range ledger.Entries(ctx, quota.Query{Account: account, Newest: true, Limit: keptNewest}) {
+// readActivity reads the log of an account, and adds to the passes of a
+// snapshot what they spent.
+func readActivity(ctx context.Context, log quota.Log, account string, s *snapshot) (*activity, error) {
+	a := &activity{hours: hours{}, refused: map[int64]int{}, runs: map[string]*runRow{}, refusals: map[refusalID]*refusalGroup{}}
+	passes, cut := newPassIndex(s), hourOf(s.At)-keptHours
+	for e, err := range log.Entries(ctx, quota.Query{Account: account}) {
 		if err != nil {
 			return nil, err
 		}
-		a.newest = append(a.newest, e)
-	}
-	slices.Reverse(a.newest)
-	cut := time.Time{}
-	if len(a.newest) == keptNewest {
-		cut = a.newest[0].At
-	}
-	for hour := hourOf(now) - keptHours + 1; time.Unix(hour*3600, 0).Before(cut); hour++ {
-		query := quota.Query{Account: account, Since: time.Unix(hour*3600, 0), Until: time.Unix((hour+1)*3600, 0)}
-		if query.Until.After(cut) {
-			query.Until = cut
+		a.addNewest(account, &e)
+		hour := hourOf(e.At)
+		if e.Kind == quota.EntryRefused {
+			a.refused[hour]++
+			a.addRefusal(account, &e)
+			continue
 		}
-		for sum, err := range ledger.Sums(ctx, query) {
-			if err != nil {
-				return nil, err
-			}
-			a.hours.add(hour, series{sum.Method, usage.JobOf(sum.Kind, sum.Caller), sum.Caller.Region}, sum.Units)
+		if hour > cut {
+			a.hours.add(hour, series{e.Caller.Region, usage.JobOf(e.Kind, e.Caller), e.Method, e.Caller.Lane, e.Host, e.Key}, e.Units)
 		}
-	}
-	for i := range a.newest {
-		a.hours.addEntry(&a.newest[i], a.newest[i].Units)
+		a.addRun(account, &e)
+		passes.add(&e)
 	}
 	return a, nil
 }
 
-// update reads the newest entries again, of which any may have been settled
-// since, and those after them. What was settled before these is seen by the
-// next whole reading. It reports whether the log goes on from what is known of
-// it. An error leaves the activity as it was.
-func (a *activity) update(ctx context.Context, ledger quota.Log, now time.Time) (goesOn bool, err error) {
-	query := quota.Query{Account: a.account}
-	if len(a.newest) > 0 {
-		query.Since = a.newest[0].At
+// addNewest keeps the entries that the log shows.
+func (a *activity) addNewest(account string, e *quota.Entry) {
+	if len(a.newest) == 2*shownEntries {
+		a.newest = slices.Delete(a.newest, 0, shownEntries)
 	}
-	var entries []quota.Entry
-	for e, err := range ledger.Entries(ctx, query) {
-		if err != nil {
-			return true, err
-		}
-		entries = append(entries, e)
-	}
-	goesOn = len(a.newest) == 0 || len(entries) > 0 && entries[0].ID == a.newest[0].ID
-	for i := range a.newest {
-		a.hours.addEntry(&a.newest[i], -a.newest[i].Units)
-	}
-	for i := range entries {
-		a.hours.addEntry(&entries[i], entries[i].Units)
-	}
-	a.newest = slices.Clone(entries[max(0, len(entries)-keptNewest):])
-	for hour := range a.hours {
-		if hour <= hourOf(now)-keptHours {
-			delete(a.hours, hour)
-		}
-	}
-	return goesOn, nil
+	a.newest = append(a.newest, usage.Line{Entry: *e, Account: account})
 }

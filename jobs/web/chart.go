@@ -11,26 +11,35 @@ import (
 
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/usage"
 )
 
 // The dimensions of a chart.
-const (
-	byRegion = "region"
-	byJob    = "job"
-	byMethod = "method"
-)
-
-func dimensions() []string { return []string{byRegion, byJob, byMethod} }
+// dimensions returns by what a chart of so many days can be: the history has
+// neither hosts nor keys.
+func dimensions(days int) []string {
+	if days > 1 {
+		return []string{"region", "job", "method", "lane"}
+	}
+	return []string{"region", "job", "method", "lane", "host", "key"}
+}
 
 // in returns the name of a series in a dimension.
 func (s *series) in(dimension string) string {
+	name := s.region
 	switch dimension {
-	case byJob:
-		return cmp.Or(s.job, "-")
-	case byMethod:
-		return cmp.Or(s.method, "-")
+	case "job":
+		name = s.job
+	case "method":
+		name = s.method
+	case "lane":
+		name = s.lane
+	case "host":
+		name = s.host
+	case "key":
+		name = s.key
 	}
-	return cmp.Or(s.region, "-")
+	return cmp.Or(name, usage.Unattributed)
 }
 
 const (
@@ -55,7 +64,6 @@ type chart struct {
 	Planned         quota.Units
 	PlanErr         error
 	HasPlan         bool
-	Reading         bool  // what was spent is not known yet
 	NoHistory       bool  // there is no catalogue
 	HistoryErr      error // why the history could not be read
 }
@@ -91,16 +99,8 @@ type column struct {
 // what the schedule will request.
 func newChart(id string, s *snapshot, account *accountState, by string) *chart {
 	c := &chart{ID: id, Account: account.Name, By: by, Days: 1}
-	spent, planned := hours{}, hours{}
-	if c.Reading = account.Activity == nil; !c.Reading {
-		spent = account.Activity.hours
-	}
-	if s.Whole != nil {
-		planned = s.Whole.planned[account.Name]
-		c.PlanErr = s.Whole.planErr
-		c.HasPlan = s.Whole.planned != nil
-	}
-	c.fill(spent, planned, hourOf(s.At), shownHours, shownHours, time.Hour)
+	c.HasPlan, c.PlanErr = s.HasPlan, s.PlanErr
+	c.fill(account.activity.hours, account.planned, hourOf(s.At), shownHours, shownHours, time.Hour)
 	for i := range c.Columns {
 		c.Columns[i].Axis = c.Columns[i].At.Hour()%6 == 0
 	}
@@ -118,7 +118,7 @@ func newDayChart(ctx context.Context, id string, s *snapshot, account *accountSt
 		c.HistoryErr = err
 		for i := range sums {
 			name := sums[i].Name
-			spent.add(sums[i].Day.Unix()/int64(day/time.Second), series{name, name, name}, quota.Units(sums[i].Units))
+			spent.add(sums[i].Day.Unix()/int64(day/time.Second), series{name, name, name, name, name, name}, quota.Units(sums[i].Units))
 		}
 	}
 	c.fill(spent, nil, today.Unix()/int64(day/time.Second), v.Days, 0, day)

@@ -35,13 +35,13 @@ type pageData struct {
 // show answers GET /.
 func (p *Page) show(w http.ResponseWriter, r *http.Request) {
 	v := viewOf(r)
-	s, parts, version := p.refresh(r.Context(), v)
+	s, parts, version := p.refresh(v)
 	if s == nil {
 		w.Header().Set("Retry-After", "1")
 		p.write(w, http.StatusServiceUnavailable, "message", &message{Assets: assets(), Title: "Starting", Text: "There is no ledger yet, or ration is ending. Load the page again in a moment."})
 		return
 	}
-	data := &pageData{snapshot: s, Assets: assets(), View: v, By: dimensions(), Form: p.formToken(), Version: version,
+	data := &pageData{snapshot: s, Assets: assets(), View: v, By: dimensions(v.Days), Form: p.formToken(), Version: version,
 		Periods: periods(), SignedIn: p.options.Token != "", HasPlan: p.options.Regions != nil, Parts: map[string]template.HTML{}, Budgets: make([][]template.HTML, len(s.Accounts))}
 	for _, one := range parts {
 		account, isBudget := strings.CutPrefix(one.ID, "budget-")
@@ -68,9 +68,6 @@ func (d *pageData) Part(name string, number ...int) template.HTML {
 	return d.Parts[name]
 }
 
-// Reading reports whether parts of the page are still being read.
-func (d *pageData) Reading() bool { return d.Whole == nil && d.Err == nil }
-
 // beat is how often a stream says that it is alive.
 const beat = 15 * time.Second
 
@@ -96,7 +93,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	ticks := time.NewTicker(p.options.Every)
 	defer ticks.Stop()
 	for {
-		s, parts, version := p.refresh(r.Context(), v)
+		s, parts, version := p.refresh(v)
 		switch prefix, number, ok := cutVersion(seen); {
 		case s == nil:
 		case !ok || !strings.HasPrefix(version, prefix+"."):

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
@@ -28,12 +27,12 @@ type view struct {
 }
 
 func viewOf(r *http.Request) view {
-	v := view{byRegion, 1}
-	if by := r.FormValue("by"); slices.Contains(dimensions(), by) {
-		v.By = by
-	}
+	v := view{By: "region", Days: 1}
 	if days, err := strconv.Atoi(r.FormValue("days")); err == nil && slices.Contains(periods(), days) {
 		v.Days = days
+	}
+	if by := r.FormValue("by"); slices.Contains(dimensions(v.Days), by) {
+		v.By = by
 	}
 	return v
 }
@@ -60,14 +59,13 @@ type rendered struct {
 
 // Parts that are costly to draw and send are not drawn again for a while.
 const (
-	chartPause  = 10 * time.Second
 	dayPause    = time.Minute
 	budgetPause = 30 * time.Second // if it has not changed; how far its times are away has
 )
 
 // refresh reads what is new, and returns a view of it, and the version of the
 // views. Without a client it returns nil.
-func (p *Page) refresh(ctx context.Context, v view) (*snapshot, []part, string) {
+func (p *Page) refresh(v view) (*snapshot, []part, string) {
 	c, release := p.options.Client()
 	defer release()
 	p.mu.Lock()
@@ -81,15 +79,7 @@ func (p *Page) refresh(ctx context.Context, v view) (*snapshot, []part, string) 
 		}
 		p.reader, p.views = newReader(p.lifetime, c, &p.options), map[view]*rendered{}
 	}
-	r := p.reader
-	s := r.update(ctx, func() (func(), bool) { // for a whole reading, which goes on after this one
-		again, release := p.options.Client()
-		if again != r.client {
-			release()
-			return nil, false
-		}
-		return release, true
-	})
+	s := p.reader.update()
 	if p.views[v] == nil {
 		p.views[v] = &rendered{}
 	}
@@ -116,7 +106,7 @@ func (p *Page) draw(d *rendered, s *snapshot, v view) {
 	for i, account := range s.Accounts {
 		q.drawAccount(i, account)
 	}
-	q.add("passes", "passes", 0, func() any { return passRows(s) })
+	q.add("passes", "passes", 0, func() any { return s })
 	q.add("runs", "runs", 0, func() any { return runRows(s) })
 	q.add("refusals", "refusals", 0, func() any { return s })
 	q.add("log", "log", 0, func() any { return newestEntries(s) })
@@ -174,11 +164,7 @@ func (q *painter) drawAccount(i int, account *accountState) {
 		})
 		return
 	}
-	pause := chartPause
-	if s.Whole == nil || account.Activity == nil || time.Since(account.Activity.builtAt) < 2*chartPause {
-		pause = 0
-	}
-	q.add("chart", id, pause, func() any { return newChart(id, s, account, q.view.By) })
+	q.add("chart", id, 0, func() any { return newChart(id, s, account, q.view.By) })
 }
 
 // cooldowns are those of an account.
@@ -223,107 +209,10 @@ func (p *Page) write(w http.ResponseWriter, status int, name string, data any) {
 // message is a page that says one thing.
 type message struct{ Assets, Title, Text string }
 
-// passRow is a pass and what became of it.
-type passRow struct {
-	Region, Outcome, Detail string
-	Tick, LastPageAt        time.Time
-	Pages, Videos           int
-}
-
-// passRows returns the passes with their outcomes: what a newer pass of
-// the region leaves behind is unfinished, and else it is stopped, failing
-// or in progress.
-func passRows(s *snapshot) any {
-	var rows []passRow
-	newer := map[string]bool{}
-	for i := range s.Passes {
-		one := &s.Passes[i]
-		row := passRow{Region: one.Region, Tick: one.Tick, LastPageAt: one.FetchedAt, Pages: one.Pages, Videos: one.Videos, Outcome: "unfinished"}
-		switch {
-		case !one.FinishedAt.IsZero():
-			row.Outcome = "complete"
-		case newer[one.Region]:
-		default:
-			row.Outcome, row.Detail = outcomeOf(s, one.Region, one.StartedAt)
-		}
-		newer[one.Region] = true
-		rows = append(rows, row)
-	}
-	claims := slices.DeleteFunc(slices.Clone(s.Claims), func(c jobs.PassClaim) bool {
-		return c.Until.IsZero() && slices.ContainsFunc(rows, func(row passRow) bool {
-			return row.Region == c.Region && row.Tick.Equal(c.Tick) && row.Outcome == "complete"
-		})
-	})
-	return map[string]any{"Rows": rows, "Now": s.At, "Failures": s.Failures, "Claims": claims}
-}
-
-// outcomeOf returns what keeps the newest pass of a region from its end,
-// and why.
-func outcomeOf(s *snapshot, region string, started time.Time) (outcome, detail string) {
-	for _, f := range s.Failures {
-		if f.Region == region && f.Until.After(s.At) {
-			return "failing", f.Name + ": " + f.Reason
-		}
-	}
-	for _, e := range s.Refusals {
-		if e.Refusal.Region == region && e.Refusal.At.After(started) && e.Refusal.RetryAt.After(s.At) {
-			return "stopped", e.Refusal.Message
-		}
-	}
-	return "unfinished", ""
-}
-
-// runRow is a run, and its lines among the newest entries.
-type runRow struct {
-	usage.Total
-	lines []usage.Line
-}
-
-// Jobs returns the first names of the jobs, sorted, and how many more
-// there are.
-func (r *runRow) Jobs() string { return r.firstNames("job") }
-
-// Regions is Jobs for the regions.
-func (r *runRow) Regions() string { return r.firstNames("region") }
-
-func (r *runRow) firstNames(by string) string {
-	const most = 3
-	var names []string
-	for _, total := range usage.TotalsOf(r.lines, by).Largest(0) {
-		names = append(names, total.Name)
-	}
-	slices.Sort(names)
-	if len(names) > most+1 {
-		names = append(names[:most], fmt.Sprintf("%d more", len(names)-most))
-	}
-	return strings.Join(names, ", ")
-}
-
-const shownRuns = 12
-
-// runRows returns the runs that spent last.
-func runRows(s *snapshot) any {
-	lines := newestLines(s, keptNewest)
-	runs := usage.TotalsOf(lines, "run").Largest(0)
-	slices.SortStableFunc(runs, func(x, y usage.Total) int { return y.Last.Compare(x.Last) })
-	rows, shown := make([]*runRow, min(len(runs), shownRuns)), map[[2]string]*runRow{}
-	for i := range rows {
-		rows[i] = &runRow{Total: runs[i]}
-		shown[[2]string{runs[i].Account, runs[i].Name}] = rows[i]
-	}
-	for _, line := range lines {
-		if row := shown[[2]string{line.Account, usage.Run(line.ID.Client)}]; row != nil {
-			row.lines = append(row.lines, line)
-		}
-	}
-	return map[string]any{"Rows": rows, "Now": s.At, "Accounts": len(s.Accounts), "Reading": s.Whole == nil, "Err": s.Err}
-}
-
 // entries are lines of the log.
 type entries struct {
 	Rows     []*usage.LineReport
 	Accounts int
-	Reading  bool
 	Err      error // why the log could not be read
 	More     bool
 	Scanned  int
@@ -333,37 +222,24 @@ const shownEntries = 50
 
 // newestEntries returns the last lines of the log, newest first.
 func newestEntries(s *snapshot) any {
-	e := &entries{Accounts: len(s.Accounts), Reading: s.Whole == nil, Err: s.Err}
-	lines := newestLines(s, shownEntries)
-	slices.SortStableFunc(lines, func(x, y usage.Line) int { return y.At.Compare(x.At) })
+	e := &entries{Accounts: len(s.Accounts), Err: s.Err}
+	var lines []usage.Line
+	for _, account := range s.Accounts {
+		lines = append(lines, account.activity.newest...)
+	}
+	slices.SortStableFunc(lines, func(x, y usage.Line) int { return x.At.Compare(y.At) })
+	slices.Reverse(lines)
 	for i := range lines[:min(len(lines), shownEntries)] {
 		e.Rows = append(e.Rows, usage.NewLineReport(&lines[i]))
 	}
 	return e
 }
 
-// newestLines returns the newest entries of each account, at most most of each.
-func newestLines(s *snapshot, most int) (lines []usage.Line) {
-	for _, account := range s.Accounts {
-		if account.Activity == nil {
-			continue
-		}
-		newest := account.Activity.newest
-		for _, entry := range newest[max(0, len(newest)-most):] {
-			lines = append(lines, usage.Line{Entry: entry, Account: account.Name})
-		}
-	}
-	return lines
-}
-
 // health is the state of the ledger, and of this host.
 type health struct {
 	*snapshot
 	Host       string
-	Logs       []*usage.LogReport
-	Keyed      []usage.KeyReport
 	Unrecorded quota.Units
-	WholeErr   error
 }
 
 func newHealth(s *snapshot) any {
@@ -371,11 +247,6 @@ func newHealth(s *snapshot) any {
 	h.Host, _ = os.Hostname()
 	if s.State.Unrecorded != nil {
 		h.Unrecorded = *s.State.Unrecorded
-	}
-	if s.Whole != nil {
-		h.Logs = s.Whole.logs
-		h.Keyed = s.Whole.keyed
-		h.WholeErr = s.Whole.err
 	}
 	return h
 }

@@ -5,13 +5,12 @@
 //
 // # What an update reads
 //
-// While a page is open, the Page reads every few seconds the balances of the
-// budgets and the entries that are new, with the 2,000 before them, which may
-// have been settled meanwhile; an older one shows with the next whole reading.
-// It adds those up by hour, and sends the parts of the page that changed. Who
-// spent each budget, and when units return, comes from package usage: it adds
-// up whole windows, and so is read again after a minute at the earliest, and at
-// most a fiftieth of the time. Nothing is read while no page is open.
+// While a page is open, the Page reads all of it every second: the log of each
+// account as this process's fold has it, what it adds up to, and what the
+// schedule makes of it. A log of 100,000 entries takes about half a second.
+// Readings take at most a sixth of the time, so that longer logs are read less
+// often. While the ledger is down, the page shows what this host knows of it.
+// Nothing is read while no page is open.
 //
 // # Safety
 //

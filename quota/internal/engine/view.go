@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 )
 
@@ -12,11 +13,35 @@ type View struct {
 	now  int64
 }
 
-// View calls look with the present state, after reading what is new.
+// View calls look with the present state, after reading what is new, or with
+// the known one if ctx is from WithKnown.
 func (a *Account) View(ctx context.Context, look func(*View)) error {
-	t := newTask(true, nil)
-	t.look = look
-	return a.do(ctx, t)
+	if ctx.Value(knownKey{}) == nil {
+		t := newTask(true, nil)
+		t.look = look
+		return a.do(ctx, t)
+	}
+	isKnown := false
+	err := a.Known(ctx, func(v *View) {
+		if isKnown = v.Epoch() != 0; isKnown {
+			look(v)
+		}
+	})
+	if err == nil && !isKnown {
+		err = errNothingKnown
+	}
+	return err
+}
+
+type knownKey struct{}
+
+// errNothingKnown is what View returns if neither this process nor its host has
+// read the log before.
+var errNothingKnown = errors.New("ration: nothing is known of the ledger here")
+
+// WithKnown returns a copy of ctx with which View does not ask the ledger.
+func WithKnown(ctx context.Context) context.Context {
+	return context.WithValue(ctx, knownKey{}, true)
 }
 
 // Known calls look with the state as this process, or its host, knows it. It
