@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/publicsuffix"
 
 	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
 )
 
 // domain is a domain whose other hosts may reach the same quota as a guarded
@@ -124,6 +125,34 @@ func (d *document) checkUnguarded() {
 			n.Mistake("host %s is in none of the guarded domains (%s), so its requests are sent without a charge: remove it", host, strings.Join(d.Domains, ", "))
 		}
 	}
+}
+
+func (d *document) readInsecure(n strictyaml.Node) {
+	n.Items(func(n strictyaml.Node) {
+		if host, _ := canonicalHost("", n.Text(maxText)); n.Text(maxText) != "" {
+			d.Insecure = append(d.Insecure, host)
+			d.insecureAt = append(d.insecureAt, n)
+		}
+	})
+	d.setOrigin(n, "insecure")
+}
+
+// checkInsecure reports insecure hosts that are not among the hosts.
+func (d *document) checkInsecure() {
+	for i, n := range d.insecureAt {
+		if !slices.Contains(d.Hosts, d.Insecure[i]) {
+			n.Mistake("host %s is not in hosts: write it there too, or remove it here", n.Text(maxText))
+		}
+	}
+}
+
+// MayExpose reports whether a request to a URL may be sent with its
+// credentials: they are encrypted or stay on this machine, or costs.yaml has
+// the host in insecure.
+func (t *Table) MayExpose(u *url.URL) bool {
+	host, ok := canonicalHost(u.Scheme, u.Host)
+	isInsecure := func(upstream Upstream) bool { return slices.Contains(upstream.Insecure, host) }
+	return quota.Confidential(u) || ok && slices.ContainsFunc(t.upstreams, isInsecure)
 }
 
 // isWithin reports whether a host is a domain or below it.

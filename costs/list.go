@@ -247,6 +247,7 @@ func (u *Upstream) settings() []Setting {
 	add("api", u.API)
 	add("hosts", strings.Join(u.Hosts, ", "))
 	add("domains", strings.Join(u.Domains, ", "))
+	add("insecure", strings.Join(u.Insecure, ", "))
 	add("unguarded", strings.Join(u.Unguarded, ", "))
 	add("key", u.Key.String())
 	if u.Credential != nil {

@@ -57,7 +57,7 @@ func TestParseReportsAllMistakesInADocument(t *testing.T) {
 		{"sqlite:ration.db", `"sqlite:"`, "4:9: ledger names no file: write sqlite:ration.db"},
 		{"sqlite:ration.db", "sqlite:?synchronous=normal", "4:9: ledger names no file: write sqlite:ration.db"},
 		{"sqlite:ration.db", "sqlite:~/ration.db", "4:9: ledger begins with ~, which only a shell expands: write the whole path"},
-		{"api: youtube/v3", "x: 1\napi: youtube/v3", `5:1: unknown key "x": write one of version, preset, account, ledger, credential, upstream, api, hosts, domains, unguarded, routes, ` +
+		{"api: youtube/v3", "x: 1\napi: youtube/v3", `5:1: unknown key "x": write one of version, preset, account, ledger, credential, insecure, upstream, api, hosts, domains, unguarded, routes, ` +
 			"key, resets, reset_margin, history, unlisted, feedback, measures, lease, answers, not_modified_units, costs, batches, budgets, " +
 			"lanes, when_ledger_down, alert"},
 		{"api: youtube/v3", "api: [youtube/v3]", "5:6: api is a list: write one of youtube/v3"},

@@ -87,6 +87,7 @@ type document struct {
 	methods []string // the api's
 
 	domainsRead bool              // false: the domains are those of the hosts
+	insecureAt  []strictyaml.Node // one for each insecure host
 	unguardedAt []strictyaml.Node // one for each unguarded host of the file itself
 
 	preset  bool    // the file names a preset
@@ -139,6 +140,7 @@ func (d *document) fields() []strictyaml.Field {
 		{Key: "account", Missing: "account: my-project, the upstream project whose quota it is", Read: d.readAccount},
 		{Key: "ledger", Read: d.readLedger},
 		{Key: "credential", Read: d.readCredential},
+		{Key: "insecure", Read: d.readInsecure},
 	}, d.lineFields(), []strictyaml.Field{
 		{Key: "lanes", Read: d.readLanes},
 		{Key: "when_ledger_down", Read: d.readDown},
@@ -338,6 +340,7 @@ func (d *document) checkWhole(node strictyaml.Node) {
 	}
 	d.setDomains()
 	d.checkUnguarded()
+	d.checkInsecure()
 	d.checkKey()
 	d.checkKeyLimits()
 	d.checkAllowances()

@@ -60,6 +60,7 @@ type Upstream struct {
 	API       string          // such as youtube/v3; if empty, Routes price requests
 	Hosts     []string        // in lower case
 	Domains   []string        // requests to other hosts of theirs are refused; with an API, only those that it could serve
+	Insecure  []string        // hosts to which a gateway may send plain http
 	Unguarded []string        // hosts of Domains with a quota of their own
 	Key       KeyPlace        // where requests have their calls' key
 	Routes    []Route         // the more exact first; without routes and API, only methods given by name have a price

@@ -224,7 +224,7 @@ type MissingError struct {
 // Error says what follows.
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("account %s: the ledger has forgotten what this host knows of it, last of %s, "+
-		"so more is shown as left than is; the next call restores it",
+		"so more is shown as left than is; the next call restores it, unless ration ledger accept --loss starts over",
 		human.Name(e.Account), human.Time(e.Granted))
 }
 

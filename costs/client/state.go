@@ -94,9 +94,8 @@ func (o *Options) secret(variable string) (string, error) {
 	return secret, nil
 }
 
-// ledgerFile is the file in the state folder that names the ledger which each
-// costs.yaml used last. A folder with a costs.yaml of its own says nothing
-// about the ledger of another.
+// ledgerFile is the file in the state folder that names the ledger that each
+// costs.yaml used last.
 const ledgerFile = "ledger.json"
 
 // lastLedgers is the content of ledgerFile.
@@ -131,9 +130,9 @@ func (c *Client) CheckMove(ctx context.Context) error {
 }
 
 // CheckEmpty returns an *EmptyLedgerError if the ledger is empty or does not
-// exist, and the last call of CheckMove with this state folder and costs.yaml
-// was for another ledger. A ledger that an account is being moved to is not
-// empty. CheckEmpty writes nothing.
+// exist, and the last call of CheckMove with this costs.yaml was for another
+// ledger. A ledger that an account is being moved to is not empty. CheckEmpty
+// writes nothing.
 func (c *Client) CheckEmpty(ctx context.Context) error {
 	before := c.lastLedgers()[c.table.Path()]
 	if before == "" || before == c.name {

@@ -1,7 +1,9 @@
 package gateway_test
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -67,6 +69,33 @@ func TestClientsNeedNoCredential(t *testing.T) {
 		if a := query.do("GET", "/to/api.example.com/v1/items", ""); a.StatusCode != 500 || strings.Contains(a.text, "lines\\n") || u.hits.Load() != hits {
 			t.Errorf("%q: %s %s, %d requests sent", text, a.Status, a.text, u.hits.Load()-hits)
 		}
+	}
+}
+
+// TestPlainHTTPByName: the gateway sends plain http, with the credential, to an
+// insecure host of costs.yaml and to no other.
+func TestPlainHTTPByName(t *testing.T) {
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s %s", r.Host, r.Header.Get("Authorization"))
+	})
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("s3cret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(table, "hosts: [api.example.com]", "hosts: [vendor.internal, vendor.internal:8080, other.internal]", 1) +
+		"insecure: [vendor.internal, Vendor.internal:8080]\ncredential: {file: " + secret + ", header: Authorization}\n"
+	everywhere := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, strings.TrimPrefix(u.URL, "http://"))
+	}}
+	s := newServer(t, &gateway.Options{Base: everywhere}, newClient(t, text, t.TempDir(), nil))
+	for _, host := range []string{"vendor.internal", "vendor.internal:8080"} {
+		if a := s.do("GET", "/to/"+host+"/v1/items", ""); a.text != host+" s3cret" {
+			t.Errorf("%s: %s %s", host, a.Status, a.text)
+		}
+	}
+	hits := u.hits.Load()
+	if a := s.do("GET", "/to/other.internal/v1/items", ""); a.StatusCode != http.StatusBadGateway || u.hits.Load() != hits {
+		t.Errorf("other.internal: %s %s, %d requests in plain http", a.Status, a.text, u.hits.Load()-hits)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/inbound"
 )
 
@@ -30,10 +29,8 @@ func (g *Gateway) newTarget(r *http.Request, table *costs.Table) (*target, *prob
 	if isURL || !isHost {
 		return nil, newProblem(http.StatusBadRequest, "bad-target", "write /to/HOST/PATH, as in /to/www.example.com/v1/items")
 	}
-	if !quota.Confidential(&url.URL{Scheme: "http", Host: u.Host}) {
+	if u.Scheme = "http"; !table.MayExpose(u) {
 		u.Scheme = "https"
-	} else {
-		u.Scheme = "http" // a loopback address
 	}
 	upstream := table.UpstreamOf(u)
 	if upstream == nil {
@@ -46,7 +43,7 @@ func (g *Gateway) newTarget(r *http.Request, table *costs.Table) (*target, *prob
 		}
 	}
 	u.RawQuery, u.ForceQuery = r.URL.RawQuery, r.URL.ForceQuery
-	if t.secret, err = ReadCredential(t.credential); err == nil && t.secret != "" && !quota.Confidential(u) {
+	if t.secret, err = ReadCredential(t.credential); err == nil && t.secret != "" && !table.MayExpose(u) {
 		err = errors.New("the upstream's credential would be sent without encryption")
 	}
 	if err != nil {

@@ -5,7 +5,7 @@ import "github.com/ration-dev/ration/quota/privatefile"
 // ReadFile reads a configuration file, up to one byte more than MaxSize,
 // which Parse reports. A configuration decides what may be spent and where
 // passwords are sent, so ReadFile returns privatefile.ErrUnsafe if another user
-// may have written it.
+// may have written it, or a symbolic link that leads to it.
 func ReadFile(path string) ([]byte, error) {
-	return privatefile.ReadFile(path, MaxSize+1)
+	return privatefile.ReadLinked(path, MaxSize+1)
 }

@@ -77,6 +77,7 @@ func (d *Description) addUpstream(u *costs.Upstream, in string) {
 	d.set(subject, "api", u.API)
 	d.set(subject, "hosts", strings.Join(u.Hosts, " "))
 	d.set(subject, "domains", strings.Join(u.Domains, " "))
+	d.set(subject, "insecure", strings.Join(u.Insecure, " "))
 	d.set(subject, "unguarded", strings.Join(u.Unguarded, " "))
 	d.set(subject, "key", u.Key.String())
 	d.set(subject, "feedback", u.Feedback)

@@ -32,6 +32,7 @@ func TestReloadCallsAChangeNothing(t *testing.T) {
 		{"history: 48h\n", "UTC", "upstream u: history none -> 48h0m0s"},
 		{"unlisted: 5\n", "UTC", "upstream u: unlisted refuse -> 5"},
 		{"domains: [other.example]\n", "UTC", "upstream u: domains test.example -> other.example"},
+		{"insecure: [api.test.example]\n", "UTC", "upstream u: insecure none -> api.test.example"},
 		{"unguarded: [free.test.example]\n", "UTC", "upstream u: unguarded none -> free.test.example"},
 		{"batches: {m: {most: 25}}\n", "UTC", "batches of m: added, calls m: 25 calls each"},
 		{"", "Asia/Tokyo", "region US: timezone UTC -> Asia/Tokyo"},

@@ -1,6 +1,7 @@
 package privatefile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -163,6 +164,43 @@ func (c *check) inspect(path string, info fs.FileInfo) error {
 	return c.err()
 }
 
+// maxLinks is how many symbolic links in a row are followed.
+const maxLinks = 16
+
+// follow returns the file that a path leads to. It checks the symbolic links on
+// the way, and the folders in which they could be replaced.
+func (c *check) follow(path string) (string, error) {
+	for range maxLinks {
+		info, err := os.Lstat(path)
+		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+			return path, nil // opening it reports an error
+		}
+		if err := c.folder(filepath.Dir(path)); err != nil {
+			return "", err
+		}
+		if hasOwners {
+			c.user(path, info)
+		}
+		target, err := os.Readlink(path)
+		if err := cmp.Or(c.err(), err); err != nil {
+			return "", err
+		}
+		if !filepath.IsAbs(target) { // not joined: .. may follow a link
+			target = filepath.Dir(path) + string(filepath.Separator) + target
+		}
+		path = target
+	}
+	return "", &fs.PathError{Op: "open", Path: path, Err: errors.New("too many symbolic links")}
+}
+
+// user checks whose a file or folder is.
+func (c *check) user(path string, info fs.FileInfo) {
+	if user, _ := ownerOf(info); !c.isShared(info) && !slices.Contains(c.users, user) {
+		what := fmt.Sprintf("%s: it belongs to user %d, who is neither you nor root", path, user)
+		c.found.add(what, &c.found.do, fmt.Sprintf("use files of your own, or trust that user with %s=%d", TrustVariable, user))
+	}
+}
+
 // owner checks whose a file or folder is, and who may write to it.
 func (c *check) owner(path string, info fs.FileInfo) {
 	if !hasOwners {
@@ -170,10 +208,7 @@ func (c *check) owner(path string, info fs.FileInfo) {
 	}
 	user, group := ownerOf(info)
 	isShared := c.isShared(info)
-	if !isShared && !slices.Contains(c.users, user) {
-		what := fmt.Sprintf("%s: it belongs to user %d, who is neither you nor root", path, user)
-		c.found.add(what, &c.found.do, fmt.Sprintf("use files of your own, or trust that user with %s=%d", TrustVariable, user))
-	}
+	c.user(path, info)
 	writers := fs.FileMode(0o022)
 	if isShared || group == user && user != 0 { // containers give group 0 to arbitrary users
 		writers = 0o002

@@ -1,10 +1,11 @@
 // Package privatefile opens the files that decide what may be spent, or that
 // hold a secret: configuration, keys, locks, ledgers, catalogues and replicas.
 //
-// It opens a regular file only, not a symbolic link. The file and its folder
-// must belong to the user of this process or to root, and neither their groups
-// nor others may write to them, unless a sticky bit protects the files in the
-// folder. A group with the number of the file's owner counts as the owner.
+// It opens a regular file only, and no symbolic link except by ReadLinked. The
+// file and its folder must belong to the user of this process or to root, and
+// neither their groups nor others may write to them, unless a sticky bit
+// protects the files in the folder. A group with the number of the file's owner
+// counts as the owner.
 // What the package creates has mode 0600, and folders 0700.
 //
 // The environment variable TrustVariable names one further user whose files are
@@ -40,14 +41,17 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, most))
 }
 
-// ReadLinked is like ReadFile, but follows symbolic links. It is for public
-// files such as a bundle of certificates.
+// ReadLinked is like ReadFile, but follows symbolic links. A link and its
+// folder must have the owners that a file and its folder must have.
 func ReadLinked(path string, most int64) ([]byte, error) {
-	resolved, err := filepath.EvalSymlinks(path)
+	c, err := newCheck()
+	if err == nil {
+		path, err = c.follow(path)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return ReadFile(resolved, most)
+	return ReadFile(path, most)
 }
 
 // ReadSecret returns the content of a file that holds a password or a key. In
@@ -184,13 +188,23 @@ func MkdirAll(dir string) error {
 // descriptor of a database would drop the locks that this process holds on
 // it. A missing file is safe if its folder is.
 func Check(paths ...string) error {
+	return checkAll(paths, func(_ *check, path string) (string, error) { return path, nil })
+}
+
+// CheckLinked is like Check, for files that ReadLinked reads.
+func CheckLinked(paths ...string) error { return checkAll(paths, (*check).follow) }
+
+func checkAll(paths []string, follow func(*check, string) (string, error)) error {
 	c, err := newCheck()
 	if err != nil {
 		return err
 	}
 	for _, path := range paths {
-		_ = c.folder(filepath.Dir(path))
-		if err = c.file(path); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrUnsafe) {
+		if path, err = follow(c, path); err == nil {
+			_ = c.folder(filepath.Dir(path))
+			err = c.file(path)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrUnsafe) {
 			return err
 		}
 	}

@@ -207,6 +207,13 @@ func TestFolderBehindALink(t *testing.T) {
 	if data, err := privatefile.ReadLinked(linked, 100); err != nil || string(data) != "content" {
 		t.Errorf("a linked bundle: %q, %v", data, err)
 	}
+	open := folder(t, 0o777)
+	if err := os.Symlink(path, filepath.Join(open, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := privatefile.ReadLinked(filepath.Join(open, "link"), 100); !errors.Is(err, privatefile.ErrUnsafe) {
+		t.Errorf("a link that others may replace: %v", err)
+	}
 	if err := os.Chmod(path, 0o666); err != nil {
 		t.Fatal(err)
 	}
