@@ -84,10 +84,6 @@ func newBudgetRow(id string, s *snapshot, b *usage.BudgetReport) *budgetRow {
 	return row
 }
 
-// InFlight reports whether the budget counts calls in flight, which nothing
-// attributes.
-func (row *budgetRow) InFlight() bool { return strings.HasPrefix(row.Window, "{in_flight: ") }
-
 // Pace returns what was spent in an hour.
 func (row *budgetRow) Pace() quota.Units { return quota.Units(math.Round(*row.PaceHour)) }
 
