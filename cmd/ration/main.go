@@ -150,7 +150,7 @@ ends the run cleanly, and the next run resumes.`,
 	root.SetFlagErrorFunc(cmdline.FlagError)
 	root.SetUsageTemplate(cmdline.UsageTemplate(root.UsageTemplate(), a.width()))
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.execCommand(), a.statusCommand(), a.planCommand(), a.replayCommand(), a.spendCommand(), a.reportCommand(), a.limitCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
-		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand(), a.alertCommand(), a.metricsCommand(),
+		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand(), a.alertCommand(), a.caCommand(), a.metricsCommand(),
 		a.fakeCommand(), a.initCommand(), a.manCommand(), a.explainCommand())
 	root.SetHelpCommand(cmdline.Help(root))
 	for _, command := range root.Commands() {

@@ -81,6 +81,11 @@ type Options struct {
 	// every caller.
 	Caller func(*costs.Table, quota.Caller) (quota.Caller, error)
 
+	// CA lets programs use the gateway as their HTTP proxy: it reads the
+	// requests to guarded hosts, with certificates of this authority. nil
+	// refuses CONNECT.
+	CA *CA
+
 	// Documents are read at /v1/NAME.
 	Documents map[string]Document
 }
@@ -247,6 +252,14 @@ func (g *Gateway) routes() {
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer g.boundBody(w, r)()
+	if isTunnel := r.Method == http.MethodConnect && g.options.CA != nil; isTunnel {
+		if r, problem := g.admitProxy(r); problem != nil {
+			problem.write(w)
+		} else {
+			g.connect(w, r)
+		}
+		return
+	}
 	r, problem := g.admit(r)
 	switch path := r.URL.EscapedPath(); {
 	case problem != nil:

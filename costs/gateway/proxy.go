@@ -194,7 +194,7 @@ func (w hintWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (t *target) clean(header http.Header, table *costs.Table) {
 	deleteOwn(header)
 	t.leadBack(header, table)
-	if lines := header["Set-Cookie"]; len(lines) > 0 {
+	if lines := header["Set-Cookie"]; len(lines) > 0 && !t.isDirect {
 		header["Set-Cookie"] = t.ownCookies(lines)
 	}
 }

@@ -18,6 +18,7 @@ type target struct {
 	credential *costs.Credential
 	secret     string
 	grant      string // of the request, once it is answered
+	isDirect   bool   // the client knows nothing of the gateway
 }
 
 // newTarget returns the target of a request.
@@ -36,7 +37,7 @@ func (g *Gateway) newTarget(r *http.Request, table *costs.Table) (*target, *prob
 	if upstream == nil {
 		return nil, newProblem(http.StatusForbidden, "not-guarded", "%s is not a host of costs.yaml; the gateway sends nothing elsewhere", inbound.HeaderText(u.Host))
 	}
-	t := &target{url: u, host: u.Host, credential: upstream.Credential}
+	t := &target{url: u, host: u.Host, credential: upstream.Credential, isDirect: r.Context().Value(directKey{}) != nil}
 	if endpoint, err := url.Parse(g.options.Endpoint); err == nil && endpoint.Host != "" {
 		if replaced := table.UpstreamOf(endpoint); replaced != nil && replaced.Name == upstream.Name {
 			u.Scheme, u.Host = endpoint.Scheme, endpoint.Host
@@ -75,6 +76,9 @@ func (t *target) leadBack(header http.Header, table *costs.Table) {
 // or the reference without the credential if that is not guarded.
 func (t *target) back(reference string, table *costs.Table) string {
 	reference = t.withoutCredential(reference)
+	if t.isDirect {
+		return reference
+	}
 	to, err := t.url.Parse(reference)
 	if err != nil || to.Scheme != "https" && to.Scheme != "http" {
 		return reference

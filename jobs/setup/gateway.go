@@ -26,6 +26,7 @@ type GatewayOptions struct {
 	Hosts     []string
 	MaxWait   time.Duration
 	Page      bool // show the page there
+	Intercept bool // let programs use it as their proxy: see gateway.CA
 }
 
 // GatewayServer is a gateway that listens. It accepts requests once Serve is
@@ -80,11 +81,26 @@ func (s *Setup) OpenGateway(o *GatewayOptions) (*GatewayServer, error) {
 	}
 	options := s.gatewayOptions(token)
 	options.Hosts, options.MaxWait = o.Hosts, o.MaxWait
+	if o.Intercept {
+		if options.CA, err = s.openCA(); err != nil {
+			listener.Close()
+			return nil, &client.ConfigError{Err: err}
+		}
+	}
 	d := &GatewayServer{Gateway: gateway.New(options), URL: url, listener: listener}
 	if o.Page {
 		s.addPage(d, token)
 	}
 	return d, nil
+}
+
+// openCA opens the authority of the state folder.
+func (s *Setup) openCA() (*gateway.CA, error) {
+	dir, err := s.MakeState()
+	if err != nil {
+		return nil, err
+	}
+	return gateway.OpenCA(dir)
 }
 
 // addPage adds the page to a gateway that is not served yet.
