@@ -107,7 +107,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 				}
 			}
 			if seen != version || time.Since(sent) >= beat || s.Err == nil {
-				if e.send("at", version, s.At) != nil {
+				if e.send("at", version, &liveness{s.At, s.Err == nil}) != nil {
 					return
 				}
 				sent = time.Now()
@@ -122,6 +122,12 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// liveness says how current an open page is.
+type liveness struct {
+	At       time.Time `json:"at"`
+	IsAnswer bool      `json:"answers"` // the ledger answers
 }
 
 // cutVersion returns what a version begins with, and its number.

@@ -73,12 +73,12 @@
     stream.addEventListener("part", e => replace(JSON.parse(e.data)));
     stream.addEventListener("reload", () => location.reload());
     stream.addEventListener("at", e => {
-      const at = JSON.parse(e.data), shown = document.querySelector("#at time");
+      const { at, answers } = JSON.parse(e.data), shown = document.querySelector("#at time");
       version = e.lastEventId;
       ahead = Date.parse(at) - Date.now();
       shown.dateTime = at;
-      live.textContent = "Live";
-      live.classList.add("on");
+      live.textContent = answers ? "Live" : "The ledger does not answer; as of";
+      live.classList.toggle("on", answers);
       local(document.getElementById("at"));
     });
     stream.onerror = () => { live.textContent = "Not connected; as of"; live.classList.remove("on"); };
