@@ -294,8 +294,8 @@ func (t *Table) Regions() (names []string) {
 	return names
 }
 
-// UpstreamLimit returns what the upstream itself allows in a budget's window, or
-// 0 if that is not known: see Upstream.UpstreamLimits.
+// UpstreamLimit returns what the upstream itself allows in a budget's window,
+// or 0 if that is not known: see Upstream.UpstreamLimits.
 func (t *Table) UpstreamLimit(account, budget string) quota.Units {
 	for i := range t.upstreams {
 		if u := &t.upstreams[i]; u.Account == account && u.UpstreamLimits[budget] > 0 {

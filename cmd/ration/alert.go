@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
 )
 
@@ -16,8 +17,9 @@ func (a *app) alertCommand() *cobra.Command {
 		Long: `Test sends a message to each webhook and command that costs.yaml names under
 alert:, and says whom it reached. It exits 1 if one does not take it.
 
-` + exitCodes(exitLedger, exitConfig),
-		Example: "  ration alert test",
+` + exitCodes(exitConfig),
+		Example: "  ration alert test\n  ration alert test --config /etc/ration",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			table, err := a.setup().Prices()
 			if err != nil {
@@ -35,7 +37,14 @@ alert:, and says whom it reached. It exits 1 if one does not take it.
 			})
 		},
 	}
-	cmd := &cobra.Command{Use: "alert", Short: "Try the alerts of costs.yaml"}
-	cmd.AddCommand(test)
-	return cmd
+	return cmdline.Group(&cobra.Command{
+		Use:   "alert",
+		Short: "Try the alerts of costs.yaml",
+		Long: `Alerts tell people what they should know about a budget, by a webhook or a
+command that costs.yaml names under alert:. ration serve and proxy send them,
+and run when it ends.
+
+` + exitCodes(),
+		Example: "  ration alert test\n  ration alert test --config /etc/ration",
+	}, test)
 }

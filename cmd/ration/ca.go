@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
 )
 
@@ -18,12 +19,12 @@ func (a *app) caCommand() *cobra.Command {
 	var bundle bool
 	cmd := &cobra.Command{
 		Use:   "ca",
-		Short: "Print the authority that a program must trust behind proxy --intercept",
+		Short: "Print the certificate that programs trust behind proxy --intercept",
 		Long: `Ca prints the certificate of this state folder's authority, and makes it if
-there is none. A program that trusts it and has HTTPS_PROXY=http://127.0.0.1:8377
-is guarded by ration proxy --intercept, unchanged. The key never leaves the state
-folder. With --bundle, the system's certificates follow, for programs that take
-one file in their place.
+there is none. ration proxy --intercept guards a program that trusts it and has
+HTTPS_PROXY=http://127.0.0.1:8377, unchanged. The key stays in the state folder.
+With --bundle, the system's certificates follow, for programs that take one file
+in their place.
 
 ` + exitCodes(exitConfig),
 		Example: `  ration ca > ration-ca.pem
@@ -36,7 +37,7 @@ one file in their place.
 			}
 			ca, err := gateway.OpenCA(dir)
 			if err != nil {
-				return err
+				return &client.ConfigError{Err: err}
 			}
 			text := ca.PEM
 			if bundle {

@@ -37,6 +37,7 @@ var unlisted = []string{
 	"metrics.Collector", "metrics.HostStats", "metrics.Passes",
 	"plan.Change", "plan.Column", "plan.Input", "plan.Picture", "plan.ReplayInput", "plan.ReplayedHour",
 	"plan.State", "plan.TickResult",
+	"gateway.CA",
 	"readahead.Body",
 	"reconcile.Result",
 	"redisledger.Severity",

@@ -27,6 +27,7 @@ var openers = map[string][]string{
 
 // openElsewhere are the uses outside package privatefile, each with its reason.
 var openElsewhere = map[string]string{
+	"cmd/ration/ca.go os.ReadFile":                         "the system's certificates, which are public",
 	"cmd/ration/internal/explaincmd/explaincmd.go os.Open": "an answer that the caller names, which is only read",
 	"costs/internal/genroutes/main.go os.ReadFile":         "a developer's tool reads the discovery document of the module cache",
 	"costs/internal/genroutes/main.go os.WriteFile":        "and writes Go code into the tree",

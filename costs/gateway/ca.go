@@ -61,7 +61,8 @@ func OpenCA(state string) (*CA, error) {
 		ca.cert, err = x509.ParseCertificate(pair.Certificate[0])
 	}
 	key, isECDSA := pair.PrivateKey.(*ecdsa.PrivateKey)
-	if err != nil || !isECDSA || !ca.cert.IsCA || time.Now().After(ca.cert.NotAfter) {
+	isWhole := err == nil && isECDSA && ca.cert.IsCA
+	if !isWhole || time.Now().After(ca.cert.NotAfter) {
 		return nil, fmt.Errorf("%s is malformed, or has expired; remove it, and let programs trust the new one of ration ca", path)
 	}
 	ca.key = key

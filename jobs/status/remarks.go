@@ -68,13 +68,21 @@ func (r *Report) Remarks() (groups [][]string) {
 		}
 		groups = append(groups, repairs)
 	}
-	for i := range r.Unexplained {
-		add("%s; try %s", r.Unexplained[i].String(), r.Unexplained[i].Explain())
-	}
-	if r.UnrecordedUnits > 0 {
-		add("%s", Unrecorded(r.UnrecordedUnits))
+	for _, text := range r.leftOver() {
+		add("%s", text)
 	}
 	return groups
+}
+
+// leftOver says what no rule explained, and what the ledger does not have yet.
+func (r *Report) leftOver() (texts []string) {
+	for i := range r.Unexplained {
+		texts = append(texts, fmt.Sprintf("%s; try %s", r.Unexplained[i].String(), r.Unexplained[i].Explain()))
+	}
+	if r.UnrecordedUnits > 0 {
+		texts = append(texts, Unrecorded(r.UnrecordedUnits))
+	}
+	return texts
 }
 
 // EntryAhead says that the newest entry of a log is ahead of the ledger's

@@ -88,8 +88,8 @@ func (e *BoundaryError) Error() string {
 //
 // Without force, Account rejects a reading that is lower than the ledger's
 // usage, because consoles lag behind, even if other budgets are raised at the
-// same time, and one above both a limit and Reading.Upstream. Usage is removed from the newest
-// 256 entries, and may stay too high if they do not suffice. A
+// same time, and one above both a limit and Reading.Upstream. Usage is removed
+// from the newest 256 entries, and may stay too high if they do not suffice. A
 // correction that would change another budget that was reconciled within its
 // current window is rejected; give a reading for that budget too. Once Account
 // changes something, it makes all changes, even if ctx ends.
