@@ -155,6 +155,24 @@ func TestWindowsAsCostsYAMLWritesThem(t *testing.T) {
 	}
 }
 
+// TestWindowsInWords: the page showed {day: America/Los_Angeles}.
+func TestWindowsInWords(t *testing.T) {
+	losAngeles, err := time.LoadLocation("America/Los_Angeles")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for window, want := range map[quota.Window]string{
+		quota.Sliding(24 * time.Hour): "24 hours, sliding", quota.Sliding(time.Minute): "1 minute, sliding",
+		quota.Daily(losAngeles): "day in Los Angeles", quota.Daily(time.UTC).At(6*time.Hour + 5*time.Minute): "day in UTC from 06:05",
+		quota.Monthly(time.UTC).From(12): "month in UTC from day 12", quota.Weekly(time.UTC, time.Sunday): "week in UTC from Sunday",
+		quota.Every(15 * time.Minute): "steps of 15 minutes", quota.InFlight(2 * time.Minute): "in flight", quota.Bucket(50, time.Second): "refilled at 50/s",
+	} {
+		if got := window.Words(); got != want {
+			t.Errorf("%s; want %s", got, want)
+		}
+	}
+}
+
 // TestSinceIsTheEarliestTimeThatCounts: an entry of before it counts no more.
 func TestSinceIsTheEarliestTimeThatCounts(t *testing.T) {
 	at := time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)

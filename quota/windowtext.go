@@ -51,6 +51,56 @@ func (w Window) String() string {
 	return "none"
 }
 
+// Words returns the window in words: 24 hours, sliding; day in Los Angeles; month
+// in UTC from day 12, 06:00; steps of 15 minutes; refilled at 50/s; in flight.
+func (w Window) Words() string {
+	switch w.is.Kind {
+	case engine.Sliding:
+		return lengthWords(micros(w.is.Length)) + ", sliding"
+	case engine.Bucket:
+		return "refilled at " + w.Rate()
+	case engine.InFlight:
+		return "in flight"
+	}
+	zone := w.is.Zone.String()
+	unit, from := "day", []string{}
+	switch w.is.Unit {
+	case engine.Weeks:
+		unit = "week"
+		if w.is.First != int(time.Monday) {
+			from = append(from, time.Weekday(w.is.First).String())
+		}
+	case engine.Months:
+		unit = "month"
+		if w.is.First > 1 {
+			from = append(from, "day "+strconv.Itoa(w.is.First))
+		}
+	case engine.Steps:
+		return "steps of " + lengthWords(micros(w.is.Length))
+	}
+	if start := micros(w.is.Start); start > 0 {
+		from = append(from, fmt.Sprintf("%02d:%02d", start/time.Hour, start%time.Hour/time.Minute))
+	}
+	text := unit + " in " + strings.ReplaceAll(zone[strings.LastIndexByte(zone, '/')+1:], "_", " ")
+	if len(from) > 0 {
+		text += " from " + strings.Join(from, ", ")
+	}
+	return text
+}
+
+// lengthWords returns a length in words: 24 hours.
+func lengthWords(d time.Duration) string {
+	for _, unit := range []struct {
+		of   time.Duration
+		name string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
+		if d%unit.of == 0 && (d > unit.of || unit.of < 24*time.Hour) {
+			return textfmt.Count(int64(d/unit.of), unit.name)
+		}
+	}
+	return textfmt.Exactly(d)
+}
+
 // Rate returns how fast a bucket refills, such as 50/s or 3/2m.
 func (w Window) Rate() string {
 	in := textfmt.Exactly(micros(w.is.Every))

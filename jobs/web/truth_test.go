@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html"
 	"net/http/httptest"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -104,4 +105,25 @@ func TestEqualRefusalsOfAllHostsAreOne(t *testing.T) {
 	if n := strings.Count(text, `class="refusal"`); n != 1 {
 		t.Errorf("%d groups of refusals; want 1", n)
 	}
+}
+
+// TestAPhoneNeedNotScrollSideways: at 360 pixels neither the page nor a table is
+// wider than the window, with everything folded out.
+func TestAPhoneNeedNotScrollSideways(t *testing.T) {
+	b := newBrowser(t)
+	file := filepath.Join(t.TempDir(), "ration.db")
+	past(t, file, time.Now())
+	s := newScene(t, sceneOptions{ledger: file, regions: sceneRegions})
+	s.finishPass("US")
+	s.refuse()
+	p := b.open()
+	p.dress(360, 800, "light")
+	p.visit(s.url + "/?by=job&call=search.list")
+	p.until("document.querySelector('#live').textContent === 'Live'")
+	p.eval("document.querySelectorAll('details').forEach(e => e.open = true)")
+	wide := p.eval("[document.documentElement, ...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).map(e => e.scrollWidth + ' ' + (e.ariaLabel ?? e.tagName)).join()")
+	if wide != "" {
+		t.Errorf("wider than the window: %v", wide)
+	}
+	contains(t, fmt.Sprint(p.eval("document.querySelector('.budgets').innerText")), "units, 24 hours, sliding", "units, day in Los Angeles")
 }

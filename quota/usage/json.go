@@ -48,6 +48,8 @@ type BudgetReport struct {
 	Reserved  quota.Units `json:"reserved"`   // of what is used: calls in flight may give it back
 	LimitText string      `json:"limit_text"` // what the limit is: 20, +1 per 60s
 	Outside   *string     `json:"outside"`    // what the upstream must have counted beside ration: see Outside; null if nothing
+
+	WindowText string `json:"-"` // the window in words
 }
 
 // Floor is what a budget keeps for a region.
@@ -64,7 +66,7 @@ func (b *BudgetReport) Number(n quota.Units) string { return quota.Measure(b.Mea
 // NewBudgetReport returns a budget's status for JSON.
 func NewBudgetReport(b *BudgetStatus) *BudgetReport {
 	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Limit(), LimitText: b.Budget.LimitText(b.Limit()), OwnLimit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining, Reserved: b.Open,
-		Window: b.Budget.Window.String(), Shadow: b.Budget.Shadow, Measure: b.Budget.Measure.String(), Ahead: seconds(b.Ahead),
+		Window: b.Budget.Window.String(), WindowText: b.Budget.Window.Words(), Shadow: b.Budget.Shadow, Measure: b.Budget.Measure.String(), Ahead: seconds(b.Ahead),
 		LimitUntil: jsonTime(b.LimitUntil), NextFreeAt: jsonTime(b.NextFree), NextFree: append([]Return{}, b.Returns...), Attribution: b.Attribution.NotNil(), Reconciled: b.Corrected, Reported: b.Reported, Floors: map[string]Floor{}}
 	for region, units := range b.Budget.Floor { // as long as there is no ledger, none of it is used
 		s.Floors[region] = Floor{Floor: units, Kept: units}
