@@ -6,20 +6,7 @@ import (
 	"testing"
 
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/quota/feedback"
 )
-
-// TestPresetsDocumentLacksADialect: docs/presets.md lists those that feedback:
-// can name.
-func TestPresetsDocumentLacksADialect(t *testing.T) {
-	data, err := os.ReadFile("../docs/presets.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := ": " + strings.Join(feedback.Names(), ", ") + " |"; !strings.Contains(string(data), want) {
-		t.Errorf("no line of it ends with %q", want)
-	}
-}
 
 // TestPresetsDocumentExamplesParse: each example of docs/presets.md is a valid
 // costs.yaml.
