@@ -50,7 +50,7 @@ func WithKnown(ctx context.Context) context.Context { return engine.WithKnown(ct
 
 // Balances returns the balances of all budgets, in the order in which they were
 // passed to NewGuard. The budgets of one account are read at one time. Calls
-// with a Key are not included; see FullestKeys.
+// with a Key are not included; see TopKeys.
 func (g *Guard) Balances(ctx context.Context) ([]Balance, error) {
 	balances := make([]Balance, len(g.budgets))
 	for account, budgets := range g.accounts {
@@ -83,7 +83,7 @@ func (g *Guard) AccountBalances(ctx context.Context, account string) ([]Balance,
 	}
 	balances := make([]Balance, len(budgets))
 	for i, b := range budgets {
-		balances[i] = g.balance(&b, "", &states[i].Standing)
+		balances[i] = g.balance(&b, "", &states[i].WindowUsage)
 		balances[i].Floors = states[i].floors
 	}
 	return balances, nil
@@ -91,7 +91,7 @@ func (g *Guard) AccountBalances(ctx context.Context, account string) ([]Balance,
 
 // balance returns the balance of a budget with a given standing, for calls with
 // a key.
-func (g *Guard) balance(b *chargedBudget, key string, s *Standing) Balance {
+func (g *Guard) balance(b *chargedBudget, key string, s *WindowUsage) Balance {
 	budget := g.budgets[b.index]
 	budget.Limit = budget.LimitOf(key)
 	return Balance{Budget: budget, Coverage: b.charge.Coverage, At: s.At, Since: s.Since, Used: s.Used, Open: s.Open,
@@ -101,7 +101,7 @@ func (g *Guard) balance(b *chargedBudget, key string, s *Standing) Balance {
 
 // chargeState is the standing of a charge and of its floors.
 type chargeState struct {
-	Standing
+	WindowUsage
 	floors []FloorBalance
 }
 
@@ -114,7 +114,7 @@ func (g *Guard) states(ctx context.Context, account, key string, charges []*Char
 			queries = append(queries, &Charge{Budget: c.Budget, Coverage: floor.Coverage, Limit: c.Limit, Window: c.Window})
 		}
 	}
-	standings, err := g.log.Standings(ctx, account, key, queries)
+	standings, err := g.log.WindowUsages(ctx, account, key, queries)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (g *Guard) states(ctx context.Context, account, key string, charges []*Char
 }
 
 // floorBalances returns the balances of a charge's floors with given standings.
-func (c *Charge) floorBalances(standings []Standing) []FloorBalance {
+func (c *Charge) floorBalances(standings []WindowUsage) []FloorBalance {
 	var balances []FloorBalance
 	for i, floor := range c.Floors {
 		s := standings[i]
@@ -185,7 +185,7 @@ func (e *RefusedError) setAmounts(call *Call, c *Charge, s *chargeState) {
 	e.Limit, e.Used = c.limitOf(call.Key), s.Used
 	if s.Limit > 0 {
 		e.Limit = s.Limit
-		e.OwnLimit = c.limitOf(call.Key)
+		e.ConfiguredLimit = c.limitOf(call.Key)
 		e.LimitUntil = s.LimitUntil
 	}
 	for _, floor := range s.floors {

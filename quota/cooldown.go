@@ -33,14 +33,14 @@ func (g *Guard) Cool(ctx context.Context, cooldown Cooldown) error {
 	return opError("cooldown", g.log.SetCooldown(context.WithoutCancel(ctx), cooldown))
 }
 
-// Uncool clears the cooldown of a budget or, if budget is empty, of the whole
-// account. UncoolKey clears that of one of its keys.
-func (g *Guard) Uncool(ctx context.Context, account, budget string) error {
-	return g.UncoolKey(ctx, account, budget, "")
+// ClearCooldown clears the cooldown of a budget or, if budget is empty, of the
+// whole account. ClearKeyCooldown clears that of one of its keys.
+func (g *Guard) ClearCooldown(ctx context.Context, account, budget string) error {
+	return g.ClearKeyCooldown(ctx, account, budget, "")
 }
 
-// UncoolKey clears the cooldown that stops a key alone.
-func (g *Guard) UncoolKey(ctx context.Context, account, budget, key string) error {
+// ClearKeyCooldown clears the cooldown that stops a key alone.
+func (g *Guard) ClearKeyCooldown(ctx context.Context, account, budget, key string) error {
 	defer g.refusals.invalidate()
 	return opError("clear cooldown", g.log.ClearCooldown(ctx, account, budget, key))
 }
@@ -54,7 +54,7 @@ func (g *Guard) Cooldowns(ctx context.Context, account string) (now time.Time, c
 	for _, b := range g.accounts[account] {
 		names = append(names, b.charge.Budget)
 	}
-	var standings []Standing
+	var standings []WindowUsage
 	all, err := g.log.Cooldowns(ctx, account)
 	if err == nil {
 		standings, err = g.cooldownStandings(ctx, account, "", names...)
@@ -78,11 +78,11 @@ func (g *Guard) Cooldowns(ctx context.Context, account string) (now time.Time, c
 // cooldownStandings returns standings of a log with its time and the cooldowns
 // of budgets. An empty name stands for the account. A budget's standing has the
 // cooldown of the account if that ends later than its own.
-func (g *Guard) cooldownStandings(ctx context.Context, account, key string, budgets ...string) ([]Standing, error) {
+func (g *Guard) cooldownStandings(ctx context.Context, account, key string, budgets ...string) ([]WindowUsage, error) {
 	everything := NewCoverage(Coverage{})
 	charges := make([]*Charge, len(budgets))
 	for i, name := range budgets {
 		charges[i] = &Charge{Budget: name, Coverage: everything, Limit: 1, Window: Sliding(time.Minute)}
 	}
-	return g.log.Standings(ctx, account, key, charges)
+	return g.log.WindowUsages(ctx, account, key, charges)
 }

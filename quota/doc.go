@@ -42,9 +42,9 @@
 // named measure.
 //
 // A Transport charges the requests of an http.Client. [Guard.Spend] and
-// [Guard.Wait] charge a call by hand and return a [Grant], which can be
-// settled to the real cost or refunded. [WithCaller] attributes calls to a
-// [Caller], and [WithKey] gives the calls of a Transport a Key.
+// [Guard.Wait] charge a call by hand and return a [Grant], which can be settled
+// to the real cost or refunded. [WithCaller] attributes calls to a [Caller],
+// and [WithKey] gives the calls of a Transport a Key.
 //
 // A refused call returns a [RefusedError], which says which budget refused it,
 // for what [Reason], and when to try again. A call that costs more than a whole
@@ -53,8 +53,8 @@
 //
 // [Guard.Balances] returns the [Balance] of each budget, with a [FloorBalance]
 // for each of its floors; package usage breaks it down by method, job, lane and
-// region. [Guard.FullestKeys] returns a [KeySummary]: the [KeyBalance] of the
-// keys that have used most, and the [KeyCount] of each budget.
+// region. [Guard.TopKeys] returns a [KeySummary]: the [KeyBalance] of the keys
+// that have used most, and the [KeyCount] of each budget.
 //
 // A Transport with a Feedback function applies the [Verdict] that it reads from
 // each answer: the real cost, a cooldown, what the upstream says is left of
@@ -72,8 +72,8 @@
 // processes: a [ClaimRequest] names it and gets a [Claim] or a [ClaimedError],
 // and [Guard.ClaimState] shows the [ClaimState].
 //
-// To operate on a ledger, [Guard.Cool] and [Guard.Uncool] set and clear a
-// [Cooldown], and [Guard.Note] records a [Note]. Package reconcile corrects a
+// To operate on a ledger, [Guard.Cool] and [Guard.ClearCooldown] set and clear
+// a [Cooldown], and [Guard.Note] records a [Note]. Package reconcile corrects a
 // log to match the upstream's console, one process at a time, for which it has
 // [Guard.Correct]. Package ledgercopy moves an account to another ledger; after
 // that the old one returns a [MovedError], and [Guard.Moves] a [Move]. Where
@@ -93,13 +93,13 @@
 //
 // [NewLog] returns the [Log] of a Ledger, which decides. [Log.Spend] decides a
 // [Batch] of [Request] values and returns an [Answer] to each, with a [Receipt]
-// and what each window then holds ([Held]). A [Charge] is a budget as a Log
-// sees it: its [Coverage] says which calls count, and each [Floor] reserves a
-// part of the limit. The [WindowKind] of its window says how to count, and a
+// and what each window then holds ([UsageAfter]). A [Charge] is a budget as a
+// Log sees it: its [Coverage] says which calls count, and each [Floor] reserves
+// a part of the limit. The [WindowKind] of its window says how to count, and a
 // calendar window has a [Day] at each time. An [ID] identifies a request;
-// [NewClient] returns a client id for it. [Log.Standings] returns a [Standing]
-// for each charge. [Log.Entries] lists the [Entry] values that a [Query]
-// selects, each of an [EntryKind], and [Log.Sums] adds them up to [Sum] values.
-// [Retention] bounds how long a log keeps its entries. [Replica] is a host's
-// copy of logs.
+// [NewClient] returns a client id for it. [Log.WindowUsages] returns a
+// [WindowUsage] for each charge. [Log.Entries] lists the [Entry] values that a
+// [Query] selects, each of an [EntryKind], and [Log.Sums] adds them up to [Sum]
+// values. [Retention] bounds how long a log keeps its entries. [Replica] is a
+// host's copy of logs.
 package quota

@@ -52,8 +52,8 @@ type Receipt struct {
 	Epoch   uint64    // of the log that granted it; 0 if unknown
 }
 
-// Standing is the state of one charge's window.
-type Standing struct {
+// WindowUsage is the state of one charge's window.
+type WindowUsage struct {
 	At       time.Time     // the present time on the ledger's clock
 	Since    time.Time     // entries with this timestamp or a later one count
 	Used     Units         // what the window holds

@@ -106,11 +106,11 @@ type RefusedError struct {
 	Open      Units   // the part of Used that calls in flight may give back: see Call.Lease
 	Waiting   Units   // what calls that came before this one wait for
 
-	// OwnLimit is the limit that the caller asked, if Limit is a lower one that
-	// another configuration asked within LimitHold, and 0 otherwise. LimitUntil
-	// is when that one ends if it is not asked again, or Guard.AcceptLimits
-	// forgets it.
-	OwnLimit   Units
+	// ConfiguredLimit is the limit that the caller asked, if Limit is a lower one
+	// that another configuration asked within LimitHold, and 0 otherwise.
+	// LimitUntil is when that one ends if it is not asked again, or
+	// Guard.AcceptLimits forgets it.
+	ConfiguredLimit   Units
 	LimitUntil time.Time
 
 	// RetryAt is the earliest time, on the ledger's clock, at which the call
@@ -189,7 +189,7 @@ func (e *RefusedError) Short() string {
 	}
 	return fmt.Sprintf("%s has %s of %s %s left%s, %s needs %s",
 		e.Budget+keyText(e.ownKey()), number(e.Remaining), number(e.Limit), measure, reserved, e.Method, number(e.Needed)) +
-		limitNote(e.Measure, e.Limit, e.OwnLimit, e.LimitUntil)
+		limitNote(e.Measure, e.Limit, e.ConfiguredLimit, e.LimitUntil)
 }
 
 // IsOfProcess reports whether this process itself refused the call, so that
@@ -230,7 +230,7 @@ type NeverFitsError struct {
 	Needed  Units // what the call, or all Calls together, would use
 	Calls   int   // how many calls SpendTogether was asked for; 0 for one
 
-	OwnLimit   Units // as in RefusedError
+	ConfiguredLimit   Units // as in RefusedError
 	LimitUntil time.Time
 }
 
@@ -238,7 +238,7 @@ type NeverFitsError struct {
 func (e *NeverFitsError) Error() string {
 	together := e.MostTogether()
 	switch {
-	case e.OwnLimit > 0:
+	case e.ConfiguredLimit > 0:
 		return e.Short()
 	case together > 0:
 		return fmt.Sprintf("%s; spend at most %d at once", e.Short(), together)
@@ -265,7 +265,7 @@ func (e *NeverFitsError) Short() string {
 		kept = fmt.Sprintf(" and keeps %s of them for other regions", e.Measure.Number(e.Kept))
 	}
 	needs, verdict := e.Method+" needs", "never fits"
-	several, isLimited := e.Calls > 1, e.OwnLimit > 0
+	several, isLimited := e.Calls > 1, e.ConfiguredLimit > 0
 	if several {
 		needs = fmt.Sprintf("%d calls of %s need", e.Calls, e.Method)
 	}
@@ -279,7 +279,7 @@ func (e *NeverFitsError) Short() string {
 	}
 	return fmt.Sprintf("%s allows %s %s%s, %s %s and %s",
 		e.Budget+keyText(e.Key), e.Measure.Number(e.Limit), e.Measure, kept, needs, e.Measure.Number(e.Needed), verdict) +
-		limitNote(e.Measure, e.Limit, e.OwnLimit, e.LimitUntil)
+		limitNote(e.Measure, e.Limit, e.ConfiguredLimit, e.LimitUntil)
 }
 
 // Is reports whether target is ErrNeverFits.

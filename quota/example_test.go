@@ -243,7 +243,7 @@ func ExampleGuard_Cool() {
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
 		fmt.Println(refused.Reason, "-", refused.Detail)
 	}
-	if err := guard.Uncool(ctx, "my-project", ""); err != nil {
+	if err := guard.ClearCooldown(ctx, "my-project", ""); err != nil {
 		log.Fatal(err)
 	}
 	_, err = guard.Spend(ctx, call)

@@ -216,7 +216,7 @@ func (g *Guard) lowerLeft(ctx context.Context, call *Call, charge *Charge, left 
 // the note would count for both days, and the upstream may mean the one that
 // ends.
 func (g *Guard) excessLeft(ctx context.Context, note *Call, charge *Charge, left Units) (Units, error) {
-	standings, err := g.log.Standings(ctx, note.Account, note.Key, []*Charge{charge})
+	standings, err := g.log.WindowUsages(ctx, note.Account, note.Key, []*Charge{charge})
 	if err != nil {
 		return 0, err
 	}
@@ -234,7 +234,7 @@ const answerAge = time.Second
 
 // usedBefore returns what a charge had used when an upstream answered, at most:
 // a bucket has refilled since.
-func (c *Charge) usedBefore(s *Standing) Units {
+func (c *Charge) usedBefore(s *WindowUsage) Units {
 	if c.Window.Kind() != KindBucket {
 		return s.Used
 	}

@@ -210,14 +210,14 @@ type slowStandings struct {
 	let   chan struct{}
 }
 
-func (s *slowStandings) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
+func (s *slowStandings) WindowUsages(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.WindowUsage, error) {
 	s.asked <- struct{}{}
 	select {
 	case <-s.let:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	return s.Log.Standings(ctx, account, key, charges)
+	return s.Log.WindowUsages(ctx, account, key, charges)
 }
 
 // TestExternalUsageDelaysTheCaller: an answer is returned before the ledger is

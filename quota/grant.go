@@ -15,7 +15,7 @@ type Grant struct {
 	set     *chargeSet
 	job     string
 	receipt Receipt
-	held    []Held
+	held    []UsageAfter
 
 	redeemed bool // it came from a token, since when others may have settled it
 

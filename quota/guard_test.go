@@ -302,7 +302,7 @@ func TestRecordIgnoresCooldowns(t *testing.T) {
 		t.Errorf("%d units; want 10", used(t, guard))
 	}
 	for _, budget := range []string{"", "day"} {
-		if err := guard.Uncool(t.Context(), account, budget); err != nil {
+		if err := guard.ClearCooldown(t.Context(), account, budget); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -29,17 +29,17 @@ type KeySummary struct {
 	All     bool       // these were all keys of the account
 }
 
-// MaxKeys is the most keys that FullestKeys reads.
+// MaxKeys is the most keys that TopKeys reads.
 const MaxKeys = 200_000
 
 // keysAtOnce is how many keys are read before callers of the account get their
 // turn.
 const keysAtOnce = 500
 
-// FullestKeys returns the n keys of an account that have used the largest part
+// TopKeys returns the n keys of an account that have used the largest part
 // of a limit, largest first, and how many keys there are. Without a budget with
 // PerKey there are none.
-func (g *Guard) FullestKeys(ctx context.Context, account string, n int) (*KeySummary, error) {
+func (g *Guard) TopKeys(ctx context.Context, account string, n int) (*KeySummary, error) {
 	budgets := slices.DeleteFunc(slices.Clone(g.accounts[account]), func(b chargedBudget) bool {
 		return g.budgets[b.index].Shadow || !g.budgets[b.index].PerKey
 	})
@@ -67,7 +67,7 @@ func (g *Guard) FullestKeys(ctx context.Context, account string, n int) (*KeySum
 		return nil, opError("balances of the keys of "+account, err)
 	}
 	for _, key := range fullest[:min(n, len(fullest))] {
-		standings, err := g.log.Standings(ctx, account, key, charges)
+		standings, err := g.log.WindowUsages(ctx, account, key, charges)
 		if err != nil {
 			return nil, opError("balances of a key of "+account, err)
 		}

@@ -72,7 +72,7 @@ func TestFullestKeysComeFirst(t *testing.T) {
 	if err := guard.Correct(t.Context(), account, func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	found, err := guard.FullestKeys(t.Context(), account, 3)
+	found, err := guard.TopKeys(t.Context(), account, 3)
 	if err != nil || found.Read != 31 || !found.All || len(found.Fullest) != 3 {
 		t.Fatalf("%+v, %v; want 3 of all 31 keys", found, err)
 	}

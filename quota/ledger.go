@@ -71,8 +71,8 @@ type Log interface {
 	// nor as a call.
 	Refund(ctx context.Context, receipt Receipt) error
 
-	// Standings returns the state of each charge's window, all at one time.
-	Standings(ctx context.Context, account, key string, charges []*Charge) ([]Standing, error)
+	// WindowUsages returns the state of each charge's window, all at one time.
+	WindowUsages(ctx context.Context, account, key string, charges []*Charge) ([]WindowUsage, error)
 
 	// Entries yields the entries that query selects, in the order of their
 	// timestamps. It stops after yielding an error.
@@ -239,7 +239,7 @@ func (c *Charge) always() (kept Units) {
 type Answer struct {
 	Others  []ID    // of a request for several calls: the ids of the others
 	Receipt Receipt // of a refused request: without ID and At
-	Held    []Held  // one for each charge, in order; empty for a repeated request or without a ledger
+	Held    []UsageAfter  // one for each charge, in order; empty for a repeated request or without a ledger
 	Err     error
 
 	// Repeated is set if the request was granted before and is not charged now:
@@ -248,8 +248,8 @@ type Answer struct {
 	Repeated []Entry
 }
 
-// Held is what the window of one charge holds right after a grant.
-type Held struct {
+// UsageAfter is what the window of one charge holds right after a grant.
+type UsageAfter struct {
 	Used    Units
 	Kept    Units         // the part of the limit reserved by floors of other regions
 	Limit   Units         // the limit that holds; 0 for the charge's own

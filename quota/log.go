@@ -197,7 +197,7 @@ func (l *engineLog) answer(batch *Batch, r *Request, a *engine.Answer) Answer {
 		answer.Repeated = append(answer.Repeated, entryOf(e))
 	}
 	for _, held := range a.Held {
-		h := Held{Used: Units(held.Used), Kept: Units(held.Reserved)}
+		h := UsageAfter{Used: Units(held.Used), Kept: Units(held.Reserved)}
 		if held.Until != 0 {
 			h.Limit = Units(held.Limit)
 		}
@@ -232,13 +232,13 @@ func (l *engineLog) refusal(batch *Batch, r *Request, a *engine.Answer) error {
 		refused.Open, refused.Waiting = Units(no.Held.Open), Units(no.Waiting)
 		refused.Remaining = max(0, refused.Limit-refused.Used-refused.Kept-refused.Waiting)
 		if no.Held.Until != 0 {
-			refused.OwnLimit, refused.LimitUntil = charge.limitOf(batch.Key), ledgerTime(no.Held.Until)
+			refused.ConfiguredLimit, refused.LimitUntil = charge.limitOf(batch.Key), ledgerTime(no.Held.Until)
 		}
 	}
 	if no.Never {
 		return &NeverFitsError{Account: batch.Account, Key: refused.ownKey(), Budget: refused.Budget, Method: r.Method, Measure: refused.Measure,
 			Limit: refused.Limit, Kept: refused.Kept, Needed: refused.Needed, Calls: r.Together,
-			OwnLimit: refused.OwnLimit, LimitUntil: refused.LimitUntil}
+			ConfiguredLimit: refused.ConfiguredLimit, LimitUntil: refused.LimitUntil}
 	}
 	if no.InFlight {
 		refused.Reason = ReasonInFlight
@@ -292,9 +292,9 @@ func (l *engineLog) end(ctx context.Context, receipt Receipt) error {
 	return l.orSettleDown(err, receipt, func(before engine.Amounts) engine.Amounts { return before })
 }
 
-func (l *engineLog) Standings(ctx context.Context, account, key string, charges []*Charge) ([]Standing, error) {
+func (l *engineLog) WindowUsages(ctx context.Context, account, key string, charges []*Charge) ([]WindowUsage, error) {
 	budgets := l.budgets.of(charges)
-	standings := make([]Standing, len(charges))
+	standings := make([]WindowUsage, len(charges))
 	err := l.engine.Account(account).View(ctx, func(v *engine.View) {
 		record := v.Moved()
 		moved := moveOf(account, &record)
@@ -309,10 +309,10 @@ func (l *engineLog) Standings(ctx context.Context, account, key string, charges 
 	return standings, err
 }
 
-func standingOf(v *engine.View, b *engine.Budget, key string, charge *Charge) Standing {
+func standingOf(v *engine.View, b *engine.Budget, key string, charge *Charge) WindowUsage {
 	held := v.Held(b, key)
 	now := ledgerTime(v.Now())
-	s := Standing{At: now, Since: charge.Window.Since(now, charge.limitOf(key)), Used: Units(held.Used), Open: Units(held.Open), Ahead: micros(v.Ahead()),
+	s := WindowUsage{At: now, Since: charge.Window.Since(now, charge.limitOf(key)), Used: Units(held.Used), Open: Units(held.Open), Ahead: micros(v.Ahead()),
 		Trimmed: v.Trimmed()}
 	if held.NextAt != 0 {
 		s.NextFree = ledgerTime(held.NextAt)

@@ -119,7 +119,7 @@ func TestAKeyMayHaveALimitOfItsOwn(t *testing.T) {
 			t.Errorf("%q, %d: %v; want %q", step.key, step.units, err, step.want)
 		}
 	}
-	found, err := guard.FullestKeys(t.Context(), account, 1)
+	found, err := guard.TopKeys(t.Context(), account, 1)
 	if err != nil || len(found.Fullest) != 1 || found.Counts[0] != (quota.KeyCount{Budget: "tenant", Used: 3, Full: 2}) {
 		t.Errorf("%+v, %v; want 2 of 3 keys full", found, err)
 	}
@@ -192,10 +192,10 @@ func TestACooldownMayStopOneKey(t *testing.T) {
 	if err != nil || len(held) != 1 || held[0].Key != "acme" || held[0].Budget != "tenant" {
 		t.Errorf("%+v, %v; want that of acme", held, err)
 	}
-	if err := errors.Join(guard.Uncool(t.Context(), account, "tenant"), spend("acme")); err == nil {
+	if err := errors.Join(guard.ClearCooldown(t.Context(), account, "tenant"), spend("acme")); err == nil {
 		t.Error("lifting that of all keys lifted that of one")
 	}
-	if err := errors.Join(guard.UncoolKey(t.Context(), account, "tenant", "acme"), spend("acme")); err != nil {
+	if err := errors.Join(guard.ClearKeyCooldown(t.Context(), account, "tenant", "acme"), spend("acme")); err != nil {
 		t.Error(err)
 	}
 	if err := guard.Cool(t.Context(), quota.Cooldown{Account: account, Key: strings.Repeat("k", 257), For: time.Minute}); !errors.Is(err, quota.ErrBadCall) {

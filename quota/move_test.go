@@ -115,7 +115,7 @@ func TestReopenPutsTheAccountBackAsItWas(t *testing.T) {
 		if !ok || refused.Budget != "day" {
 			t.Errorf("%+v; want the cooldown of before", refused)
 		}
-		if err := guard.Uncool(t.Context(), account, "day"); err != nil {
+		if err := guard.ClearCooldown(t.Context(), account, "day"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := guard.Spend(t.Context(), call("m", 1)); err != nil {

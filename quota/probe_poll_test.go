@@ -58,20 +58,20 @@ func TestAWaitingProcessOnlyReads(t *testing.T) {
 	})
 }
 
-// corrected is a ledger with a hook before its second Standings.
+// corrected is a ledger with a hook before its second WindowUsages.
 type corrected struct {
 	quota.Log
 	asked int
 	then  func() error
 }
 
-func (c *corrected) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
+func (c *corrected) WindowUsages(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.WindowUsage, error) {
 	if c.asked++; c.asked == 2 {
 		if err := c.then(); err != nil {
 			return nil, err
 		}
 	}
-	return c.Log.Standings(ctx, account, key, charges)
+	return c.Log.WindowUsages(ctx, account, key, charges)
 }
 
 // TestWhatAnotherProcessEnteredIsEnteredTwice: between the comparison and the

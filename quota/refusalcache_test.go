@@ -98,7 +98,7 @@ func TestCachedRefusalOutlivesItsCooldown(t *testing.T) {
 		if got := refused(2); got != quota.ReasonCooldown {
 			t.Errorf("another cost: refused by %q; want the cooldown", got)
 		}
-		if err := guard.Uncool(t.Context(), account, ""); err != nil {
+		if err := guard.ClearCooldown(t.Context(), account, ""); err != nil {
 			t.Fatal(err)
 		}
 		if got := refused(2); got != "" {

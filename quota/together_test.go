@@ -126,11 +126,11 @@ func TestRefusalIsAboutTheLast(t *testing.T) {
 		guard := guardOf(100)
 		_, err = guard.SpendTogether(t.Context(), call("m", 1), 7, 0)
 		refused, ok := errors.AsType[*quota.RefusedError](err)
-		if !ok || refused.Limit != 10 || refused.OwnLimit != 100 || refused.Used != 4 || refused.Remaining != 6 || refused.Needed != 7 {
+		if !ok || refused.Limit != 10 || refused.ConfiguredLimit != 100 || refused.Used != 4 || refused.Remaining != 6 || refused.Needed != 7 {
 			t.Errorf("7 calls: %+v, %v; want 7 of the 6 that are left of 10", refused, err)
 		}
 		_, err = guard.SpendTogether(t.Context(), call("m", 1), 12, 0)
-		if never, ok := errors.AsType[*quota.NeverFitsError](err); !ok || never.Limit != 10 || never.OwnLimit != 100 || never.Needed != 12 {
+		if never, ok := errors.AsType[*quota.NeverFitsError](err); !ok || never.Limit != 10 || never.ConfiguredLimit != 100 || never.Needed != 12 {
 			t.Errorf("12 calls: %v; want that they never fit 10", err)
 		}
 		if grants, err := guard.SpendTogether(t.Context(), call("m", 1), 6, 0); len(grants) != 6 || err != nil {
@@ -334,7 +334,7 @@ func TestCallsTogetherAskTheirLimit(t *testing.T) {
 			t.Errorf("%v; want a refusal, as 2 of 5 are left", err)
 		}
 		refused, _ := errors.AsType[*quota.RefusedError](together(loose, 3))
-		if refused == nil || refused.Limit != 5 || refused.OwnLimit != 50 || refused.Used != 3 || refused.Remaining != 2 || refused.Needed != 3 {
+		if refused == nil || refused.Limit != 5 || refused.ConfiguredLimit != 50 || refused.Used != 3 || refused.Remaining != 2 || refused.Needed != 3 {
 			t.Errorf("%+v; want a refusal by the stricter limit", refused)
 		}
 		grants, err := loose.SpendTogether(t.Context(), call("m", 1), 2, 0)

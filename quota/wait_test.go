@@ -131,7 +131,7 @@ func starve(t *testing.T, wait func(context.Context, *quota.Guard) error) {
 func TestUnitsThatReturnEarly(t *testing.T) {
 	for name, makeRoom := range map[string]func(*quota.Guard, *quota.Grant) error{
 		"a refund":             func(_ *quota.Guard, grant *quota.Grant) error { return grant.Refund(context.Background()) },
-		"a cooldown is lifted": func(g *quota.Guard, _ *quota.Grant) error { return g.Uncool(context.Background(), account, "") },
+		"a cooldown is lifted": func(g *quota.Guard, _ *quota.Grant) error { return g.ClearCooldown(context.Background(), account, "") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

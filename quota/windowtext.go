@@ -51,8 +51,9 @@ func (w Window) String() string {
 	return "none"
 }
 
-// Words returns the window in words: 24 hours, sliding; day in Los Angeles; month
-// in UTC from day 12, 06:00; steps of 15 minutes; refilled at 50/s; in flight.
+// Words returns the window in words: 24 hours, sliding; day in Los Angeles;
+// month in UTC from day 12, 06:00; steps of 15 minutes; refilled at 50/s; in
+// flight.
 func (w Window) Words() string {
 	switch w.is.Kind {
 	case engine.Sliding:

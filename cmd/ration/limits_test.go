@@ -61,7 +61,7 @@ func twoConfigurations(t *testing.T, ledger string) {
 	if err := json.Unmarshal([]byte(out), &status); err != nil || code != exitDone {
 		t.Fatal(code, err, out)
 	}
-	if b := status.Budgets[0]; b.Limit != 5 || b.OwnLimit != 50 || b.LimitUntil == nil || b.Remaining != 0 {
+	if b := status.Budgets[0]; b.Limit != 5 || b.ConfiguredLimit != 50 || b.LimitUntil == nil || b.Remaining != 0 {
 		t.Errorf("%s; want both limits", out)
 	}
 	s.showsBothLimits(t, useLoose)

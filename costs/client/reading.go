@@ -38,5 +38,5 @@ func (c *Client) KeepReading(ctx context.Context) {
 func (c *Client) read(ctx context.Context, account string) {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	_, _ = c.log.Standings(ctx, account, "", nil)
+	_, _ = c.log.WindowUsages(ctx, account, "", nil)
 }

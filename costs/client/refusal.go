@@ -39,7 +39,7 @@ type Refusal struct {
 	Remaining quota.Units `json:"remaining"`
 	Kept      quota.Units `json:"kept"`
 	Limit     quota.Units `json:"limit"`
-	OwnLimit  quota.Units `json:"own_limit,omitempty"` // if Limit is a lower one of another configuration
+	ConfiguredLimit  quota.Units `json:"own_limit,omitempty"` // if Limit is a lower one of another configuration
 	RetryAt   time.Time   `json:"retry_at"`
 	Message   string      `json:"message"`
 }
@@ -55,7 +55,7 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 	}
 	refused := &quota.RefusedError{Account: r.Account, Method: r.Method, Units: r.Units, Reason: quota.Reason(r.Reason),
 		Caller: quota.Caller{Region: named(r.Region), Job: named(r.Job), Lane: named(r.Lane)},
-		Limit:  r.Limit, OwnLimit: r.OwnLimit, Remaining: r.Remaining, Kept: r.Kept, Needed: r.Needed,
+		Limit:  r.Limit, ConfiguredLimit: r.ConfiguredLimit, Remaining: r.Remaining, Kept: r.Kept, Needed: r.Needed,
 		RetryAt: r.RetryAt, RetryAfter: r.RetryAt.Sub(r.At)}
 	if r.Measure != quota.ByUnits.String() {
 		refused.Measure = quota.Measure(r.Measure)
@@ -255,7 +255,7 @@ func newRefusal(r *quota.RefusedError, ledger string, now func() time.Time) *Ref
 		Account: r.Account, Budget: human.Optional(r.Budget), Key: human.Optional(r.Key), OfKey: r.OfKey, Method: r.Method,
 		Region: cmp.Or(r.Caller.Region, "-"), Job: cmp.Or(r.Caller.Job, "-"), Lane: cmp.Or(r.Caller.Lane, "-"),
 		Reason: string(r.Reason), Detail: human.Optional(r.Detail), Measure: r.Measure.String(),
-		Units: r.Units, Needed: r.Needed, Remaining: r.Remaining, Kept: r.Kept, Limit: r.Limit, OwnLimit: r.OwnLimit,
+		Units: r.Units, Needed: r.Needed, Remaining: r.Remaining, Kept: r.Kept, Limit: r.Limit, ConfiguredLimit: r.ConfiguredLimit,
 		RetryAt: human.JSONTime(r.RetryAt), Message: r.Error(),
 	}
 }

@@ -94,7 +94,7 @@ func Clear(ctx context.Context, guard *quota.Guard, account, budget, key string)
 	if err != nil {
 		return at, nil, err
 	}
-	if err := guard.UncoolKey(ctx, account, budget, key); err != nil {
+	if err := guard.ClearKeyCooldown(ctx, account, budget, key); err != nil {
 		return at, nil, err
 	}
 	out = NewCleared(account, budget, key)
@@ -172,7 +172,7 @@ func Set(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown q
 	}
 	if err := record(ctx, guard, "cooldown.set", cooldown.Account, cooldown.Budget, cooldown.Key); err != nil {
 		if alike, ok := errors.AsType[*quota.LookAlikeError](err); ok { // no call of the account is granted
-			return at, nil, cmp.Or(guard.UncoolKey(ctx, cooldown.Account, cooldown.Budget, cooldown.Key), error(alike))
+			return at, nil, cmp.Or(guard.ClearKeyCooldown(ctx, cooldown.Account, cooldown.Budget, cooldown.Key), error(alike))
 		}
 		return at, nil, err
 	}

@@ -137,7 +137,7 @@ func TestLiftedCooldownIsOverAlready(t *testing.T) {
 	other := s.guard
 	s.guard = guard
 	lift := func() {
-		if err := other.Uncool(t.Context(), "p", "few"); err != nil {
+		if err := other.ClearCooldown(t.Context(), "p", "few"); err != nil {
 			t.Error(err)
 		}
 	}

@@ -97,7 +97,7 @@ func (d *Document) set(found *usage.Explanation) {
 		}
 		d.Limit = &found.LimitNeeded
 		which := ""
-		if r.OwnLimit > 0 {
+		if r.ConfiguredLimit > 0 {
 			which = fmt.Sprintf(" in every configuration: that of %s is another's, and if that one is no longer in use, ration ledger accept ends it",
 				quota.Measure(r.Measure).Number(r.Limit))
 		}

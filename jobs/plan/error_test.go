@@ -222,11 +222,11 @@ type unreadable struct {
 	standings bool
 }
 
-func (l unreadable) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
+func (l unreadable) WindowUsages(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.WindowUsage, error) {
 	if l.standings {
 		return nil, errLedger
 	}
-	return l.Log.Standings(ctx, account, key, charges)
+	return l.Log.WindowUsages(ctx, account, key, charges)
 }
 
 func (l unreadable) Entries(context.Context, quota.Query) iter.Seq2[quota.Entry, error] {

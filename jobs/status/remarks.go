@@ -39,7 +39,7 @@ func (r *Report) Remarks() (groups [][]string) {
 	}
 	for _, b := range r.Budgets {
 		if b.LimitUntil != nil {
-			add("%s", stricterLimit(b.Name, b.Limit, b.OwnLimit, *b.LimitUntil))
+			add("%s", stricterLimit(b.Name, b.Limit, b.ConfiguredLimit, *b.LimitUntil))
 		}
 	}
 	for i := range r.Waiting {

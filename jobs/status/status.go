@@ -109,8 +109,8 @@ func ReadReport(ctx context.Context, s *setup.Setup, c *client.Client) (*Report,
 	return r, err
 }
 
-// FullestKeys is how many keys of an account a Report has.
-const FullestKeys = 10
+// TopKeys is how many keys of an account a Report has.
+const TopKeys = 10
 
 // ReadBudgets reads the budgets and the keys. After an error the report
 // has none.
@@ -119,7 +119,7 @@ func (r *Report) ReadBudgets(ctx context.Context, guard *quota.Guard, accounts [
 	if err != nil {
 		return err
 	}
-	keys, err := usage.FullestKeys(ctx, guard, accounts, FullestKeys)
+	keys, err := usage.TopKeys(ctx, guard, accounts, TopKeys)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func TestStatusHidesKeyedLogs(t *testing.T) {
 	if err := r.ReadBudgets(t.Context(), guard, []string{"p"}); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Keyed) != status.FullestKeys || len(r.MoreKeys) != 1 {
+	if len(r.Keyed) != status.TopKeys || len(r.MoreKeys) != 1 {
 		t.Fatalf("%d keys, more of %v; want ten, and more of p", len(r.Keyed), r.MoreKeys)
 	}
 	if first, second, last := r.Keyed[0], r.Keyed[1], r.Keyed[9]; first.Key != "shop-00003" || first.Budget != "few" || first.Remaining != 1 || first.Share != 0.9 ||

@@ -107,7 +107,7 @@ func (r *reader) readLedger(ctx context.Context, s *snapshot) error {
 	if err != nil {
 		return err
 	}
-	keys, err := usage.FullestKeys(ctx, guard, table.Accounts(), maxShownKeys)
+	keys, err := usage.TopKeys(ctx, guard, table.Accounts(), maxShownKeys)
 	if err != nil {
 		return err
 	}

@@ -107,8 +107,8 @@ func TestEqualRefusalsOfAllHostsAreOne(t *testing.T) {
 	}
 }
 
-// TestAPhoneNeedNotScrollSideways: at 360 pixels neither the page nor a table is
-// wider than the window, with everything folded out.
+// TestAPhoneNeedNotScrollSideways: at 360 pixels neither the page nor a table
+// is wider than the window, with everything folded out.
 func TestAPhoneNeedNotScrollSideways(t *testing.T) {
 	b := newBrowser(t)
 	file := filepath.Join(t.TempDir(), "ration.db")

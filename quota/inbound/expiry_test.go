@@ -118,7 +118,7 @@ func TestLostReplyIsCountedOnce(t *testing.T) {
 		t.Fatalf("%+v; want an error", answer)
 	}
 	answer, err := direct.Count(t.Context(), r)
-	if err != nil || answer.Standings[0].Used != 3 || answer.Standings[1].Used != 3 {
+	if err != nil || answer.WindowUsages[0].Used != 3 || answer.WindowUsages[1].Used != 3 {
 		t.Errorf("%+v, %v; want 3 requests counted", answer, err)
 	}
 }

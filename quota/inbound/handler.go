@@ -77,7 +77,7 @@ func (l *Limiter) count(ctx context.Context, client string, cost int64) (*Answer
 // balances returns what an answer says of each limit, or of those that refuse.
 func (l *Limiter) balances(a *Answer) (balances []Balance) {
 	for i, limit := range l.limits {
-		s := a.Standings[i]
+		s := a.WindowUsages[i]
 		if !a.Admitted && s.RetryAt == 0 {
 			continue
 		}

@@ -38,11 +38,11 @@ func (r *Request) Key(i int) string {
 type Answer struct {
 	Admitted  bool
 	At        int64      // when it was decided
-	Standings []Standing // of each limit, in their order
+	WindowUsages []WindowUsage // of each limit, in their order
 }
 
-// Standing is what a limit holds, with the request if it was admitted.
-type Standing struct {
+// WindowUsage is what a limit holds, with the request if it was admitted.
+type WindowUsage struct {
 	Used     int64 // of the limit's Calls
 	NextFree int64 // when Used falls next, or 0 if it is 0
 	RetryAt  int64 // when the request fits if no other comes, or 0 if it fits now
@@ -53,15 +53,15 @@ type Standing struct {
 // is this host's time if the request has none.
 func Decide(r *Request, windows []*Window) *Answer {
 	at := cmp.Or(r.At, time.Now().UnixMicro())
-	a := &Answer{Admitted: true, At: at, Standings: make([]Standing, len(windows))}
+	a := &Answer{Admitted: true, At: at, WindowUsages: make([]WindowUsage, len(windows))}
 	for i, w := range windows {
-		a.Standings[i] = w.standing(at, r.Cost, &r.Limits[i])
-		a.Admitted = a.Admitted && a.Standings[i].RetryAt == 0
+		a.WindowUsages[i] = w.standing(at, r.Cost, &r.Limits[i])
+		a.Admitted = a.Admitted && a.WindowUsages[i].RetryAt == 0
 	}
 	if a.Admitted {
 		for i, w := range windows {
 			w.add(at, r.Cost, &r.Limits[i])
-			a.Standings[i] = w.standing(at, 0, &r.Limits[i])
+			a.WindowUsages[i] = w.standing(at, 0, &r.Limits[i])
 		}
 	}
 	return a

@@ -116,7 +116,7 @@ func (f *reference) falls(at, most int64, limit inbound.Limit) int64 {
 }
 
 // standing returns what a store must answer after it has decided.
-func (f *reference) standing(at, cost int64, limit inbound.Limit) (s inbound.Standing) {
+func (f *reference) standing(at, cost int64, limit inbound.Limit) (s inbound.WindowUsage) {
 	if s.Used = f.used(at, limit); s.Used > 0 {
 		s.NextFree = f.falls(at, s.Used-1, limit)
 	}
@@ -193,8 +193,8 @@ func check(t *rapid.T, store inbound.Store, r *inbound.Request, f *reference) (r
 		t.Fatalf("%+v at %d: %+v; want admitted %t", *r, r.At, *answer, retry == 0)
 	}
 	for i, limit := range r.Limits {
-		if want := f.standing(r.At, cost, limit); answer.Standings[i] != want {
-			t.Fatalf("%+v: %+v; want %+v", limit, answer.Standings[i], want)
+		if want := f.standing(r.At, cost, limit); answer.WindowUsages[i] != want {
+			t.Fatalf("%+v: %+v; want %+v", limit, answer.WindowUsages[i], want)
 		}
 	}
 	return retry
@@ -225,8 +225,8 @@ func TestErrorOfAnEstimate(t *testing.T) {
 				}
 			}
 			exact := f.used(now, inbound.Limit{Per: limit.Per})
-			if off := answer.Standings[0].Used - exact; off > previous || off < min(0, 1-previous) {
-				t.Fatalf("estimate %d, exactly %d, previous count %d", answer.Standings[0].Used, exact, previous)
+			if off := answer.WindowUsages[0].Used - exact; off > previous || off < min(0, 1-previous) {
+				t.Fatalf("estimate %d, exactly %d, previous count %d", answer.WindowUsages[0].Used, exact, previous)
 			}
 			if exact*per > limit.Calls*(per+now%per) {
 				t.Fatalf("the window holds %d of %d at %d of %d", exact, limit.Calls, now%per, per)
@@ -340,13 +340,13 @@ func TestClockStepsBack(t *testing.T) {
 		}
 		minute := time.Minute.Microseconds()
 		count(now)
-		if a := count(now - 50*1e6); !a.Admitted || a.Standings[0].Used != 2 || a.Standings[1].Used != 2 {
+		if a := count(now - 50*1e6); !a.Admitted || a.WindowUsages[0].Used != 2 || a.WindowUsages[1].Used != 2 {
 			t.Errorf("50 seconds earlier: %+v; want both requests counted", *a)
 		}
-		if a := count(now - 50*1e6); a.Admitted || a.Standings[0].RetryAt != now+minute {
+		if a := count(now - 50*1e6); a.Admitted || a.WindowUsages[0].RetryAt != now+minute {
 			t.Errorf("a third one: %+v; want it refused until %d", *a, now+minute)
 		}
-		if a := count(now - 3*minute); !a.Admitted || a.Standings[0].Used != 1 || a.Standings[1].Used != 1 {
+		if a := count(now - 3*minute); !a.Admitted || a.WindowUsages[0].Used != 1 || a.WindowUsages[1].Used != 1 {
 			t.Errorf("three minutes earlier: %+v; want that it starts anew", *a)
 		}
 	})

@@ -13,7 +13,7 @@ type Window struct {
 }
 
 // standing brings the window to a time, and returns what it holds.
-func (w *Window) standing(now, cost int64, limit *Limit) (s Standing) {
+func (w *Window) standing(now, cost int64, limit *Limit) (s WindowUsage) {
 	if limit.Estimate {
 		return w.estimate(now, cost, limit)
 	}
@@ -53,7 +53,7 @@ func (w *Window) time(now, per int64) int64 {
 
 // estimate is standing for two counts. It is in whole milliseconds. If the
 // clock has stepped back by up to a period, that does not begin anew.
-func (w *Window) estimate(now, cost int64, limit *Limit) (s Standing) {
+func (w *Window) estimate(now, cost int64, limit *Limit) (s WindowUsage) {
 	length := limit.Per.Milliseconds()
 	switch present := now / 1000 / length; present - w.Period {
 	case 0, -1:

@@ -32,7 +32,7 @@ type BudgetReport struct {
 	Keys       *KeyCountReport  `json:"keys,omitempty"`   // only if each key has the limit; what is used is then of calls without a key
 	Ahead      int64            `json:"ahead_s"`          // how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
 
-	OwnLimit   quota.Units `json:"own_limit"`   // of this configuration
+	ConfiguredLimit   quota.Units `json:"own_limit"`   // of this configuration
 	LimitUntil *time.Time  `json:"limit_until"` // when a lower limit ends that another one has asked; null if own_limit holds
 
 	PaceHour  *float64   `json:"pace_per_hour"`       // of the last pace_over_s, in its measure; null if the log is too short
@@ -65,7 +65,7 @@ func (b *BudgetReport) Number(n quota.Units) string { return quota.Measure(b.Mea
 
 // NewBudgetReport returns a budget's status for JSON.
 func NewBudgetReport(b *BudgetStatus) *BudgetReport {
-	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Limit(), LimitText: b.Budget.LimitText(b.Limit()), OwnLimit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining, Reserved: b.Open,
+	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Limit(), LimitText: b.Budget.LimitText(b.Limit()), ConfiguredLimit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining, Reserved: b.Open,
 		Window: b.Budget.Window.String(), WindowText: b.Budget.Window.Words(), Shadow: b.Budget.Shadow, Measure: b.Budget.Measure.String(), Ahead: seconds(b.Ahead),
 		LimitUntil: jsonTime(b.LimitUntil), NextFreeAt: jsonTime(b.NextFree), NextFree: append([]Return{}, b.Returns...), Attribution: b.Attribution.NotNil(), Reconciled: b.Corrected, Reported: b.Reported, Floors: map[string]Floor{}}
 	for region, units := range b.Budget.Floor { // as long as there is no ledger, none of it is used

@@ -29,12 +29,12 @@ type KeysReport struct {
 	More    []string                    // accounts with more keys than quota.MaxKeys, which is how many were read
 }
 
-// FullestKeys returns at most n keys of each account, those that have the
+// TopKeys returns at most n keys of each account, those that have the
 // greatest part of a limit used, and how many keys there are.
-func FullestKeys(ctx context.Context, guard *quota.Guard, accounts []string, n int) (*KeysReport, error) {
+func TopKeys(ctx context.Context, guard *quota.Guard, accounts []string, n int) (*KeysReport, error) {
 	r := &KeysReport{Fullest: []KeyReport{}, Counts: map[string][]quota.KeyCount{}, More: []string{}}
 	for _, account := range accounts {
-		keys, err := guard.FullestKeys(ctx, account, n)
+		keys, err := guard.TopKeys(ctx, account, n)
 		if err != nil {
 			return nil, err
 		}

@@ -103,6 +103,6 @@ func (s *LogReader) dropped(ctx context.Context, account string, keeps time.Dura
 		return true, nil
 	}
 	all := &quota.Charge{Coverage: quota.NewCoverage(quota.Coverage{}), Limit: quota.MaxLimit, Window: quota.Sliding(keeps)}
-	standings, err := s.Ledger.Standings(ctx, account, "", []*quota.Charge{all})
+	standings, err := s.Ledger.WindowUsages(ctx, account, "", []*quota.Charge{all})
 	return err == nil && standings[0].Trimmed, err
 }

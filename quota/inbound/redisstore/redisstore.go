@@ -80,7 +80,7 @@ func (s *Store) Count(ctx context.Context, r *inbound.Request) (*inbound.Answer,
 	}
 	a := &inbound.Answer{Admitted: reply[0] == 1, At: reply[1]}
 	for s := reply[2:]; len(s) > 0; s = s[3:] {
-		a.Standings = append(a.Standings, inbound.Standing{Used: s[0], NextFree: s[1], RetryAt: s[2]})
+		a.WindowUsages = append(a.WindowUsages, inbound.WindowUsage{Used: s[0], NextFree: s[1], RetryAt: s[2]})
 	}
 	return a, nil
 }

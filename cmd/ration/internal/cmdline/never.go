@@ -19,7 +19,7 @@ func NeverFits(err error, units bool) error {
 	if !ok || !units {
 		return err
 	}
-	if never.OwnLimit > 0 || never.MostTogether() > 0 {
+	if never.ConfiguredLimit > 0 || never.MostTogether() > 0 {
 		return err // which says something else to change
 	}
 	return unitsError{never}
