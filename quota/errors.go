@@ -110,8 +110,8 @@ type RefusedError struct {
 	// that another configuration asked within LimitHold, and 0 otherwise.
 	// LimitUntil is when that one ends if it is not asked again, or
 	// Guard.AcceptLimits forgets it.
-	ConfiguredLimit   Units
-	LimitUntil time.Time
+	ConfiguredLimit Units
+	LimitUntil      time.Time
 
 	// RetryAt is the earliest time, on the ledger's clock, at which the call
 	// could be admitted: exact if nothing else is spent, otherwise a lower
@@ -230,8 +230,8 @@ type NeverFitsError struct {
 	Needed  Units // what the call, or all Calls together, would use
 	Calls   int   // how many calls SpendTogether was asked for; 0 for one
 
-	ConfiguredLimit   Units // as in RefusedError
-	LimitUntil time.Time
+	ConfiguredLimit Units // as in RefusedError
+	LimitUntil      time.Time
 }
 
 // Error returns the text of Short and says what to change.

@@ -237,9 +237,9 @@ func (c *Charge) always() (kept Units) {
 // Answer is the decision on one request. If Err is nil, the request was granted
 // and Receipt identifies its entry.
 type Answer struct {
-	Others  []ID    // of a request for several calls: the ids of the others
-	Receipt Receipt // of a refused request: without ID and At
-	Held    []UsageAfter  // one for each charge, in order; empty for a repeated request or without a ledger
+	Others  []ID         // of a request for several calls: the ids of the others
+	Receipt Receipt      // of a refused request: without ID and At
+	Held    []UsageAfter // one for each charge, in order; empty for a repeated request or without a ledger
 	Err     error
 
 	// Repeated is set if the request was granted before and is not charged now:

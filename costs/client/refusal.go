@@ -21,27 +21,27 @@ const refusalFile = "last-refusal.json"
 
 // Refusal is a refusal as it is stored in the state folder.
 type Refusal struct {
-	At        time.Time   `json:"at"` // by the ledger's clock
-	Ledger    string      `json:"ledger"`
-	Account   string      `json:"account"`
-	Budget    *string     `json:"budget"`           // null: a cooldown of the whole account
-	Key       *string     `json:"key,omitempty"`    // of the call
-	OfKey     bool        `json:"of_key,omitempty"` // the limit, or the cooldown, is that of the key alone
-	Method    string      `json:"method"`
-	Region    string      `json:"region"` // "-" if the call had none, as for Job and Lane
-	Job       string      `json:"job"`
-	Lane      string      `json:"lane"`
-	Reason    string      `json:"reason"`
-	Detail    *string     `json:"detail"`
-	Measure   string      `json:"measure"`
-	Units     quota.Units `json:"units"` // the cost of the call; 0 if unknown
-	Needed    quota.Units `json:"needed"`
-	Remaining quota.Units `json:"remaining"`
-	Kept      quota.Units `json:"kept"`
-	Limit     quota.Units `json:"limit"`
-	ConfiguredLimit  quota.Units `json:"own_limit,omitempty"` // if Limit is a lower one of another configuration
-	RetryAt   time.Time   `json:"retry_at"`
-	Message   string      `json:"message"`
+	At              time.Time   `json:"at"` // by the ledger's clock
+	Ledger          string      `json:"ledger"`
+	Account         string      `json:"account"`
+	Budget          *string     `json:"budget"`           // null: a cooldown of the whole account
+	Key             *string     `json:"key,omitempty"`    // of the call
+	OfKey           bool        `json:"of_key,omitempty"` // the limit, or the cooldown, is that of the key alone
+	Method          string      `json:"method"`
+	Region          string      `json:"region"` // "-" if the call had none, as for Job and Lane
+	Job             string      `json:"job"`
+	Lane            string      `json:"lane"`
+	Reason          string      `json:"reason"`
+	Detail          *string     `json:"detail"`
+	Measure         string      `json:"measure"`
+	Units           quota.Units `json:"units"` // the cost of the call; 0 if unknown
+	Needed          quota.Units `json:"needed"`
+	Remaining       quota.Units `json:"remaining"`
+	Kept            quota.Units `json:"kept"`
+	Limit           quota.Units `json:"limit"`
+	ConfiguredLimit quota.Units `json:"own_limit,omitempty"` // if Limit is a lower one of another configuration
+	RetryAt         time.Time   `json:"retry_at"`
+	Message         string      `json:"message"`
 }
 
 // RefusedError returns the refusal as the guard returned it, except for Used,

@@ -36,8 +36,8 @@ func (r *Request) Key(i int) string {
 
 // Answer is what a store says of a request.
 type Answer struct {
-	Admitted  bool
-	At        int64      // when it was decided
+	Admitted     bool
+	At           int64         // when it was decided
 	WindowUsages []WindowUsage // of each limit, in their order
 }
 

@@ -32,8 +32,8 @@ type BudgetReport struct {
 	Keys       *KeyCountReport  `json:"keys,omitempty"`   // only if each key has the limit; what is used is then of calls without a key
 	Ahead      int64            `json:"ahead_s"`          // how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
 
-	ConfiguredLimit   quota.Units `json:"own_limit"`   // of this configuration
-	LimitUntil *time.Time  `json:"limit_until"` // when a lower limit ends that another one has asked; null if own_limit holds
+	ConfiguredLimit quota.Units `json:"own_limit"`   // of this configuration
+	LimitUntil      *time.Time  `json:"limit_until"` // when a lower limit ends that another one has asked; null if own_limit holds
 
 	PaceHour  *float64   `json:"pace_per_hour"`       // of the last pace_over_s, in its measure; null if the log is too short
 	PaceOver  *int64     `json:"pace_over_s"`         // likewise
