@@ -71,7 +71,7 @@ asks the ledger only.
 }
 
 func (f *logFlags) define(flags *pflag.FlagSet) {
-	flags.StringVar(&f.since, "since", "", "only entries of the last `period` (24h, 7d), or since a time (RFC 3339)")
+	flags.StringVar(&f.since, "since", "", "only entries of the last `period` (24h, 7d), or since yesterday, a day or a time (RFC 3339)")
 	flags.StringVar(&f.until, "until", "", "only entries before this time (RFC 3339), or older than a `period`")
 	flags.IntVar(&f.Last, "last", 50, "only the newest `n` entries; 0 means all, the default with --by and --csv")
 	flags.StringVar(&f.By, "by", "", "add up by this `attribute`: run, job, region, lane, method, key or host, or by day or hour")

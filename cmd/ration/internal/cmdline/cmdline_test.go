@@ -38,7 +38,9 @@ func TestSinceTakesAgesDaysAndTimes(t *testing.T) {
 		{"2026-11-19T09:00:00+01:00", "", time.Date(2026, 11, 19, 8, 0, 0, 0, time.UTC)},
 		{"1960-01-01", "in UTC its year is 1960", time.Time{}},
 		{"1970-01-01T00:00:00+01:00", "in UTC its year is 1969", time.Time{}},
-		{"yesterday", `--since "yesterday": write how long, such as 24h or 7d, a day`, time.Time{}},
+		{"yesterday", "", now.Truncate(24*time.Hour).AddDate(0, 0, -1)},
+		{"today", "", now.Truncate(24 * time.Hour)},
+		{"tomorrow", `--since "tomorrow": write how long, such as 24h or 7d, a day`, time.Time{}},
 		{"7", `--since "7": write how long`, time.Time{}},
 		{"-1h", "write how long", time.Time{}},
 	} {

@@ -51,11 +51,17 @@ const (
 	LastNowYear = 9900
 )
 
-// ParseMoment reads the time that a flag gives: how long ago, a day of UTC or a
-// time. It is zero for "" and 0.
+// ParseMoment reads the time that a flag gives: how long ago, a day of UTC,
+// such as 2026-11-20, yesterday or today, or a time. It is zero for "" and 0.
 func ParseMoment(flag, text string, now time.Time) (at time.Time, err error) {
 	if text == "" {
 		return at, nil
+	}
+	switch today := now.UTC().Truncate(24 * time.Hour); text {
+	case "today":
+		return today, nil
+	case "yesterday":
+		return today.AddDate(0, 0, -1), nil
 	}
 	if length, err := duration.Parse(text); err == nil {
 		if length > 0 {
@@ -69,7 +75,7 @@ func ParseMoment(flag, text string, now time.Time) (at time.Time, err error) {
 		return ParseTime(flag, day.Format(time.RFC3339), LastYear)
 	}
 	if _, err := time.Parse(time.RFC3339, text); err != nil {
-		return at, &Error{fmt.Errorf("%s %q: write how long, such as 24h or 7d, a day such as 2026-11-20, which begins at midnight UTC, or a time such as 2026-11-20T09:00:00Z", flag, text)}
+		return at, &Error{fmt.Errorf("%s %q: write how long, such as 24h or 7d, a day such as 2026-11-20 or yesterday, which begins at midnight UTC, or a time such as 2026-11-20T09:00:00Z", flag, text)}
 	}
 	return ParseTime(flag, text, LastYear)
 }
