@@ -171,7 +171,7 @@ fuzz:
 	  done; done
 
 # What is released; docs/deploy describes the files.
-PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+PLATFORMS = linux/amd64 linux/arm64 linux/386 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 DIST ?= $(CURDIR)/dist
 dist:
 	cd docs/dist && $(GO) run . -out "$(DIST)" -platforms "$(PLATFORMS)"

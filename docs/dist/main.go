@@ -24,7 +24,7 @@ import (
 func main() {
 	log.SetFlags(0)
 	out := flag.String("out", "../../dist", "`folder` for the release; its files are replaced")
-	platforms := flag.String("platforms", "linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64", "`list` of GOOS/GOARCH")
+	platforms := flag.String("platforms", "linux/amd64 linux/arm64 linux/386 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64", "`list` of GOOS/GOARCH")
 	flag.Parse()
 	if err := release(*out, strings.Fields(*platforms)); err != nil {
 		log.Fatal("dist: ", err)
@@ -171,7 +171,7 @@ func (s *source) pack(binary, goos, goarch string) ([]file, error) {
 		return nil, err
 	}
 	files = append(files, file{name + ".cdx.json", 0o644, bill})
-	if goos != "linux" {
+	if goos != "linux" || goarch == "386" { // which is for hosts where a user cannot install a package
 		return files, nil
 	}
 	deb, err := s.debian(goarch, program, licences)
