@@ -22,7 +22,7 @@ RACE = -race $(foreach package,sqlite/lib libc memory,-gcflags='modernc.org/$(pa
 SIM ?= 2h
 SIM_IN_TEST ?= 1m
 
-.PHONY: help build test test-short deps check tidy analyse staticcheck modules windows lint bench soak replay fuzz generate dist dist-twice dist-test
+.PHONY: help build test test-short deps check tidy analyse staticcheck modules windows lint bench soak shared-hosting replay fuzz generate dist dist-twice dist-test
 
 help:
 	@echo "make build       build ./ration"
@@ -31,6 +31,7 @@ help:
 	@echo "make check       gofmt, go vet, luacheck, go mod verify and tidy (make tidy); staticcheck, the modules in docs, govulncheck (make analyse)"
 	@echo "make lint        golangci-lint, as .golangci.yml configures it"
 	@echo "make bench       benchmarks beside their baselines"
+	@echo "make shared-hosting  the 32-bit binary within 512 MB"
 	@echo "make soak        the property and process tests at length, then the simulator for SIM=2h"
 	@echo "make replay SEED=N  one world of the simulator, with all that happens in it"
 	@echo "make fuzz        each fuzz test for half a minute"
@@ -152,6 +153,10 @@ lint:
 
 bench:
 	RATION_REQUIRE_REDIS=1 RATION_REQUIRE_POSTGRES=1 $(GO) test -run '^$$' -bench . -benchmem ./quota/... ./costs ./costs/gateway ./jobs/... ./cmd/ration
+
+# The 32-bit binary within the memory of shared hosting; the first time it compiles for minutes.
+shared-hosting: deps
+	RATION_SHARED_HOSTING=1 RATION_REQUIRE_REDIS=1 $(GO) test -count=1 -v -run TestSharedHosting ./cmd/ration
 
 soak: deps
 	RATION_REQUIRE_REDIS=1 RATION_SOAK=1 $(GO) test $(RACE) -count=5 -timeout 60m ./quota/...

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/build"
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/jobs/daemon"
 )
@@ -26,7 +27,7 @@ func (a *app) daemonOptions(grace time.Duration) (*daemon.Options, func()) {
 // sayListening says on stderr that a gateway accepts requests.
 func (a *app) sayListening(log *slog.Logger, url string) {
 	if a.json {
-		log.Info("listening", "url", url)
+		log.Info("listening", "url", url, "version", build.Read().Version)
 		return
 	}
 	fmt.Fprintln(a.stderr, "ration: listening on", url)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/build"
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
@@ -37,6 +38,7 @@ func (a *app) statusDocument(ctx context.Context, c *client.Client, query url.Va
 	if err != nil && !isLedgerError(err) {
 		return nil, err
 	}
+	report.Version = build.Read().Version
 	document, failed := c.LedgerState().AddTo(report)
 	return document, errors.Join(err, failed)
 }

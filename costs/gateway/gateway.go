@@ -356,6 +356,13 @@ func (g *Gateway) ready(_ http.ResponseWriter, r *http.Request, c *connected) (a
 			}
 			return nil, err
 		}
+		move, moved, err := c.Guard().Moves(ctx, account)
+		if err == nil && moved && !move.Arriving {
+			err = &quota.MovedError{Account: account, Ledger: move.Ledger}
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	return map[string]bool{"ok": true}, nil
 }

@@ -42,6 +42,8 @@ type Report struct {
 	Forgotten []*client.MissingError `json:"forgotten"`
 	Moves     []cooldown.Report      `json:"moves,omitempty"` // accounts that move from one ledger to another
 
+	Version string `json:"version,omitempty"` // of the program that serves it
+
 	Unplanned error `json:"-"` // why what the schedule says is missing; nil if it is not
 
 	statuses []usage.BudgetStatus
