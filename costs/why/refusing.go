@@ -58,6 +58,22 @@ func Refusing(ctx context.Context, c *client.Client, statuses []usage.BudgetStat
 	return all, nil
 }
 
+// DropForecasts takes the forecasts of a first refusal from the budgets that
+// refuse calls already.
+func DropForecasts(budgets []*usage.BudgetReport, refusing []*Refusal) {
+	for _, r := range refusing {
+		for _, b := range budgets {
+			if b.Account != r.Account || b.Name != human.Given(r.Budget) {
+				continue
+			}
+			b.PlanOutAt = nil
+			if b.Used < b.Limit {
+				b.RunsOutAt = nil
+			}
+		}
+	}
+}
+
 // newRefusing returns nil if the method would be granted now, or is refused by
 // something else.
 func newRefusing(ctx context.Context, c *client.Client, b *usage.BudgetStatus, r *usage.MethodRefusal) (*Refusal, error) {

@@ -32,17 +32,36 @@ func Forecast(ctx context.Context, in *Input) ([]time.Time, error) {
 }
 
 // ForecastFrom is Forecast for the budgets of a table, from what the ledger of
-// guard holds now. Without regions or budgets it returns nil.
+// guard holds now, by the limits in force, and without budgets in cooldown.
+// Without regions or budgets it returns nil.
 func ForecastFrom(ctx context.Context, guard *quota.Guard, table *costs.Table, regions []jobs.Region) ([]time.Time, error) {
 	if len(regions) == 0 {
 		return nil, nil
 	}
-	at, state, err := ReadOutline(ctx, guard)
-	if err != nil || at.IsZero() {
+	balances, err := guard.Balances(ctx)
+	if err != nil || len(balances) == 0 {
 		return nil, err
 	}
-	return Forecast(ctx, &Input{From: at, State: state, Regions: regions, Budgets: table.Budgets(),
+	at, state, err := ReadOutline(ctx, guard)
+	if err != nil {
+		return nil, err
+	}
+	budgets := table.Budgets()
+	for i := range budgets {
+		floors := quota.Units(0)
+		for _, floor := range budgets[i].Floor {
+			floors += floor
+		}
+		budgets[i].Limit = max(floors, balances[i].Limit())
+	}
+	times, err := Forecast(ctx, &Input{From: at, State: state, Regions: regions, Budgets: budgets,
 		Price: func(method string) (quota.Call, error) { return table.Call("", method) }})
+	for i := range times {
+		if balances[i].Cooldown != nil {
+			times[i] = time.Time{}
+		}
+	}
+	return times, err
 }
 
 // An outline of a log with more than outlineEntries entries has its sums over a

@@ -7,9 +7,11 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // TestPlanForecastAgainstWhatComes: the schedule's calls are spent at their
@@ -115,4 +117,53 @@ func refusedAtTicks(d *rapid.T, guard *quota.Guard, clock *ledgertest.Clock, in 
 		tick = next
 	}
 	return first
+}
+
+// TestForecastByTheLimitInForce: a forecast took the limit of this costs.yaml
+// while a lower one of another held, and went through a cooldown.
+func TestForecastByTheLimitInForce(t *testing.T) {
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 20, 3, 30, 0, 0, time.UTC))
+	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
+	defer ledger.Close()
+	regions := parse(t, "schedule: 0 * * * *\nfetch: [{search: {queries: [q]}}]\nregions: {US: {}}\n")
+	const text = "version: 1\nupstream: youtube\naccount: p\ncosts: {search.list: 100}\nbudgets: [{name: day, limit: 100000, window: 24h}]\n"
+	table, err := costs.Parse("costs.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, lower := table.Budgets(), table.Budgets()
+	own[0].Config.Name, lower[0].Config.Name = "own", "other"
+	lower[0].Limit = 500
+	guard, err := quota.NewGuard(ledger, own, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := quota.NewGuard(ledger, lower, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forecast := func() time.Time {
+		times, err := plan.ForecastFrom(t.Context(), guard, table, regions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return times[0]
+	}
+	if at := forecast(); !at.IsZero() {
+		t.Errorf("a refusal at %s by a limit that lasts", at)
+	}
+	if _, err := other.Spend(t.Context(), quota.Call{Account: "p", Method: "search.list", Units: 100}); err != nil {
+		t.Fatal(err)
+	}
+	clock.Add(time.Second)
+	if at, want := forecast(), time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC); !at.Equal(want) {
+		t.Errorf("the first refusal at %s; want %s, by the limit in force", at, want)
+	}
+	if err := guard.Cool(t.Context(), quota.Cooldown{Account: "p", For: time.Hour, Reason: "a test"}); err != nil {
+		t.Fatal(err)
+	}
+	if at := forecast(); !at.IsZero() {
+		t.Errorf("a refusal at %s, through a cooldown", at)
+	}
 }

@@ -142,6 +142,9 @@ func (p *Planner) Remarks() (remarks []string) {
 			say("%s is a shadow; it would refuse %s, the first at %s", r.Name(&b.Budget), human.Count(b.Refused, "call"), human.Time(b.First))
 		}
 	}
+	if r.First != nil {
+		say("PEAK and LATE count all that the schedule requests, refused or not")
+	}
 	say("%s", p.Report.Verdict(p.Jitter))
 	return remarks
 }

@@ -84,6 +84,7 @@ func (r *Report) Read(ctx context.Context, s *setup.Setup, c *client.Client) err
 	}
 	r.Refusing = refusing
 	r.Unplanned = r.addSchedule(ctx, s, c)
+	why.DropForecasts(r.Budgets, refusing)
 	for i, b := range r.Budgets {
 		if !b.Shadow {
 			continue

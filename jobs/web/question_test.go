@@ -23,7 +23,7 @@ func TestRegionInSmallLetters(t *testing.T) {
 		page := s.fetch("/?" + url.Values{"call": {"videos.list"}, "region": {region}}.Encode()).text
 		contains(t, page, "<strong>"+want)
 	}
-	contains(t, s.fetch("/?q=region:in").text, `trending</td><td>IN</td>`)
+	contains(t, s.fetch("/?q=region:in").text, `<td class="desk">trending</td><td>IN</td>`)
 }
 
 // TestCallsInFlightHaveNoSpenders: the page said that it reads them, always.

@@ -132,6 +132,9 @@ func (r *reader) readLedger(ctx context.Context, s *snapshot) error {
 	s.PlanErr = r.redact(r.readPlan(s, accounts))
 	r.simulate(ctx, s, accounts)
 	s.Refusing, err = why.Refusing(ctx, r.client, found, s.At)
+	for _, account := range s.Accounts {
+		why.DropForecasts(account.Budgets, s.Refusing)
+	}
 	return err
 }
 

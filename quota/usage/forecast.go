@@ -11,7 +11,7 @@ import (
 type Forecast struct {
 	Pace     float64       // what was spent in an hour, in the budget's measure
 	PaceOver time.Duration // the time that the pace is taken from
-	RunsOut  time.Time     // when nothing is left; zero if that is not before the end of the next window
+	RunsOut  time.Time     // when nothing is left; zero if that is not before the end of the next window, or in a cooldown
 }
 
 const (
@@ -52,7 +52,7 @@ func (s *scan) runsOut(rate float64) time.Time {
 	switch {
 	case used >= limit:
 		return s.At
-	case rate == 0:
+	case rate == 0, s.Cooldown != nil: // the pace does not go on
 		return time.Time{}
 	case s.Budget.Window.Kind() == quota.KindCalendar:
 		return dayRunsOut(&s.Balance, rate)

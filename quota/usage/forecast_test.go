@@ -171,3 +171,37 @@ func TestForecastOfASteadyPace(t *testing.T) {
 		t.Errorf("%d of %d used at %g an hour: forecast for %s, want none", status.Used, status.Limit(), status.Pace, status.RunsOut)
 	}
 }
+
+// TestNoPaceThroughACooldown: while no call goes out, the pace of the hours
+// before says nothing.
+func TestNoPaceThroughACooldown(t *testing.T) {
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
+	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
+	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(24 * time.Hour)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 8 {
+		clock.Add(30 * time.Minute)
+		if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: "m", Units: 100}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forecast := func() time.Time {
+		statuses, err := usage.Status(t.Context(), guard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return statuses[0].RunsOut
+	}
+	if forecast().IsZero() {
+		t.Error("no forecast without a cooldown")
+	}
+	if err := guard.Cool(t.Context(), quota.Cooldown{Account: "p", For: time.Hour, Reason: "a test"}); err != nil {
+		t.Fatal(err)
+	}
+	if at := forecast(); !at.IsZero() {
+		t.Errorf("%s, through a cooldown", at)
+	}
+}
