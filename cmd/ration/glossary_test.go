@@ -29,7 +29,7 @@ var unlisted = []string{
 	"entries.Hits", "entries.Query", "entries.Selection",
 	"feedback.Class", "feedback.Classification", "feedback.Explanation",
 	"gateway.HeaderValues", "gateway.Lines",
-	"inbound.Limiter", "inbound.WindowUsage",
+	"inbound.Limiter",
 	"jobs.Check", "jobs.Config", "jobs.OutputLine",
 	"ledgercopy.Copy", "ledgercopy.Moving", "ledgercopy.Old", "ledgercopy.State",
 	"ledgertest.Clock",
