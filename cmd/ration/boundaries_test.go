@@ -41,7 +41,7 @@ var boundaries = map[string][]string{
 	"quota/feedback":                   {"internal/textfmt", "quota", "quota/readahead"},
 	"quota/reconcile":                  {"internal/textfmt", "quota"},
 	"quota/usage":                      {"internal/textfmt", "quota"},
-	"quota/metrics":                    {"quota"},
+	"quota/metrics":                    {"quota", "quota/usage"},
 	"costs":                            {"internal/textfmt", "quota", "quota/feedback", "quota/readahead", "costs/human", "costs/duration", "costs/strictyaml"},
 	"costs/alert":                      {"internal/textfmt", "quota", "quota/privatefile", "quota/usage", "costs", "costs/client", "costs/human", "costs/why"},
 	"costs/client":                     {"quota", "quota/inbound", "quota/inbound/redisstore", "quota/inbound/sqlitestore", "costs/human", "quota/privatefile", "quota/replica", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "quota/postgresledger", "quota/ledgercopy", "costs", "costs/strictyaml"},

@@ -12,8 +12,8 @@
 // rest is there.
 //
 // Labels come from the budgets, the methods and the lanes that are configured,
-// so their number does not depend on what callers send. Jobs, regions and keys
-// never become labels.
+// so their number does not depend on what callers send. Of the jobs, those that
+// spent most are told apart. Regions and keys never become labels.
 package metrics
 
 import (
@@ -134,7 +134,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	descs := []*prometheus.Desc{limitUnits, usedUnits, remainingUnits, nextFree, cooldownUntil}
+	descs := []*prometheus.Desc{limitUnits, usedUnits, remainingUnits, nextFree, cooldownUntil, spentUnits, spentCalls, buildInfo}
 	if c.host != nil {
 		descs = append(descs, unrecorded, replicaFailing)
 	}
@@ -149,6 +149,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
 	c.collectBudgets(ctx, ch)
+	sendBuild(ch)
 	if c.host != nil {
 		c.collectHost(ch)
 	}
@@ -168,10 +169,11 @@ func (c *Collector) Err() error {
 func (c *Collector) collectBudgets(ctx context.Context, ch chan<- prometheus.Metric) {
 	var errs []error
 	for _, account := range c.accounts {
-		balances, cooldowns, err := c.read(ctx, account)
+		known, err := c.read(ctx, account)
 		errs = append(errs, err)
-		for i := range balances {
-			b := &balances[i]
+		known.spent.send(ch, account)
+		for i := range known.balances {
+			b := &known.balances[i]
 			value := b.Budget.Measure.Value
 			sendGauge(ch, limitUnits, value(b.Limit()), account, b.Budget.Name)
 			sendGauge(ch, usedUnits, value(b.Used), account, b.Budget.Name)
@@ -180,7 +182,7 @@ func (c *Collector) collectBudgets(ctx context.Context, ch chan<- prometheus.Met
 				sendGauge(ch, nextFree, seconds(b.NextFree), account, b.Budget.Name)
 			}
 		}
-		for _, cooldown := range cooldowns {
+		for _, cooldown := range known.cooldowns {
 			sendGauge(ch, cooldownUntil, seconds(cooldown.Until), account, cooldown.Budget)
 		}
 		for i := range c.budgets {
@@ -192,35 +194,47 @@ func (c *Collector) collectBudgets(ctx context.Context, ch chan<- prometheus.Met
 	c.err.Store(new(errors.Join(errs...)))
 }
 
-// read returns the balances and cooldowns of an account, or an error if the
-// ledger does not answer in time.
-func (c *Collector) read(ctx context.Context, account string) ([]quota.Balance, []quota.Cooldown, error) {
+// answer is what the ledger says of an account.
+type answer struct {
+	balances  []quota.Balance
+	cooldowns []quota.Cooldown
+	spent     spending
+}
+
+// read returns what the ledger says of an account, or an error if it does not
+// answer in time.
+func (c *Collector) read(ctx context.Context, account string) (answer, error) {
 	select {
 	case c.reading <- struct{}{}:
 	case <-ctx.Done():
-		return nil, nil, fmt.Errorf("balances of %s: %w", account, ctx.Err())
+		return answer{}, fmt.Errorf("balances of %s: %w", account, ctx.Err())
 	}
-	type answer struct {
-		balances  []quota.Balance
-		cooldowns []quota.Cooldown
-		err       error
-	}
-	answered := make(chan answer, 1)
+	var a answer
+	failed := make(chan error, 1)
 	go func() { // a ledger may notice late that ctx has ended
 		defer func() { <-c.reading }()
-		var a answer
-		if a.balances, a.err = c.guard.AccountBalances(ctx, account); a.err == nil {
-			_, a.cooldowns, a.err = c.guard.Cooldowns(ctx, account)
-			a.cooldowns = slices.DeleteFunc(a.cooldowns, func(c quota.Cooldown) bool { return c.Key != "" }) // there may be many
-		}
-		answered <- a
+		failed <- c.ask(ctx, account, &a)
 	}()
 	select {
-	case a := <-answered:
-		return a.balances, a.cooldowns, a.err
+	case err := <-failed:
+		return a, err
 	case <-ctx.Done():
-		return nil, nil, fmt.Errorf("balances of %s: %w", account, ctx.Err())
+		return answer{}, fmt.Errorf("balances of %s: %w", account, ctx.Err())
 	}
+}
+
+// ask asks the ledger.
+func (c *Collector) ask(ctx context.Context, account string, a *answer) (err error) {
+	if a.balances, err = c.guard.AccountBalances(ctx, account); err != nil {
+		return err
+	}
+	now, held, err := c.guard.Cooldowns(ctx, account)
+	if err != nil {
+		return err
+	}
+	a.cooldowns = slices.DeleteFunc(held, func(c quota.Cooldown) bool { return c.Key != "" }) // there may be many
+	a.spent, err = c.readSpent(ctx, account, now)
+	return err
 }
 
 func sendGauge(ch chan<- prometheus.Metric, desc *prometheus.Desc, value float64, labels ...string) {

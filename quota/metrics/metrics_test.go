@@ -114,6 +114,32 @@ func TestDecisionsAreCounted(t *testing.T) {
 		`ration_ledger_duration_seconds_count{op="append",result="ok"} 5`)
 }
 
+// TestSpentIsTheLedgers: of 9,500 units that all processes had spent, a scrape
+// had those of its own process.
+func TestSpentIsTheLedgers(t *testing.T) {
+	log := testledger.Memory(nil)
+	day := quota.Budget{Account: "a", Name: "day", Limit: 10_000, Window: quota.Sliding(24 * time.Hour)}
+	c := metrics.New(newGuard(t, log, day), &metrics.Options{Methods: []string{"list"}})
+	other := newGuard(t, log, day)
+	for range 2 {
+		if _, err := other.Spend(t.Context(), call("list", 30)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.RecordRefusal(t.Context(), &quota.RefusedError{Account: "a", Budget: "day", Method: "list"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Claim(t.Context(), quota.ClaimRequest{Account: "a", Name: "a pass", Hold: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	text := scrape(t, c)
+	expect(t, text, `ration_spent_units{account="a",job="j",lane="cron",method="list"} 60`,
+		`ration_spent_calls{account="a",job="j",lane="cron",method="list"} 2`)
+	if n := strings.Count(text, "ration_spent_units"); n != 1 || !strings.Contains(text, "ration_build_info{") {
+		t.Errorf("%d series of what was spent; want 1, and ration_build_info in\n%s", n, text)
+	}
+}
+
 // TestCooldownsAreMissing: a scrape lacked the cooldown of an account without
 // budgets, and one that ends before those of all its budgets.
 func TestCooldownsAreMissing(t *testing.T) {
