@@ -62,6 +62,12 @@ type chart struct {
 	Width, Height   int
 	Spent, Before   quota.Units // in all
 	Planned         quota.Units
+	Limit           *limitLine  // nil if no budget is of all calls
+	PerColumn       quota.Units // that it allows
+	HasLine         bool
+	Refused         int // refusals that are known
+	RefusedPath     string
+	CoolWidth       int // of the cooldown that is in force; 0 without one
 	PlanErr         error
 	HasPlan         bool
 	NoHistory       bool  // there is no catalogue
@@ -92,15 +98,18 @@ type column struct {
 	Total     quota.Units
 	Yesterday quota.Units
 	Layers    []quota.Units
+	Refused   int
 	Axis      bool // its time is written below
 }
 
 // newChart returns the chart of an account by hours: with the day before, and
 // what the schedule will request.
 func newChart(id string, s *snapshot, account *accountState, by string) *chart {
-	c := &chart{ID: id, Account: account.Name, By: by, Days: 1}
+	c := &chart{ID: id, Account: account.Name, By: by, Days: 1, Limit: account.limit}
 	c.HasPlan, c.PlanErr = s.HasPlan, s.PlanErr
 	c.fill(account.activity.hours, account.planned, hourOf(s.At), shownHours, shownHours, time.Hour)
+	c.mark(account.activity.refused, time.Hour)
+	c.cool(account, s.At)
 	for i := range c.Columns {
 		c.Columns[i].Axis = c.Columns[i].At.Hour()%6 == 0
 	}
@@ -110,18 +119,21 @@ func newChart(id string, s *snapshot, account *accountState, by string) *chart {
 // newDayChart returns the chart of an account by days, from the history: with
 // as many days before them. store may be nil.
 func newDayChart(ctx context.Context, id string, s *snapshot, account *accountState, v view, store *catalog.Catalog) *chart {
-	c := &chart{ID: id, Account: account.Name, By: v.By, Days: v.Days, NoHistory: store == nil}
+	c := &chart{ID: id, Account: account.Name, By: v.By, Days: v.Days, NoHistory: store == nil, Limit: account.limit}
 	const day = 24 * time.Hour
 	spent, today := hours{}, s.At.Truncate(day)
+	refused := map[int64]int{}
 	if store != nil {
 		sums, err := store.History(ctx, &catalog.DayQuery{Account: account.Name, Budget: new(string), From: today.Add(-time.Duration(2*v.Days-1) * day), By: v.By})
 		c.HistoryErr = err
 		for i := range sums {
-			name := sums[i].Name
-			spent.add(sums[i].Day.Unix()/int64(day/time.Second), series{name, name, name, name, name, name}, quota.Units(sums[i].Units))
+			name, number := sums[i].Name, sums[i].Day.Unix()/int64(day/time.Second)
+			refused[number] += int(sums[i].Refusals)
+			spent.add(number, series{name, name, name, name, name, name}, quota.Units(sums[i].Units))
 		}
 	}
 	c.fill(spent, nil, today.Unix()/int64(day/time.Second), v.Days, 0, day)
+	c.mark(refused, day)
 	for i := range c.Columns {
 		c.Columns[i].Axis = (len(c.Columns)-1-i)%max(1, v.Days/6) == 0
 	}
@@ -155,6 +167,7 @@ func (c *chart) fill(spent, planned hours, now int64, past, ahead int, each time
 		c.Most = max(c.Most, column.Total, column.Yesterday)
 		c.Columns = append(c.Columns, column)
 	}
+	c.scaleLimit(each)
 	c.Most = roundAxis(c.Most)
 	c.draw()
 }

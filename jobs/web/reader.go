@@ -64,6 +64,7 @@ type accountState struct {
 	Log       *usage.LogReport
 	activity  *activity
 	planned   hours
+	limit     *limitLine
 }
 
 func newReader(lifetime context.Context, c *client.Client, o *Options) *reader {
@@ -128,6 +129,7 @@ func (r *reader) readLedger(ctx context.Context, s *snapshot) error {
 		b := usage.NewBudgetReport(&found[i])
 		b.Keys = keys.CountOf(&found[i].Budget)
 		accounts[b.Account].Budgets = append(accounts[b.Account].Budgets, b)
+		accounts[b.Account].addLimit(&found[i])
 	}
 	s.PlanErr = r.redact(r.readPlan(s, accounts))
 	r.simulate(ctx, s, accounts)

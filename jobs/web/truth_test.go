@@ -127,3 +127,15 @@ func TestAPhoneNeedNotScrollSideways(t *testing.T) {
 	}
 	contains(t, fmt.Sprint(p.eval("document.querySelector('.budgets').innerText")), "units, 24 hours, sliding", "units, day in Los Angeles")
 }
+
+// TestTheChartMarksWhatStops: the limit, the hours with refusals, and a
+// cooldown.
+func TestTheChartMarksWhatStops(t *testing.T) {
+	s := newScene(t, sceneOptions{})
+	s.spend("search.list", "US", "search:music", 3)
+	contains(t, s.fetch("/").text, `spread evenly: <data value="625">625</data> an hour`, `<path class="limit" d="M0 `)
+	s = newScene(t, sceneOptions{})
+	s.refuse()
+	text := s.fetch("/").text
+	contains(t, text, `refusals <data value="1">`, `<path class="refused" d="M464 0h12`, `<rect class="cooling" x="480" width="33"`)
+}
