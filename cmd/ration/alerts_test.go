@@ -42,7 +42,7 @@ func newAlertReceiver(t *testing.T) *alertReceiver {
 func (s *stand) alertTo(t *testing.T, url string) {
 	t.Helper()
 	path := filepath.Join(s.dir, "costs.yaml")
-	s.write(t, "costs.yaml", mustRead(t, path)+"alert: {webhook: \""+url+"/services/hook\", levels: [95]}\n")
+	s.write(t, "costs.yaml", mustRead(t, path)+"alert: {webhook: \""+url+"/services/hook\", on: [level, exhaustion, cooldown, ledger, drift], levels: [95]}\n")
 }
 
 // TestEightProcessesAlertEightTimes: of eight runs that all find the budget

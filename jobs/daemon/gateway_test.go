@@ -159,7 +159,7 @@ func (s *stand) alert() chan alertSent {
 		got <- one
 	}))
 	s.Cleanup(server.Close)
-	s.write("costs.yaml", s.read("costs.yaml")+"alert: {webhook: \""+server.URL+"/services/hook\", levels: [95]}\n")
+	s.write("costs.yaml", s.read("costs.yaml")+"alert: {webhook: \""+server.URL+"/services/hook\", on: [level, exhaustion, cooldown, ledger, drift], levels: [95]}\n")
 	return got
 }
 
