@@ -17,9 +17,10 @@ import (
 
 // uses are the lines below version and account for each preset and variant, as
 // its asks say them; the keys are such as hubspot and hubspot free.
-var uses = map[string]string{}
+var uses = usesOfPresets()
 
-func init() {
+func usesOfPresets() map[string]string {
+	uses := map[string]string{}
 	for _, p := range costs.Presets() {
 		variants := []string{""}
 		for _, v := range p.Variants {
@@ -31,6 +32,7 @@ func init() {
 			}
 		}
 	}
+	return uses
 }
 
 // askedLines returns a use of a preset: all that it asks for, in one document.
