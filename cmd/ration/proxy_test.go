@@ -226,7 +226,7 @@ func TestDocumentsAreWhatTheCommandsPrint(t *testing.T) {
 		"/v1/log?lst=3":                    nil,
 		"/v1/log?last=3&last=4":            nil,
 		"/v1/log?last=many":                nil,
-		"/v1/log?since=yesterday":          nil,
+		"/v1/log?since=someday":            nil,
 		"/v1/log?account=nobody":           nil,
 		"/v1/log?csv=true":                 nil,
 		"/v1/plan?fresh=perhaps":           nil,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/build"
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
@@ -111,6 +112,7 @@ func (a *app) showStatus(ctx context.Context, report *status.Report, err error) 
 		a.warn("catalogue", "the catalogue cannot be read, so status does not show which steps wait: "+unread.Error())
 	}
 	if a.json {
+		report.Version = build.Read().Version
 		return errors.Join(a.writeJSON(report), err)
 	}
 	a.statusTable(report.Distinct(), err)

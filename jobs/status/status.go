@@ -42,7 +42,7 @@ type Report struct {
 	Forgotten []*client.MissingError `json:"forgotten"`
 	Moves     []cooldown.Report      `json:"moves,omitempty"` // accounts that move from one ledger to another
 
-	Version string `json:"version,omitempty"` // of the program that serves it
+	Version string `json:"version,omitempty"` // of this program
 
 	Unplanned error `json:"-"` // why what the schedule says is missing; nil if it is not
 
