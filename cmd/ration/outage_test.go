@@ -83,7 +83,7 @@ func TestOutageIsHiddenFromReaders(t *testing.T) {
 		stderr  string
 	}{
 		{"status", []string{"^outage  down since 20[^ ]*Z$", "^" + sent + "$"}, "ledger down: redis at 127.0.0.1:1: dial.*; meanwhile 26 units were sent within the allowance$"},
-		{"status --json", []string{`"unrecorded_units":26,"budgets":\[\],"keyed":\[\],"more_keys":\[\],"waiting":\[\],"passes":\[\],"repairs":\[\],"unexplained":\[\],"forgotten":\[\],"ledger_state":\{"down":true,`}, `^\{"error":\{"kind":"ledger",`},
+		{"status --json", []string{`"unrecorded_units":26,"budgets":\[\],"keyed":\[\],"more_keys":\[\],"waiting":\[\],"passes":\[\],"repairs":\[\],"unexplained":\[\],"forgotten":\[\],"version":"[^"]+","ledger_state":\{"down":true,`}, `^\{"error":\{"kind":"ledger",`},
 		{"ledger info", []string{"^outage  down since 20[^ ]*Z$"}, "ledger down: redis at 127.0.0.1:1: dial"},
 		{"ledger info --json", []string{`"ledger_state":\{"down":true,`}, ""},
 		{"log", nil, "; meanwhile 26 units were sent within the allowance$"},

@@ -103,7 +103,7 @@ hosts: [api.example.com]
 key: {path: base}
 routes: {"/v0/{base}/{path...}": call}
 costs: {call: 1}
-budgets: [{name: base, limit: 5, window: {sliding: 1s, margin: 200ms}, per: key}]
+budgets: [{name: base, limit: 5, window: {sliding: 1s, margin: 1s}, per: key}]
 `
 	at := newUpstream(t, u.answer)
 	s := newServer(t, &gateway.Options{Endpoint: at.URL}, newClient(t, text, t.TempDir(), at))
