@@ -23,7 +23,7 @@ def with_httpx():
     import httpx
     import ration.httpx
 
-    client = httpx.Client(mounts={HOST: ration.httpx.Transport(job="python")})
+    client = httpx.Client(mounts={HOST: ration.httpx.Transport(job="python")}, timeout=120)  # its own is 5 s
     return lambda: client.get(URL).raise_for_status()
 
 
