@@ -2,6 +2,7 @@ package quota_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -79,6 +80,31 @@ func TestProbeRefusesTheFirstCall(t *testing.T) {
 	}
 	if _, err := guard.Spend(t.Context(), call("search", 1)); err != nil {
 		t.Errorf("spend: %v", err)
+	}
+}
+
+// TestAProbedLimitIsAnnounced: a process that had probed a call did not announce
+// its limits any more, and others with a higher one spent beyond it.
+func TestAProbedLimitIsAnnounced(t *testing.T) {
+	ledger := memledger.Open(nil)
+	guardOf := func(limit quota.Units) *quota.Guard {
+		b := budget("all", limit, time.Hour)
+		b.Config = quota.Config{Name: fmt.Sprint("of ", limit)}
+		guard, err := quota.NewGuard(ledger, []quota.Budget{b}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return guard
+	}
+	strict, loose := guardOf(5), guardOf(50)
+	if err := strict.Probe(t.Context(), call("list", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := strict.Spend(t.Context(), call("list", 5)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loose.Spend(t.Context(), call("list", 1)); !errors.Is(err, quota.ErrRefused) {
+		t.Errorf("%v; want the limit of 5 to hold", err)
 	}
 }
 

@@ -154,17 +154,22 @@ func (d *decision) ask(r *Request) {
 		return
 	}
 	d.budgets, d.key = r.Budgets, key
-	for isDone := false; !isDone; isDone = d.forgotten == d.fold.forgotten {
-		d.forgotten = d.fold.forgotten
-		d.gauges = d.gauges[:0]
-		for _, b := range r.Budgets {
-			d.gauges = append(d.gauges, d.fold.meter(b, key))
-		}
-	}
+	d.findGauges(r)
 	for _, g := range d.gauges {
 		if !g.isAsked {
 			g.isAsked = true
 			d.asked = append(d.asked, g)
+		}
+	}
+}
+
+// findGauges finds the gauges of a request, and leaves no mark in them.
+func (d *decision) findGauges(r *Request) {
+	for isDone := false; !isDone; isDone = d.forgotten == d.fold.forgotten {
+		d.forgotten = d.fold.forgotten
+		d.gauges = d.gauges[:0]
+		for _, b := range r.Budgets {
+			d.gauges = append(d.gauges, d.fold.meter(b, r.Labels.Key))
 		}
 	}
 }

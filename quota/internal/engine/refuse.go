@@ -41,7 +41,7 @@ func (d *decision) refusals(r *Request, count int64) (all []*Refusal) {
 // until it would fit that.
 func (v *View) Refusals(r *Request) []*Refusal {
 	d := &decision{fold: v.fold, now: v.now}
-	d.ask(r)
+	d.findGauges(r) // and not ask, whose marks are the next round's
 	return d.refusals(r, int64(max(r.Count, 1)))
 }
 
