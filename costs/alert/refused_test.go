@@ -31,13 +31,13 @@ func TestRefusalsAreToldOnceAndTheirEndToo(t *testing.T) {
 		}
 	}
 	call := quota.Call{Account: "p", Method: "list", Units: 100}
-	for range 2 {
+	for _, process := range []*client.Client{c, other} { // each records its first refusal
 		grant, err := c.Guard().Spend(t.Context(), call)
 		if err != nil {
 			t.Fatal(err)
 		}
 		check("")
-		if _, err := c.Guard().Spend(t.Context(), quota.Call{Account: "p", Method: "list", Units: 1}); !errors.Is(err, quota.ErrRefused) {
+		if _, err := process.Guard().Spend(t.Context(), quota.Call{Account: "p", Method: "list", Units: 1}); !errors.Is(err, quota.ErrRefused) {
 			t.Fatalf("%v; want a refusal", err)
 		}
 		check("p: all list calls refused since ")

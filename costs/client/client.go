@@ -172,7 +172,8 @@ type Client struct {
 	knows       bool             // the replica knew of the ledger then
 	restored    restorations
 	background  backgroundReports
-	rejections  rejections
+	shared      hourly // refusals that the ledger has, by account and budget
+	rejected    hourly // rejections that were reported, by account and host
 	guard       *quota.Guard
 	outages     *outages
 	refusals    refusals

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"maps"
 	"math"
 	"path/filepath"
 	"sync"
@@ -79,12 +78,15 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 // the folder cannot be written is not an error of the call; see RefusalError.
 func (c *Client) recordRefusal(d quota.Decision) {
 	if d.Err == nil {
-		c.refusals.granted(&d.Call)
+		c.shared.over(d.Call.Account, d.Call.Method)
 		return
 	}
 	c.refusals.record(c, d.Err, true)
 	refused, ok := errors.AsType[*quota.RefusedError](d.Err)
-	if !ok || !c.refusals.isNew(refused, time.Now()) {
+	if !ok || !isShared(refused) {
+		return
+	}
+	if !c.shared.isFirst([2]string{refused.Account, refused.Budget}, refused.Method, time.Now()) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sharePatience)
@@ -96,41 +98,12 @@ func (c *Client) recordRefusal(d quota.Decision) {
 // recorded in the ledger.
 const sharePatience = 2 * time.Second
 
-// isNew reports whether a refusal is the first of its budget in an hour that
-// other hosts should know. Those that end in a moment, and those of one run's
-// own share or pace, are not.
-func (r *refusals) isNew(refused *quota.RefusedError, now time.Time) bool {
+// isShared reports whether other hosts should know of a refusal. Those that end
+// in a moment, and those of one run's own share or pace, do not matter to them.
+func isShared(refused *quota.RefusedError) bool {
 	_, moves := refused.Move()
-	isShared := refused.Reason == quota.ReasonSpent || refused.Reason == quota.ReasonCooldown
-	if moves || !isShared {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	of := [2]string{refused.Account, refused.Budget}
-	if last, known := r.shared[of]; known && now.Sub(last.at) < time.Hour {
-		return false
-	}
-	if r.shared == nil {
-		r.shared = map[[2]string]sharedRefusal{}
-	}
-	r.shared[of] = sharedRefusal{now, refused.Method}
-	return true
-}
-
-// granted makes the next refusal of a call's method the first one again.
-func (r *refusals) granted(call *quota.Call) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	maps.DeleteFunc(r.shared, func(of [2]string, last sharedRefusal) bool {
-		return of[0] == call.Account && last.method == call.Method
-	})
-}
-
-// sharedRefusal is one that was recorded in the ledger.
-type sharedRefusal struct {
-	at     time.Time
-	method string
+	lasts := refused.Reason == quota.ReasonSpent || refused.Reason == quota.ReasonCooldown
+	return lasts && !moves
 }
 
 // RepeatRefusal writes a refusal again that the Guard has returned before, as
@@ -181,7 +154,6 @@ type refusals struct {
 	closed  bool                   // the Client is: nothing may be pending
 	failed  error                  // of the last write
 	recent  recentRefusals
-	shared  map[[2]string]sharedRefusal // the last of each account and budget
 }
 
 // writePause is the shortest time between two writes by record: a program may

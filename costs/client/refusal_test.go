@@ -53,6 +53,36 @@ func TestRefusalsOfAProgramAreRecorded(t *testing.T) {
 	}
 }
 
+// TestTheLedgerGetsFewRefusals: at a limit, where calls are granted and refused
+// in turn, each refusal after a grant wrote a record.
+func TestTheLedgerGetsFewRefusals(t *testing.T) {
+	c := newStand(t, "").open()
+	for range 5 {
+		grant, err := c.Guard().Spend(t.Context(), quota.Call{Account: "a", Method: "export", Units: 60})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := get(c, "export"); !errors.Is(err, quota.ErrRefused) {
+			t.Fatalf("%v; want a refusal", err)
+		}
+		if err := grant.Settle(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	records := 0
+	for e, err := range c.Log().Entries(t.Context(), quota.Query{Account: "a"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == quota.EntryRefused {
+			records++
+		}
+	}
+	if records != 1 {
+		t.Errorf("%d records of refusals within a moment; want 1", records)
+	}
+}
+
 // TestEveryRefusalIsRecordedOnce: whichever way a program spends, ration why
 // explains its refusal, and the history counts it once, with a key or without.
 func TestEveryRefusalIsRecordedOnce(t *testing.T) {

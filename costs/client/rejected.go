@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/ration-dev/ration/quota"
 )
@@ -28,12 +26,6 @@ func (e *RejectedError) Error() string {
 	return text
 }
 
-// rejections are those that were reported. It is safe for concurrent use.
-type rejections struct {
-	mu       sync.Mutex
-	reported map[[2]string]time.Time // by account and host
-}
-
 // notingRejections returns a function that reads answers as read does, and
 // reports that a credential was rejected.
 func (c *Client) notingRejections(
@@ -43,7 +35,7 @@ func (c *Client) notingRejections(
 		v := read(call, resp)
 		if isRejection(resp.StatusCode, v.Reason) && resp.Request != nil {
 			e := &RejectedError{Account: call.Account, Host: resp.Request.URL.Hostname(), Status: resp.StatusCode, Reason: v.Reason}
-			if c.rejections.isNew(e, c.now()) {
+			if c.rejected.isFirst([2]string{e.Account, e.Host}, "", c.now()) {
 				c.report(call, e)
 			}
 		}
@@ -58,18 +50,4 @@ func isRejection(status int, reason string) bool {
 	saysKey := strings.Contains(reason, "apikeyinvalid") || strings.Contains(reason, "keyinvalid") || strings.Contains(reason, "invalidapikey")
 	isClients := status == http.StatusBadRequest || status == http.StatusForbidden
 	return status == http.StatusUnauthorized || isClients && saysKey
-}
-
-func (r *rejections) isNew(e *RejectedError, now time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	of := [2]string{e.Account, e.Host}
-	if last, known := r.reported[of]; known && now.Sub(last) < time.Hour {
-		return false
-	}
-	if r.reported == nil {
-		r.reported = map[[2]string]time.Time{}
-	}
-	r.reported[of] = now
-	return true
 }
