@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/human"
@@ -21,6 +22,9 @@ func (w *Watch) refused(ctx context.Context) {
 	}
 	read, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
+	if !w.hasRefusals(read) {
+		return
+	}
 	statuses, err := usage.Status(read, w.client.Guard())
 	if err != nil {
 		return // the next check will tell; that the ledger is down is an event of its own
@@ -51,6 +55,23 @@ func (w *Watch) refused(ctx context.Context) {
 	}
 }
 
+// hasRefusals reports whether a log has a refusal of the last day. Without one,
+// as mostly, its entries need not be copied once a minute.
+func (w *Watch) hasRefusals(ctx context.Context) bool {
+	for account := range w.targets {
+		now, _, err := w.client.Guard().Now(ctx, account)
+		if err != nil {
+			return false
+		}
+		for sum, err := range w.client.Log().Sums(ctx, quota.Query{Account: account, Since: now.Add(-24 * time.Hour)}) {
+			if err == nil && sum.Kind == quota.EntryRefused {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func refusedEvent(account, budget, key string) *event {
 	return &event{Kind: costs.AlertRefused, Account: account, Budget: budget,
 		name: fmt.Sprintf("refused %s %s", budget, key)}
@@ -67,7 +88,7 @@ func (w *Watch) wants(kind string) bool {
 }
 
 // over sends that a budget refuses no calls any more, to each target that was
-// told that it does. The next time is worth an alert again.
+// told that it did. Afterwards a new refusal is sent again.
 func (w *Watch) over(ctx context.Context, e *event) {
 	e.detail = fmt.Sprintf("%s of %s grants calls again", human.Name(e.Budget), human.Name(e.Account))
 	for i, target := range w.targets[e.Account] {

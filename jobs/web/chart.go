@@ -14,9 +14,8 @@ import (
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// The dimensions of a chart.
-// dimensions returns by what a chart of so many days can be: the history has
-// neither hosts nor keys.
+// dimensions returns how a chart over some days can be broken down. That of
+// several days is from the history, which has neither hosts nor keys.
 func dimensions(days int) []string {
 	if days > 1 {
 		return []string{"region", "job", "method", "lane"}
