@@ -83,8 +83,8 @@ func TestProbeRefusesTheFirstCall(t *testing.T) {
 	}
 }
 
-// TestAProbedLimitIsAnnounced: a process that had probed a call did not announce
-// its limits any more, and others with a higher one spent beyond it.
+// TestAProbedLimitIsAnnounced: a process that had probed a call did not
+// announce its limits any more, and others with a higher one spent beyond it.
 func TestAProbedLimitIsAnnounced(t *testing.T) {
 	ledger := memledger.Open(nil)
 	guardOf := func(limit quota.Units) *quota.Guard {
