@@ -205,9 +205,8 @@ func TestMethodOfSeveralUpstreams(t *testing.T) {
 func TestOneMistakeIsReportedOnce(t *testing.T) {
 	const rest = "fetch: [channels]\nregions: {US: {}, IN: {}}\n"
 	for text, want := range map[string]string{
-		"schedule: */6 * * * *\n" + rest:                                                 `2:11: a text that begins with * goes in quotes: write "*/6 * * * *"`,
-		"fetch: [channels]\nregions: {US: {schedule: */6 * * * *}}\n":                    `3:26: a text that begins with * goes in quotes: write "*/6 * * * *"`,
-		"fetch: [channels]\nregions: {US: {schedule: 0,30 * * * *}}\n":                   `3:26: 0,30 * * * * has a comma, which ends the value between braces: write "0,30 * * * *"`,
+		"schedule: */6 * * * *\n" + rest:                                                 `2:11: an alias (*): write the value out; a text that begins with * goes in quotes`,
+		"fetch: [channels]\nregions: {US: {schedule: */6 * * * *}}\n":                    `3:26: an alias (*): write the value out; a text that begins with * goes in quotes`,
 		"fetch: [channels]\nregions: {US: {schedule: 7}}\n":                              "3:26: schedule is 7: write it in quotes if a text is meant",
 		"schedule: 0 0 * * *\nfetch: [chanels]\nregions: {US: {}, IN: {}}\n":             `3:9: unknown step "chanels": write channels`,
 		"schedule: 0 0 * * *\nfetch: [{bogus: {pages: 4}}]\nregions: {US: {}, IN: {}}\n": `3:10: unknown step "bogus": write one of trending, search, channels, categories, command`,

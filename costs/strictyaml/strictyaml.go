@@ -62,11 +62,7 @@ func Parse(name string, data []byte) *File {
 		return f
 	}
 	documents, scalars := f.checkTokens(tokens)
-	f.checkCommas(tokens)
-	f.checkSpaces(tokens)
-	if len(f.mistakes) == 0 {
-		f.checkBrackets(tokens)
-	}
+	f.checkLines(tokens)
 	if len(f.mistakes) > 0 {
 		return f
 	}
@@ -77,9 +73,6 @@ func Parse(name string, data []byte) *File {
 	tree, err := parse(tokens)
 	if err != nil {
 		f.reportSyntax(err)
-		return f
-	}
-	if f.checkLines(tokens); len(f.mistakes) > 0 {
 		return f
 	}
 	found := 0
@@ -148,12 +141,9 @@ func (f *File) reportSyntax(err error) {
 		f.report(1, 1, "%s: write plain YAML", printable(err.Error()))
 		return
 	}
-	tk := at.GetToken()
-	if f.reportQuote(tk) || f.reportColon(tk) {
-		return
-	}
 	message, _, _ := strings.Cut(at.GetMessage(), ". ")
-	f.reportAt(tk, "%s: correct the line or its indentation", printable(message))
+	f.reportAt(at.GetToken(), "%s: correct the colons, quotes or indentation of this line or the one above",
+		printable(message))
 }
 
 func (f *File) checkBytes(data []byte) bool {
@@ -186,8 +176,8 @@ func (f *File) checkTokens(tokens token.Tokens) (documents, scalars int) {
 	var (
 		depth, entries, line int
 		content              bool         // the document has some
-		tabbed               bool         // a tab has been reported
 		header               *token.Token // the --- that began it
+		reported             string       // the last mistake
 	)
 	end := func() {
 		if content {
@@ -197,9 +187,12 @@ func (f *File) checkTokens(tokens token.Tokens) (documents, scalars int) {
 		}
 		content, header = false, nil
 	}
-	for i, tk := range tokens {
+	for _, tk := range tokens {
 		if tk.Position.Line != line {
 			line, entries = tk.Position.Line, 0
+			if reported != tabMistake {
+				reported = ""
+			}
 		}
 		switch tk.Type {
 		case token.CommentType:
@@ -217,19 +210,15 @@ func (f *File) checkTokens(tokens token.Tokens) (documents, scalars int) {
 			depth--
 		case token.SequenceEntryType:
 			entries++
-		case token.AliasType:
-			f.checkAlias(tokens, i)
 		case token.StringType, token.SingleQuoteType, token.DoubleQuoteType, token.IntegerType, token.FloatType, token.BoolType, token.NullType,
 			token.BinaryIntegerType, token.OctetIntegerType, token.HexIntegerType, token.InfinityType, token.NanType:
 			scalars++
 		}
 		content = true
-		why := whyUnread(tk)
-		isRepeated := why == tabMistake && tabbed
-		if why != "" && !isRepeated {
+		if why := whyUnread(tk); why != "" && why != reported {
 			f.reportAt(tk, "%s", why)
+			reported = why
 		}
-		tabbed = tabbed || why == tabMistake
 		if depth > maxDepth || entries > maxDepth {
 			f.reportAt(tk, "nested more than %d deep: write it flatter", maxDepth)
 			return 0, 0
@@ -239,7 +228,8 @@ func (f *File) checkTokens(tokens token.Tokens) (documents, scalars int) {
 	return documents, scalars
 }
 
-// tabMistake is reported once a file, at its first tab.
+// tabMistake is reported at the first tab, not in all lines with one. Other
+// mistakes are reported once a line: an unquoted */6 * * * * has five aliases.
 const tabMistake = "a tab before the text: indent all lines with spaces"
 
 // innerTab matches a tab between other characters. goccy/go-yaml v1.19.2 drops
@@ -251,6 +241,8 @@ func whyUnread(tk *token.Token) string {
 	switch tk.Type {
 	case token.AnchorType:
 		return "an anchor (&): write the value out where it is used"
+	case token.AliasType:
+		return "an alias (*): write the value out; a text that begins with * goes in quotes"
 	case token.MergeKeyType:
 		return "a merge key (<<): write the keys out"
 	case token.TagType:
@@ -265,6 +257,9 @@ func whyUnread(tk *token.Token) string {
 		if innerTab.MatchString(tk.Origin) {
 			return "a tab in a text: write a space, or \\t in double quotes"
 		}
+		if isDashed(tk) {
+			return "a dash without a space behind it: write a space, or the key in quotes"
+		}
 	case token.InvalidType:
 		if strings.Contains(tk.Error, "'\t'") {
 			return tabMistake
@@ -272,6 +267,14 @@ func whyUnread(tk *token.Token) string {
 		return printable(tk.Error) + ": correct the line; text with special characters goes in quotes"
 	}
 	return ""
+}
+
+// isDashed reports whether a text is a key like -name in a line of its own,
+// which is probably an entry of a list.
+func isDashed(tk *token.Token) bool {
+	isFirst := tk.Prev == nil || tk.Prev.Position.Line < tk.Position.Line
+	isKey := tk.Next != nil && tk.Next.Type == token.MappingValueType
+	return isFirst && isKey && strings.HasPrefix(tk.Value, "-")
 }
 
 func countScalars(node ast.Node) int {

@@ -80,6 +80,9 @@ func TestPlainFilesAreRead(t *testing.T) {
 	}
 }
 
+// syntax follows what the parser says of a mistake.
+const syntax = ": correct the colons, quotes or indentation of this line or the one above"
+
 func TestMistakesHaveAPlaceAndAdvice(t *testing.T) {
 	key := "AIza" + strings.Repeat("x", 35)
 	for _, c := range []struct{ text, want string }{
@@ -103,12 +106,12 @@ func TestMistakesHaveAPlaceAndAdvice(t *testing.T) {
 		{"count: 1\nname: |\n  x\n", "2:7: a block of text (| or >): write it on one line"},
 		{"count: 1\ncosts:\n\ta: 1\n\t\tb: 1\n", "3:1: a tab before the text: indent all lines with spaces"},
 		{"name: @x\n", "1:7: '@' is a reserved character: correct the line; text with special characters goes in quotes"},
-		{"count: [1\n", "1:8: [ opened here is not closed: add its ]"},
-		{"{{{", "1:3: { opened here is not closed: add its }"},
-		{"count: 1\ncosts: {a: 1\nname: x\n", "2:8: { opened here is not closed: add its }"},
-		{"count: 1\nitems: [x, {y}\n", "2:8: [ opened here is not closed: add its ]"},
-		{"{items: [x}", "1:9: [ opened here is not closed: add its ]"},
-		{"items: [x]]", "1:11: ] closes nothing: remove it"},
+		{"count: [1\n", "1:8: sequence end token ']' not found" + syntax},
+		{"{{{", "1:2: could not find flow map content" + syntax},
+		{"count: 1\ncosts: {a: 1\nname: x\n", "3:1: ',' or '}' must be specified" + syntax},
+		{"count: 1\nitems: [x, {y}\n", "2:8: sequence end token ']' not found" + syntax},
+		{"{items: [x}", "1:11: ',' or ']' must be specified" + syntax},
+		{"items: [x]]", "1:11: value is not allowed in this context" + syntax},
 		{"count: 1\nname: a\x07\n", "2:8: a control character (U+0007): remove it"},
 		{"count: 1\nname: \xff\n", "2:7: byte 0xff is not UTF-8: save the file as UTF-8"},
 		{"count: 1\nname: [x]\n", "2:7: name is a list: write a text"},
