@@ -6,7 +6,6 @@ import (
 	"context"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/ration-dev/ration/quota/privatefile"
 )
@@ -72,33 +71,11 @@ func (l *Lock) Lock(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	acquire := l.acquire
-	if Poll > 0 {
-		acquire = l.poll
-	}
-	err := acquire(ctx)
+	err := l.acquire(ctx)
 	if err != nil {
 		<-l.turn
 	}
 	return err
-}
-
-// Poll, if it is not 0, is how often Lock tries, in place of waiting in the
-// system: for a simulation, whose time would stand still meanwhile.
-var Poll time.Duration
-
-// poll locks the file. The caller has the turn.
-func (l *Lock) poll(ctx context.Context) error {
-	for {
-		if ok, err := tryLock(l.file); ok || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(Poll):
-		}
-	}
 }
 
 // Unlock releases the lock, which must be held.
