@@ -39,7 +39,7 @@ help:
 	@echo "make dist-twice  build it in two folders with caches of their own, and compare"
 	@echo "make dist-test   install, run and remove the Debian package; lintian (as root)"
 	@echo "make windows     vet and compile all packages and tests for Windows"
-	@echo "make generate    the routes, from the discovery document"
+	@echo "make generate    the routes, from the discovery document, and docs/upstreams.md"
 
 build:
 	$(GO) build -o ration ./cmd/ration
@@ -50,7 +50,7 @@ DRAWN = Contract.*/AgainstAModel|TestEveryQueryIsValid|TestMergedHistoryFreesLat
 DRAWING = $$(grep -rlE --include='*_test.go' 'rapid\.Check|ledgertest\.Run' costs jobs quota | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
 # The packages whose tests take longest begin first, so that no processor waits for them at the end.
-LONGEST = ./cmd/ration ./quota/replica ./quota/redisledger ./quota/sqliteledger ./quota/postgresledger ./jobs
+LONGEST = ./cmd/ration ./internal/replica ./quota/redisledger ./quota/sqliteledger ./quota/postgresledger ./jobs
 
 # The packages whose code and tests start no goroutine, serve nothing and lock nothing.
 # They run without the race detector; what they call is watched in its own package.
@@ -77,9 +77,9 @@ BESIDE = -p 3 -parallel 4
 # Each process of a race build waits a second when it ends, by default; the
 # command line's tests start dozens.
 test: deps
-	$(GO) test $(TOOLS) -vet=off -c -o /dev/null ./quota/internal/sim
+	$(GO) test $(TOOLS) -vet=off -c -o /dev/null ./quota/ledgertest
 	export TMPDIR=$(IN_MEMORY); \
-	(cd quota/internal/sim && RATION_SIM_DURATION=$(SIM_IN_TEST) $(GO) test $(TOOLS) -vet=off -count=1) & simulator=$$!; code=0; \
+	(cd quota/ledgertest && RATION_SIM_DURATION=$(SIM_IN_TEST) $(GO) test $(TOOLS) -vet=off -count=1) & simulator=$$!; code=0; \
 	alone="$(ALONE)"; \
 	RATION_REQUIRE_REDIS=1 RATION_REQUIRE_POSTGRES=1 $(GO) test $(TOOLS) -vet=off -parallel 4 -timeout 20m -run '$(DRAWN)|$(SEQUENTIAL)' ./cmd/ration $$($(GO) list $(DRAWING) | grep -vxF "$$alone") || code=1; \
 	$(GO) test $(TOOLS) -vet=off $$alone || code=1; \
@@ -152,7 +152,7 @@ lint:
 	$(GO) run $(GOLANGCI) run ./...
 
 bench:
-	RATION_REQUIRE_REDIS=1 RATION_REQUIRE_POSTGRES=1 $(GO) test -run '^$$' -bench . -benchmem ./quota/... ./costs ./costs/gateway ./jobs/... ./cmd/ration
+	RATION_REQUIRE_REDIS=1 RATION_REQUIRE_POSTGRES=1 $(GO) test -run '^$$' -bench . -benchmem ./quota/... ./costs ./internal/gateway ./jobs/... ./cmd/ration
 
 # The 32-bit binary within the memory of shared hosting; the first time it compiles for minutes.
 shared-hosting: deps
@@ -161,13 +161,13 @@ shared-hosting: deps
 soak: deps
 	RATION_REQUIRE_REDIS=1 RATION_SOAK=1 $(GO) test $(RACE) -count=5 -timeout 60m ./quota/...
 	RAPID_CHECKS=5000 RATION_REQUIRE_REDIS=1 RATION_REQUIRE_POSTGRES=1 $(GO) test -timeout 60m ./quota/... -run 'Contract.*/AgainstAModel|TestAFoldIsAFunctionOfItsRecords|TestDrawnFaultsAdmitOnlyWhatNoHostCouldKnow'
-	RATION_SOAK=1 $(GO) test -run StreamFills -v ./costs/gateway
-	cd quota/internal/sim && RATION_SIM_DURATION=$(SIM) RATION_SIM_SEED=$$(date +%s) $(GO) test -timeout 0 -count=1 -run ThePromiseHolds
+	RATION_SOAK=1 $(GO) test -run StreamFills -v ./internal/gateway
+	cd quota/ledgertest && RATION_SIM_DURATION=$(SIM) RATION_SIM_SEED=$$(date +%s) $(GO) test -timeout 0 -count=1 -run ThePromiseHolds
 
 # One world is a week of simulated time; SEED is what a failure printed.
 replay:
 	@[ -n "$(SEED)" ] || { echo "name a world: make replay SEED=N" >&2; exit 1; }
-	RATION_SIM_REPLAY=$(SEED) $(GO) test -count=1 -v -run TestReplay ./quota/internal/sim
+	RATION_SIM_REPLAY=$(SEED) $(GO) test -count=1 -v -run TestReplay ./quota/ledgertest
 
 fuzz:
 	@for target in $$(git grep -lE '^func Fuzz' -- '*_test.go'); do \
@@ -198,4 +198,4 @@ windows:
 	GOOS=windows $(GO) test -exec true -count=1 ./... >/dev/null
 
 generate:
-	$(GO) generate ./costs/...
+	$(GO) test ./costs -run 'TestRoutesAreCurrent|TestUpstreamsPage' -update

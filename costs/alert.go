@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
 

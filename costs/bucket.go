@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/costs/duration"
-	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -57,7 +57,7 @@ func parseRate(text string) (restore quota.Units, every time.Duration, ok bool) 
 	if per != "" && strings.Trim(per, "smhd") == "" {
 		per = "1" + per
 	}
-	length, err := duration.Parse(per)
+	length, err := human.ParseDuration(per)
 	rate, isNumber := new(big.Rat).SetString(amount)
 	isDecimal := isNumber && len(amount) <= 12 && strings.Trim(amount, "0123456789.") == ""
 	if err != nil || !isDecimal || rate.Sign() <= 0 {

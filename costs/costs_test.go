@@ -17,11 +17,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/files"
 	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
-	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 const shipped = "../costs.yaml"
@@ -215,7 +215,7 @@ func TestLoadResolvesTheLedgersPath(t *testing.T) {
 	if err := os.Chmod(path, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := costs.Load(path); runtime.GOOS != "windows" && (!errors.Is(err, privatefile.ErrUnsafe) || !strings.Contains(err.Error(), "chmod go-w")) {
+	if _, err := costs.Load(path); runtime.GOOS != "windows" && (!errors.Is(err, files.ErrUnsafe) || !strings.Contains(err.Error(), "chmod go-w")) {
 		t.Errorf("a file that everyone may write: %v", err)
 	}
 	if _, err := costs.Load(filepath.Join(dir, "none.yaml")); !errors.Is(err, os.ErrNotExist) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
 

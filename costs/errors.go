@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ration-dev/ration/costs/strictyaml"
-	"github.com/ration-dev/ration/internal/textfmt"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/strictyaml"
 )
 
 var (
@@ -44,7 +44,7 @@ func (e *PriceError) Error() string {
 	if e.Host+e.Path == "" {
 		return strictyaml.Redact("the request is refused: " + e.Reason)
 	}
-	what := textfmt.Shorten(strings.TrimSpace(redactVerb(e.Verb)+" "+redact(e.Host+e.Path)), most)
+	what := human.Shorten(strings.TrimSpace(redactVerb(e.Verb)+" "+redact(e.Host+e.Path)), most)
 	return strictyaml.Redact(fmt.Sprintf("%q is refused: %s", what, e.Reason))
 }
 

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
 

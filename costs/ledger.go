@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/strictyaml"
 )
 
 // readLedger reads the address of a ledger. It must have a scheme and no

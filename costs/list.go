@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/strictyaml"
 )
 
 // Origin says where a line of a table comes from: a file, or a preset and the

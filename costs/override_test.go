@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/strictyaml"
 )
 
 // The shipped file with the new preset and without its own costs used to allow

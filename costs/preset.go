@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/strictyaml"
 )
 
 //go:embed presets

@@ -11,14 +11,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/feedback"
 )
 
 // Load reads and checks the costs.yaml at path. The error is a
 // *strictyaml.Error with all mistakes in the file, or matches
-// privatefile.ErrUnsafe if other users may write to it. A relative ledger path
+// files.ErrUnsafe if other users may write to it. A relative ledger path
 // is relative to the file.
 func Load(path string) (*Table, error) {
 	data, err := strictyaml.ReadFile(path)

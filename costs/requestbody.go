@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/ration-dev/ration/quota/readahead"
+	"github.com/ration-dev/ration/internal/files"
 )
 
 // maxBody is the most bytes of a request's body that Price reads.
@@ -27,7 +27,7 @@ func readBody(req *http.Request) (body []byte, ok bool) {
 	if req.ContentLength > 0 {
 		most = int(req.ContentLength)
 	}
-	ahead := readahead.New(req.Body, most)
+	ahead := files.ReadAhead(req.Body, most)
 	req.Body = ahead
 	select {
 	case <-ahead.Done():

@@ -7,8 +7,6 @@ import (
 	"strings"
 )
 
-//go:generate go run ./internal/genroutes
-
 // api holds the routes of an upstream's discovery document. The tables are
 // generated, sorted by path and verb, and read-only. They are composite
 // literals without code, so they cost nothing at start.

@@ -14,7 +14,7 @@ import (
 	"github.com/ration-dev/ration/quota/feedback"
 )
 
-var update = flag.Bool("update", false, "write docs/upstreams.md anew")
+var update = flag.Bool("update", false, "write docs/upstreams.md and routes_youtube.go anew")
 
 const upstreamsPage = "../docs/upstreams.md"
 

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/costs/duration"
-	"github.com/ration-dev/ration/costs/strictyaml"
-	"github.com/ration-dev/ration/internal/textfmt"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -139,7 +138,7 @@ func rejectCounter(n strictyaml.Node) {
 }
 
 func isLength(text string) bool {
-	_, err := duration.Parse(text)
+	_, err := human.ParseDuration(text)
 	return err == nil
 }
 
@@ -188,7 +187,7 @@ func calendarFields(w *windowSpec) (fields []strictyaml.Field) {
 func readStep(n strictyaml.Node) time.Duration {
 	length := n.Duration(time.Second, 12*time.Hour)
 	if length > 0 && (24*time.Hour)%length != 0 {
-		n.Mistake("a day has no whole number of steps of %s: write one such as 15m, 1h or 6h", textfmt.Exactly(length))
+		n.Mistake("a day has no whole number of steps of %s: write one such as 15m, 1h or 6h", human.Exactly(length))
 	}
 	return length
 }

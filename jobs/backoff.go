@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/internal/catalog"
+	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/strictyaml"
 )
 
 // Choose returns the named regions, or all if names is empty.

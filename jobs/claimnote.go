@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/internal/catalog"
 	"github.com/ration-dev/ration/quota"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/internal/catalog"
 	"github.com/ration-dev/ration/quota"
 )
 

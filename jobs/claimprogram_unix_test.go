@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/ration-dev/ration/internal/catalog"
 	"github.com/ration-dev/ration/jobs"
-	"github.com/ration-dev/ration/jobs/catalog"
 )
 
 // TestProgramRunsOnEachHost: a program that is done, or has ended with 75, is

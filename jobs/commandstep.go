@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/costs/strictyaml"
-	"github.com/ration-dev/ration/jobs/command"
+	"github.com/ration-dev/ration/internal/command"
+	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/command"
 	"github.com/ration-dev/ration/jobs"
-	"github.com/ration-dev/ration/jobs/command"
 )
 
 // acme is the costs.yaml of an upstream without an api, without its budgets.

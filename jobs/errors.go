@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/jobs/catalog"
-	"github.com/ration-dev/ration/jobs/command"
+	"github.com/ration-dev/ration/internal/catalog"
+	"github.com/ration-dev/ration/internal/command"
 	"github.com/ration-dev/ration/jobs/youtube"
 	"github.com/ration-dev/ration/quota"
 )

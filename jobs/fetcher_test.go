@@ -10,8 +10,8 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/catalog"
 	"github.com/ration-dev/ration/jobs"
-	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/jobs/catalog"
-	"github.com/ration-dev/ration/jobs/command"
+	"github.com/ration-dev/ration/internal/catalog"
+	"github.com/ration-dev/ration/internal/command"
 	"github.com/ration-dev/ration/quota"
 )
 

@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/catalog"
 	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs"
-	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"

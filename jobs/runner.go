@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/jobs/catalog"
-	"github.com/ration-dev/ration/jobs/command"
+	"github.com/ration-dev/ration/internal/catalog"
+	"github.com/ration-dev/ration/internal/command"
 	"github.com/ration-dev/ration/jobs/youtube"
 	"github.com/ration-dev/ration/quota"
 )

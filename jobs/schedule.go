@@ -9,7 +9,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"github.com/ration-dev/ration/costs/duration"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 // Schedule is a cron line in a time zone. Its ticks are the minutes at which
@@ -70,7 +70,7 @@ func malformedSchedule(spec, reason string) error {
 // it has none for days.
 func standardDelay(spec string) string {
 	if delay, ok := strings.CutPrefix(spec, "@every "); ok {
-		if d, err := duration.Parse(strings.TrimSpace(delay)); err == nil {
+		if d, err := human.ParseDuration(strings.TrimSpace(delay)); err == nil {
 			return "@every " + d.String()
 		}
 	}

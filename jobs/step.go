@@ -1,6 +1,6 @@
 package jobs
 
-import "github.com/ration-dev/ration/jobs/command"
+import "github.com/ration-dev/ration/internal/command"
 
 // StepKind is a kind of step, named as in regions.yaml.
 type StepKind string

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/internal/catalog"
 )
 
 // TestUnchangedPages: a page that the upstream reports as not modified is

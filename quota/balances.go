@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // Balance is the state of one budget.

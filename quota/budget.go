@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/internal/textfmt"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 // Budget is a limit on the calls of one account over a window. It covers all
@@ -221,9 +221,9 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 	case sum > max(b.Limit, 0):
 		complain("floors of %d together, above the limit of %d; lower them", sum, b.Limit)
 	case b.FloorUntil < 0 || b.FloorUntil > 0 && !hasDailyFloors:
-		complain("floors that end %s before the window does; FloorUntil needs floors and a calendar window", textfmt.Exactly(b.FloorUntil))
+		complain("floors that end %s before the window does; FloorUntil needs floors and a calendar window", human.Exactly(b.FloorUntil))
 	case b.FloorUntil > 0 && (b.FloorUntil >= b.Window.Shortest() || b.FloorUntil%time.Microsecond != 0):
-		complain("floors that end %s before the window does; set FloorUntil to less than %s, in whole microseconds", textfmt.Exactly(b.FloorUntil), textfmt.Exactly(b.Window.Shortest()))
+		complain("floors that end %s before the window does; set FloorUntil to less than %s, in whole microseconds", human.Exactly(b.FloorUntil), human.Exactly(b.Window.Shortest()))
 	}
 }
 

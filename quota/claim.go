@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ration-dev/ration/internal/textfmt"
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 // ClaimRequest says what Guard.Claim claims.
@@ -68,7 +68,7 @@ func (e *ClaimedError) Error() string {
 	if e.Done {
 		verb = "was done"
 	}
-	return fmt.Sprintf("%s %s by %s, until %s", e.Name, verb, owner, textfmt.Time(e.Until))
+	return fmt.Sprintf("%s %s by %s, until %s", e.Name, verb, owner, human.Time(e.Until))
 }
 
 // Is reports whether target is ErrClaimed.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
@@ -29,7 +29,7 @@ func onEachLedger(t *testing.T, test func(*testing.T, *quota.Guard, *ledgertest.
 			return testledger.SQLite(filepath.Join(t.TempDir(), "ledger.db"), &sqliteledger.Options{Now: now})
 		},
 		"Redis": func(t *testing.T, now func() time.Time) (quota.Log, error) {
-			return testledger.Redis(redistest.Start(t).URL(), &redisledger.Options{Now: now})
+			return testledger.Redis(servers.StartRedis(t).URL(), &redisledger.Options{Now: now})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // Correct calls correction while it holds a lock on corrections of the

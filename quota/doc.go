@@ -73,12 +73,13 @@
 // and [Guard.ClaimState] shows the [ClaimState].
 //
 // To operate on a ledger, [Guard.Cool] and [Guard.ClearCooldown] set and clear
-// a [Cooldown], and [Guard.Note] records a [Note]. Package reconcile corrects a
-// log to match the upstream's console, one process at a time, for which it has
-// [Guard.Correct]. Package ledgercopy moves an account to another ledger; after
-// that the old one returns a [MovedError], and [Guard.Moves] a [Move]. Where
-// two configurations give a budget different limits, the [Config] of each says
-// where it comes from, and the lower limit holds.
+// a [Cooldown], and [Guard.Note] records a [Note]. `ration ledger reconcile`
+// corrects a log to match the upstream's console, one process at a time, for
+// which it has [Guard.Correct]. `ration ledger copy` moves an account to
+// another ledger; after that the old one returns a [MovedError], and
+// [Guard.Moves] a [Move]. Where two configurations give a budget different
+// limits, the [Config] of each says where it comes from, and the lower limit
+// holds.
 //
 // # For those who look closer
 //

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/internal/textfmt"
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 var (
@@ -140,7 +140,7 @@ func (e *RefusedError) Error() string {
 	if e.Reason == ReasonShare {
 		return e.Short() + "; the next run may take as large a share of what is left then"
 	}
-	when := fmt.Sprintf("; try again at %s (in %s)", textfmt.Time(e.RetryAt), textfmt.Duration(e.RetryAfter))
+	when := fmt.Sprintf("; try again at %s (in %s)", human.Time(e.RetryAt), human.Duration(e.RetryAfter))
 	wrong := stampedAhead(e.Ahead)
 	switch {
 	case e.Ahead <= 0 || e.Reason == ReasonQueue:
@@ -153,7 +153,7 @@ func (e *RefusedError) Error() string {
 
 // stampedAhead is what to do about a log whose newest timestamp is ahead.
 func stampedAhead(ahead time.Duration) string {
-	return fmt.Sprintf("; its newest entry is stamped %s ahead of the ledger's clock; correct the clock; the next call then corrects the timestamps", textfmt.Duration(ahead))
+	return fmt.Sprintf("; its newest entry is stamped %s ahead of the ledger's clock; correct the clock; the next call then corrects the timestamps", human.Duration(ahead))
 }
 
 // Short says why the call was refused, without the time at which to try again.
@@ -162,7 +162,7 @@ func (e *RefusedError) Short() string {
 	case ReasonCooldown:
 		detail := ""
 		if e.Detail != "" {
-			detail = fmt.Sprintf(" (%s)", textfmt.Printable(textfmt.Shorten(e.Detail, MaxReason)))
+			detail = fmt.Sprintf(" (%s)", human.Printable(human.Shorten(e.Detail, MaxReason)))
 		}
 		return fmt.Sprintf("%s is in cooldown%s, %s must wait", cmp.Or(e.Budget, e.Account)+keyText(e.ownKey()), detail, e.Method)
 	case ReasonShare:
@@ -211,7 +211,7 @@ func keyText(key string) string {
 	if key == "" {
 		return ""
 	}
-	return " of key " + textfmt.Printable(textfmt.Shorten(key, 64))
+	return " of key " + human.Printable(human.Shorten(key, 64))
 }
 
 // Is reports whether target is ErrRefused.
@@ -287,4 +287,4 @@ func (e *NeverFitsError) Is(target error) bool { return target == ErrNeverFits }
 
 // MaxUnix is the last second that RFC 3339 can represent, as Unix time:
 // 9999-12-31T23:59:59Z. No cooldown ends later.
-const MaxUnix = textfmt.MaxUnix
+const MaxUnix = human.MaxUnix

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ration-dev/ration/internal/textfmt"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 // External usage is what programs that do not share the ledger spend of a
@@ -21,7 +21,7 @@ const (
 )
 
 // externalMethod returns the method of notes about external usage of a budget.
-func externalMethod(budget string) string { return textfmt.Cut(externalLabel+budget, MaxLabel) }
+func externalMethod(budget string) string { return human.Cut(externalLabel+budget, MaxLabel) }
 
 // externalUsage records external usage, one note at a time for each budget, in
 // a goroutine that ends when there is nothing left to record. The zero value is

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
@@ -106,7 +106,7 @@ var sharedLedgers = map[string]func(t *testing.T) func() quota.Log{
 		}
 	},
 	"Redis": func(t *testing.T) func() quota.Log {
-		url := redistest.Start(t).URL()
+		url := servers.StartRedis(t).URL()
 		return func() quota.Log {
 			l, err := testledger.Redis(url, nil)
 			if err != nil {

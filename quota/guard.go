@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ration-dev/ration/internal/textfmt"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 // Guard charges calls to the budgets that cover them. It is safe for concurrent
@@ -114,7 +114,7 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 	var errs []error
 	for account, history := range g.history {
 		if history < 0 || history > MaxHistory || history%time.Microsecond != 0 {
-			errs = append(errs, fmt.Errorf("account %q: a history of %s; give 0 to %s, in whole microseconds", account, history, textfmt.Exactly(MaxHistory)))
+			errs = append(errs, fmt.Errorf("account %q: a history of %s; give 0 to %s, in whole microseconds", account, history, human.Exactly(MaxHistory)))
 		}
 	}
 	names := map[[2]string]bool{}

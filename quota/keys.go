@@ -5,7 +5,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // KeyBalance is the state of an account's budgets with PerKey for one key.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // knownState is what this host knows of a request and its budgets.

@@ -8,8 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/ration-dev/ration/internal/textfmt"
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 // Ledger keeps the logs of accounts: it appends on condition, and reads. All
@@ -273,7 +273,7 @@ func (r *Request) Check(account, key string) error {
 	case r.Calls < 0 || r.Calls > MaxUnits:
 		return fmt.Errorf("%w: %q counts %d calls; give 0 to %d", ErrBadCall, r.Method, r.Calls, MaxUnits)
 	case r.Lease < 0 || r.Lease > maxLease:
-		return fmt.Errorf("%w: a lease of %s; give 0 to %s", ErrBadCall, r.Lease, textfmt.Exactly(maxLease))
+		return fmt.Errorf("%w: a lease of %s; give 0 to %s", ErrBadCall, r.Lease, human.Exactly(maxLease))
 	}
 	if err := r.Amounts().check(); err != nil || r.Force {
 		return err

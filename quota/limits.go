@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/internal/textfmt"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 // Config says where a budget is configured. Processes may share a ledger and
@@ -55,7 +55,7 @@ func limitNote(m Measure, limit, own Units, until time.Time) string {
 		return ""
 	}
 	return fmt.Sprintf("; another configuration's limit of %s holds instead of %s, until %s at least: give both the same limit or, if that one is no longer in use, forget its limit (ration ledger accept)",
-		m.Number(limit), m.Number(own), textfmt.Time(until))
+		m.Number(limit), m.Number(own), human.Time(until))
 }
 
 // AcceptLimits forgets the limits that other configurations have asked of the

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // engineLog is the Log of a process: an engine over a ledger.

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // engineBudgets translates charges to budgets of the engine, each once: the

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 func (l *engineLog) Keys(ctx context.Context, account string) iter.Seq2[string, error] {

@@ -6,10 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ration-dev/ration/internal/replica"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/ledgercopy/copytest"
 	"github.com/ration-dev/ration/quota/memledger"
-	"github.com/ration-dev/ration/quota/replica"
 )
 
 // newHost returns a guard with an allowance of 500 units and a replica.
@@ -58,7 +58,7 @@ func TestOutageOfEachAccountIsRecordedOnceItIsOver(t *testing.T) {
 func TestAMovedAccountIsNotSpentInAnOutage(t *testing.T) {
 	guard, ledger := newDownGuard(t)
 	ledger.isDown = false
-	if err := copytest.Close(t.Context(), guard.Log(), quota.Move{Account: account, Ledger: otherLedger}); err != nil {
+	if err := testledger.CloseAccount(t.Context(), guard.Log(), quota.Move{Account: account, Ledger: otherLedger}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := guard.Spend(t.Context(), call("search", 1)); !isLeft(err) {

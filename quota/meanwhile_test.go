@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/engine"
 	"github.com/ration-dev/ration/quota/memledger"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ration-dev/ration/internal/textfmt"
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 // Measure is what a budget counts: ByUnits, Calls, or a named measure such as
@@ -68,7 +68,7 @@ func (m Measure) Text(n Units) string {
 	case USD:
 		return strings.Replace("$"+m.Number(n), "$-", "-$", 1)
 	case ByUnits, Calls, Errors, engine.MeasureUnits:
-		return textfmt.Count(n, strings.TrimSuffix(m.String(), "s"))
+		return human.Count(n, strings.TrimSuffix(m.String(), "s"))
 	}
 	return fmt.Sprintf("%d %s", n, m)
 }

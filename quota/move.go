@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ration-dev/ration/internal/textfmt"
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 // Move is an account on its way from one ledger to another, or past it: see
-// package ledgercopy. Calls are refused in a ledger whose log says so.
+// `ration ledger copy`. Calls are refused in a ledger whose log says so.
 type Move struct {
 	Account  string
 	Ledger   string // the address of the other ledger, without secrets
@@ -75,7 +75,7 @@ type MovedError struct {
 // Error names the new ledger and says what to do.
 func (e *MovedError) Error() string {
 	return fmt.Sprintf("account %q has moved to the ledger %s; name that one, as ledger: in costs.yaml, "+
-		"in RATION_LEDGER or with --ledger", e.Account, textfmt.Printable(textfmt.Shorten(e.Ledger, MaxReason)))
+		"in RATION_LEDGER or with --ledger", e.Account, human.Printable(human.Shorten(e.Ledger, MaxReason)))
 }
 
 // Unwrap returns ErrLedgerConfig.

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/ledgercopy/copytest"
 )
 
 const otherLedger = "redis://there:6379/0"
@@ -16,7 +16,7 @@ const otherLedger = "redis://there:6379/0"
 func closedGuard(t *testing.T, move quota.Move) *quota.Guard {
 	t.Helper()
 	guard := newGuard(t, nil, budget("day", 10, time.Hour))
-	if err := copytest.Close(t.Context(), guard.Log(), move); err != nil {
+	if err := testledger.CloseAccount(t.Context(), guard.Log(), move); err != nil {
 		t.Fatal(err)
 	}
 	return guard

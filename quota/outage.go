@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // Allowance says what may be sent while the ledger is down: what all processes

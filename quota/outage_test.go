@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/replica"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/engine"
 	"github.com/ration-dev/ration/quota/memledger"
-	"github.com/ration-dev/ration/quota/replica"
 )
 
 // downLedger is a ledger that cannot be reached while isDown is set.

@@ -3,7 +3,7 @@ package quota
 import (
 	"context"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // refusedName begins the names of the records that are refusals; what follows

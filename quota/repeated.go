@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // ErrReused means that Call.ID, or the name it stands for, was used for

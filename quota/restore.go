@@ -3,7 +3,7 @@ package quota
 import (
 	"context"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // AcceptLoss declares the log of an account complete as it is, for a ledger

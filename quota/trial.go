@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // trial is a call that finds out whether the upstream accepts calls again after

@@ -12,10 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/engine"
 )
 
 // opener returns a function that opens a ledger for one of several processes.
@@ -32,7 +32,7 @@ func openSQLite(t *testing.T) func() (quota.Log, error) {
 }
 
 func openRedis(t *testing.T) func() (quota.Log, error) {
-	url := redistest.Start(t).URL()
+	url := servers.StartRedis(t).URL()
 	return func() (quota.Log, error) { return testledger.Redis(url, nil) }
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // SpendTogether is Guard.SpendTogether for calls whose answers are passed

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ration-dev/ration/internal/textfmt"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 // Verdict is what an upstream's answer says about its quota. The zero Verdict
@@ -336,6 +336,6 @@ func withCaller(reason string, c Caller) string {
 		source += " "
 	}
 	source += c.Region
-	source = " (" + textfmt.Cut(source, MaxReason/2) + ")"
-	return textfmt.Cut(reason, MaxReason-len(source)) + source
+	source = " (" + human.Cut(source, MaxReason/2) + ")"
+	return human.Cut(reason, MaxReason-len(source)) + source
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // WatchLedger returns a Ledger that passes each answer of another one to watch:

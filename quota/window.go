@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // WindowKind is a kind of Window.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 func (w Window) check() error {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/internal/textfmt"
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 // LimitText says what a limit of the budget is: 20, +1 per 60s of a bucket, 10
@@ -31,18 +31,18 @@ func (b *Budget) LimitText(limit Units) string {
 // margin: 20ms}, {day: America/Los_Angeles}, {month: UTC, from: 12}, {every:
 // 15m}, {bucket: {restore: 50/s}} or {in_flight: 2m}.
 func (w Window) String() string {
-	length := textfmt.Exactly(micros(w.is.Length))
+	length := human.Exactly(micros(w.is.Length))
 	switch w.is.Kind {
 	case engine.Sliding:
 		if w.Margin() != w.ArrivalMargin() {
-			return "{sliding: " + length + ", margin: " + textfmt.Exactly(w.Margin()) + "}"
+			return "{sliding: " + length + ", margin: " + human.Exactly(w.Margin()) + "}"
 		}
 		return length
 	case engine.Calendar:
 		return w.calendarText()
 	case engine.Bucket:
 		if w.Margin() != w.ArrivalMargin() {
-			return "{bucket: {restore: " + w.Rate() + "}, margin: " + textfmt.Exactly(w.Margin()) + "}"
+			return "{bucket: {restore: " + w.Rate() + "}, margin: " + human.Exactly(w.Margin()) + "}"
 		}
 		return "{bucket: {restore: " + w.Rate() + "}}"
 	case engine.InFlight:
@@ -96,15 +96,15 @@ func lengthWords(d time.Duration) string {
 		name string
 	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
 		if d%unit.of == 0 && (d > unit.of || unit.of < 24*time.Hour) {
-			return textfmt.Count(int64(d/unit.of), unit.name)
+			return human.Count(int64(d/unit.of), unit.name)
 		}
 	}
-	return textfmt.Exactly(d)
+	return human.Exactly(d)
 }
 
 // Rate returns how fast a bucket refills, such as 50/s or 3/2m.
 func (w Window) Rate() string {
-	in := textfmt.Exactly(micros(w.is.Every))
+	in := human.Exactly(micros(w.is.Every))
 	for _, unit := range [...]string{"s", "m", "h"} {
 		if in == "1"+unit {
 			in = unit
@@ -131,7 +131,7 @@ func (w Window) calendarText() string {
 		return "{month: " + zone + more + "}"
 	case engine.Steps:
 		if length := micros(w.is.Length); length != time.Hour {
-			return "{every: " + textfmt.Exactly(length) + "}"
+			return "{every: " + human.Exactly(length) + "}"
 		}
 		return "{hour: " + zone + "}"
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 func (a *app) acceptCommand() *cobra.Command {

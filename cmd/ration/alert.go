@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/cli"
 )
 
 func (a *app) alertCommand() *cobra.Command {
@@ -37,7 +37,7 @@ alert:, and says whom it reached. It exits 1 if one does not take it.
 			})
 		},
 	}
-	return cmdline.Group(&cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "alert",
 		Short: "Try the alerts of costs.yaml",
 		Long: `Alerts tell people what they should know about a budget, by a webhook or a

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/internal/gateway"
 )
 
 // systemRoots are where systems keep the certificates that programs trust.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/setup"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -27,13 +27,13 @@ func (a *app) defineKey(flags *pflag.FlagSet, key *string) {
 
 // defineShare defines the flag for what a run may take.
 func (a *app) defineShare(flags *pflag.FlagSet) {
-	flags.Var(cmdline.ShareFlag{Part: &a.maxShare}, "max-share", "the part of what is left of each budget of an hour or more that this run may take: 20%")
+	flags.Var(cli.ShareFlag{Part: &a.maxShare}, "max-share", "the part of what is left of each budget of an hour or more that this run may take: 20%")
 }
 
 // checkKey returns an error for a key that is malformed.
 func checkKey(key string) error {
 	if err := quota.CheckKey(key); err != nil {
-		return &cmdline.Error{Err: fmt.Errorf("--key: %w", err)}
+		return &cli.Error{Err: fmt.Errorf("--key: %w", err)}
 	}
 	return nil
 }
@@ -42,7 +42,7 @@ func checkKey(key string) error {
 func (a *app) callerOf(table *costs.Table, caller quota.Caller) (quota.Caller, error) {
 	known, err := setup.CheckCaller(table, caller)
 	if err != nil {
-		return caller, cmdline.CallerError(err, caller, a.getenv)
+		return caller, cli.CallerError(err, caller, a.getenv)
 	}
 	return known, nil
 }

@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/setup"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -19,13 +18,13 @@ func (a *app) setup() *setup.Setup {
 		return a.place
 	}
 	a.place = &setup.Setup{Folder: a.configDir, Ledger: a.ledgerURL, State: a.stateDir, Endpoint: a.endpoint, ClaimTime: a.claimTime, MaxShare: a.maxShare,
-		Getenv: a.getenv, Now: a.now, Fixed: a.fixed, Conceal: a.conceal, Clean: redact.Message, Report: a.report, Documents: a.documents,
+		Getenv: a.getenv, Now: a.now, Fixed: a.fixed, Conceal: a.conceal, Clean: cli.RedactMessage, Report: a.report, Documents: a.documents,
 		Redactor: func() func(string) string {
 			stderr := a.stderr // knows the secrets read so far; others may be read while it is used
-			return func(text string) string { return redact.Text(stderr, text) }
+			return func(text string) string { return cli.RedactText(stderr, text) }
 		},
 		ConcealProxies: func() {
-			for _, secret := range redact.ProxyPasswords(a.getenv) {
+			for _, secret := range cli.ProxyPasswords(a.getenv) {
 				a.conceal(secret)
 			}
 		}}
@@ -67,7 +66,7 @@ func (a *app) withAccounts(account string, create bool, use func(c *client.Clien
 	if err != nil {
 		return err
 	}
-	names, err := cmdline.Accounts(table, account)
+	names, err := cli.Accounts(table, account)
 	if err != nil {
 		return err
 	}

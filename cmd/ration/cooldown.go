@@ -10,17 +10,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/cooldown"
-	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/report"
+	"github.com/ration-dev/ration/internal/setup"
 	"github.com/ration-dev/ration/quota"
 )
 
 func (a *app) cooldownCommand() *cobra.Command {
-	return cmdline.Group(&cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "cooldown",
 		Short: "List, lift or set cooldowns",
 		Long: `A cooldown stops the calls of a budget or a whole account until a given time, in
@@ -49,10 +48,10 @@ ledger.
 }
 
 func (a *app) cooldownList(ctx context.Context) error {
-	at, found := a.now().UTC(), []cooldown.Report{}
+	at, found := a.now().UTC(), []report.Cooldown{}
 	err := a.readLedger(func(c *client.Client) (err error) {
 		a.warnOfLoss()
-		at, found, err = cooldown.List(ctx, c.Guard(), c.Table().Accounts())
+		at, found, err = report.ListCooldowns(ctx, c.Guard(), c.Table().Accounts())
 		return err
 	})
 	if err != nil && !errors.Is(err, setup.ErrNoLedger) {
@@ -65,7 +64,7 @@ func (a *app) cooldownList(ctx context.Context) error {
 		fmt.Fprintln(a.stdout, "no cooldown holds")
 		return nil
 	}
-	hasKeys := slices.ContainsFunc(found, func(c cooldown.Report) bool { return c.Key != nil })
+	hasKeys := slices.ContainsFunc(found, func(c report.Cooldown) bool { return c.Key != nil })
 	headings := []string{"account", "budget", "until", "in", "what was said"}
 	if hasKeys {
 		headings = slices.Insert(headings, 2, "key")
@@ -120,20 +119,20 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account, key str
 	if err != nil {
 		return err
 	}
-	account, budget, err := cmdline.Scope(table, args, account)
+	account, budget, err := cli.Scope(table, args, account)
 	if err != nil {
 		return err
 	}
-	at, out := a.now(), cooldown.NewCleared(account, budget, key)
+	at, out := a.now(), report.NewCleared(account, budget, key)
 	if reopen && budget+key != "" {
-		return &cmdline.Error{Err: errors.New("--reopen opens a whole account; name it with --account, and no budget")}
+		return &cli.Error{Err: errors.New("--reopen opens a whole account; name it with --account, and no budget")}
 	}
 	err = a.withClient(table, false, func(c *client.Client) (err error) {
 		if reopen {
-			at, out, err = cooldown.Reopen(ctx, c.Guard(), account)
+			at, out, err = report.Reopen(ctx, c.Guard(), account)
 			return err
 		}
-		at, out, err = cooldown.Clear(ctx, c.Guard(), account, budget, key)
+		at, out, err = report.ClearCooldown(ctx, c.Guard(), account, budget, key)
 		return err
 	})
 	if err != nil && !errors.Is(err, setup.ErrNoLedger) {
@@ -146,11 +145,11 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account, key str
 	case reopen:
 		fmt.Fprintf(a.stdout, "open: no move closes %s in %s\n", name, a.setup().LedgerName())
 	case out.Lifted:
-		fmt.Fprintf(a.stdout, "lifted: %s was in cooldown %s\n", name, cooldown.Text(*out.Until, at, *out.Reason))
+		fmt.Fprintf(a.stdout, "lifted: %s was in cooldown %s\n", name, report.CooldownText(*out.Until, at, *out.Reason))
 	default:
 		fmt.Fprintf(a.stdout, "nothing to lift: %s has no cooldown of its own\n", name)
 	}
-	cooldown.WriteStill(a.stdout, out.Still, at)
+	report.WriteStill(a.stdout, out.Still, at)
 	return nil
 }
 
@@ -169,7 +168,7 @@ upstream's next reset, which resets: in costs.yaml defines.
 		Example: "  ration cooldown set youtube --for 10m --reason 'the console is at 9,990'\n  ration cooldown set --account my-project --until 2026-11-21T08:00:00Z\n  ration cooldown set youtube --until reset",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			at, err := cmdline.CooldownEnd(length, cmd.Flags().Changed("for"), until)
+			at, err := cli.CooldownEnd(length, cmd.Flags().Changed("for"), until)
 			if err != nil {
 				return err
 			}
@@ -180,7 +179,7 @@ upstream's next reset, which resets: in costs.yaml defines.
 	flags := cmd.Flags()
 	flags.StringVar(&account, "account", "", "the budget's account; without a budget, the whole account")
 	flags.StringVar(&key, "key", "", "stop this key alone")
-	durationflag.SecondsVar(flags, &length, "for", "how long: 30s, 10m, 1d")
+	cli.SecondsVar(flags, &length, "for", "how long: 30s, 10m, 1d")
 	flags.StringVar(&until, "until", "", "end at this `time` (RFC 3339); reset means the upstream's next reset")
 	flags.StringVar(&reason, "reason", "set by hand", "the `reason` that refusals give")
 	return cmd
@@ -191,15 +190,15 @@ func (a *app) cooldownSet(ctx context.Context, args []string, wanted quota.Coold
 	if err != nil {
 		return err
 	}
-	if wanted.Account, wanted.Budget, err = cmdline.Scope(table, args, wanted.Account); err != nil {
+	if wanted.Account, wanted.Budget, err = cli.Scope(table, args, wanted.Account); err != nil {
 		return err
 	}
 	var at time.Time
-	var set *cooldown.Report
+	var set *report.Cooldown
 	err = a.withClient(table, true, func(c *client.Client) (err error) {
-		at, set, err = cooldown.Set(ctx, c.Guard(), table, wanted)
-		if as[*cooldown.UntilError](err) {
-			err = &cmdline.Error{Err: fmt.Errorf("--until %w", err)}
+		at, set, err = report.SetCooldown(ctx, c.Guard(), table, wanted)
+		if as[*report.UntilError](err) {
+			err = &cli.Error{Err: fmt.Errorf("--until %w", err)}
 		}
 		return err
 	})
@@ -209,6 +208,6 @@ func (a *app) cooldownSet(ctx context.Context, args []string, wanted quota.Coold
 	if a.json {
 		return a.writeJSON(set)
 	}
-	fmt.Fprintf(a.stdout, "%s is in cooldown %s\n", human.Scope(wanted.Account, wanted.Budget, wanted.Key), cooldown.Text(set.Until, at, set.Reason))
+	fmt.Fprintf(a.stdout, "%s is in cooldown %s\n", human.Scope(wanted.Account, wanted.Budget, wanted.Key), report.CooldownText(set.Until, at, set.Reason))
 	return nil
 }

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -38,10 +38,10 @@ ledger and sends nothing.
 				return a.priceList(table)
 			case 1:
 				if !strings.ContainsAny(args[0], "/:.") && strictyaml.Meant(args[0], []string{"presets"}) != "" {
-					return cmdline.UnknownCommand(cmd, args[0])
+					return cli.UnknownCommand(cmd, args[0])
 				}
 				if !strings.ContainsAny(args[0], "/:") {
-					call, err := cmdline.Call(table, "", args[0])
+					call, err := cli.Call(table, "", args[0])
 					if err != nil {
 						return err
 					}

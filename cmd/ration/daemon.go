@@ -10,9 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/build"
-	"github.com/ration-dev/ration/cmd/ration/internal/redact"
-	"github.com/ration-dev/ration/jobs/daemon"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/daemon"
 )
 
 // daemonOptions returns what serve and proxy need of this process, and what
@@ -27,7 +26,7 @@ func (a *app) daemonOptions(grace time.Duration) (*daemon.Options, func()) {
 // sayListening says on stderr that a gateway accepts requests.
 func (a *app) sayListening(log *slog.Logger, url string) {
 	if a.json {
-		log.Info("listening", "url", url, "version", build.Read().Version)
+		log.Info("listening", "url", url, "version", cli.ReadBuild().Version)
 		return
 	}
 	fmt.Fprintln(a.stderr, "ration: listening on", url)
@@ -51,5 +50,5 @@ func (a *app) logger() *slog.Logger {
 	case a.verbose:
 		level = slog.LevelDebug
 	}
-	return redact.NewLogger(a.stderr, level, a.json)
+	return cli.NewLogger(a.stderr, level, a.json)
 }

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/setup"
 	"github.com/ration-dev/ration/jobs"
-	"github.com/ration-dev/ration/jobs/demo"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -34,13 +34,13 @@ the next run fetches the rest. It needs no key, configuration or network.
 
 func (a *app) demo(ctx context.Context) error {
 	if a.json {
-		return &cmdline.Error{Err: errors.New("--json: the demo is a text for people; leave it out")}
+		return &cli.Error{Err: errors.New("--json: the demo is a text for people; leave it out")}
 	}
 	dir, err := os.MkdirTemp(a.getenv("TMPDIR"), "ration-demo-")
 	if err != nil {
 		return err
 	}
-	if err := (&demo.Demo{Dir: dir, Say: a.printf, NewStage: a.newStage}).Play(ctx); err != nil {
+	if err := (&setup.Demo{Dir: dir, Say: a.printf, NewStage: a.newStage}).Play(ctx); err != nil {
 		return err
 	}
 	a.next(dir)
@@ -64,7 +64,7 @@ func (a *app) printf(format string, args ...any) { a.paragraph("", format, args.
 // stage is an app in one folder of the demo, whatever the environment says.
 type stage struct{ app }
 
-func (a *app) newStage(dir, address string) demo.Stage {
+func (a *app) newStage(dir, address string) setup.Stage {
 	stage := &stage{*a}
 	stage.place = nil
 	stage.configDir, stage.stateDir = dir, dir
@@ -80,7 +80,7 @@ func (a *app) newStage(dir, address string) demo.Stage {
 	return stage
 }
 
-// Act implements demo.Stage.
+// Act implements setup.Stage.
 func (a *stage) Act(ctx context.Context) error {
 	table, config, err := a.setup().PricesAndRegions()
 	if err != nil {
@@ -99,10 +99,10 @@ func (a *stage) Act(ctx context.Context) error {
 	return a.review(report)
 }
 
-// ShowStatus implements demo.Stage.
+// ShowStatus implements setup.Stage.
 func (a *stage) ShowStatus(ctx context.Context) error { return a.status(ctx) }
 
-// Held implements demo.Stage.
+// Held implements setup.Stage.
 func (a *stage) Held(ctx context.Context) (held quota.Units, err error) {
 	err = a.readLedger(func(c *client.Client) error {
 		balances, err := c.Guard().Balances(ctx)

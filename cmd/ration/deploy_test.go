@@ -16,7 +16,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/servers"
 )
 
 var deployFolder = filepath.Join("..", "..", "docs", "deploy")
@@ -85,7 +85,7 @@ func TestComposeRedisNeedsItsPassword(t *testing.T) {
 	if ration.Environment["RATION_REDIS_PASSWORD_FILE"] != "/run/secrets/redis-password" || ration.User == "" {
 		t.Errorf("ration's environment is %v, its user %q", ration.Environment, ration.User)
 	}
-	redistest.Binary(t)
+	servers.RedisBinary(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "redis-password"), []byte("s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/jobs/doctor"
+	"github.com/ration-dev/ration/internal/inspect"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -37,7 +37,7 @@ A warning does not change the exit code.`,
 }
 
 func (a *app) doctor(ctx context.Context, keyFile string) error {
-	c := &doctor.Checkup{Message: message, Now: a.now}
+	c := &inspect.Checkup{Message: message, Now: a.now}
 	c.Examine(ctx, a.setup(), keyFile)
 	if a.json {
 		if err := a.writeJSON(map[string]any{"findings": c.Findings}); err != nil {

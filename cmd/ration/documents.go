@@ -8,16 +8,14 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/build"
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/internal/catalog"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/gateway"
+	"github.com/ration-dev/ration/internal/inspect"
+	"github.com/ration-dev/ration/internal/setup"
+	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/jobs"
-	"github.com/ration-dev/ration/jobs/catalog"
-	"github.com/ration-dev/ration/jobs/entries"
-	"github.com/ration-dev/ration/jobs/setup"
-	"github.com/ration-dev/ration/jobs/status"
-	"github.com/ration-dev/ration/quota/usage"
 )
 
 // documents returns what the gateway shows at /v1/NAME: what the command NAME
@@ -31,21 +29,21 @@ func (a *app) documents() map[string]gateway.Document {
 }
 
 func (a *app) statusDocument(ctx context.Context, c *client.Client, query url.Values) (any, error) {
-	if _, err := cmdline.ReadQuery(query, func(*pflag.FlagSet) {}); err != nil {
+	if _, err := cli.ReadQuery(query, func(*pflag.FlagSet) {}); err != nil {
 		return nil, err
 	}
-	report, err := status.ReadReport(ctx, a.setup(), c)
+	report, err := inspect.ReadReport(ctx, a.setup(), c)
 	if err != nil && !isLedgerError(err) {
 		return nil, err
 	}
-	report.Version = build.Read().Version
+	report.Version = cli.ReadBuild().Version
 	document, failed := c.LedgerState().AddTo(report)
 	return document, errors.Join(err, failed)
 }
 
 func (a *app) logDocument(ctx context.Context, c *client.Client, query url.Values) (any, error) {
 	var f logFlags
-	if _, err := cmdline.ReadQuery(query, f.define); err != nil {
+	if _, err := cli.ReadQuery(query, f.define); err != nil {
 		return nil, err
 	}
 	if f.By != "" && !query.Has("last") {
@@ -53,12 +51,12 @@ func (a *app) logDocument(ctx context.Context, c *client.Client, query url.Value
 	}
 	since, until, err := f.check(a.now())
 	if err != nil {
-		return nil, cmdline.QueryError(err)
+		return nil, cli.QueryError(err)
 	}
 	f.filter.Region = setup.SpellRegion(f.filter.Region, c.Table())
-	accounts, err := cmdline.Accounts(c.Table(), f.account)
+	accounts, err := cli.Accounts(c.Table(), f.account)
 	if err != nil {
-		return nil, cmdline.QueryError(err)
+		return nil, cli.QueryError(err)
 	}
 	found, err := f.Select(ctx, a.setup(), c, &usage.LogReader{Ledger: c.Log(), Accounts: accounts, Since: since, Until: until, Filter: f.filter})
 	if err != nil && len(found.Periods) == 0 {
@@ -69,12 +67,12 @@ func (a *app) logDocument(ctx context.Context, c *client.Client, query url.Value
 
 func (a *app) planDocument(ctx context.Context, c *client.Client, query url.Values) (any, error) {
 	var f planFlags
-	if _, err := cmdline.ReadQuery(query, f.define); err != nil {
+	if _, err := cli.ReadQuery(query, f.define); err != nil {
 		return nil, err
 	}
 	from, _, err := f.span()
 	if err != nil {
-		return nil, cmdline.QueryError(err)
+		return nil, cli.QueryError(err)
 	}
 	config, err := a.setup().Regions(c.Table(), jobs.Lane)
 	if err != nil {
@@ -87,7 +85,7 @@ func (a *app) planDocument(ctx context.Context, c *client.Client, query url.Valu
 		}
 	}
 	if err := f.play(ctx, p); err != nil {
-		return nil, cmdline.QueryError(err)
+		return nil, cli.QueryError(err)
 	}
 	return c.LedgerState().AddTo(p.Document(a.verbose))
 }
@@ -95,17 +93,17 @@ func (a *app) planDocument(ctx context.Context, c *client.Client, query url.Valu
 // searchDocument answers a search of the catalogue, whose words are in q.
 func (a *app) searchDocument(ctx context.Context, c *client.Client, query url.Values) (any, error) {
 	var q catalog.Query
-	_, err := cmdline.ReadQuery(query, func(flags *pflag.FlagSet) {
+	_, err := cli.ReadQuery(query, func(flags *pflag.FlagSet) {
 		defineSearch(flags, &q)
 		flags.StringVar(&q.Text, "q", "", "")
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := entries.CheckSearch(&q); err != nil {
+	if err := cli.CheckSearch(&q); err != nil {
 		return nil, &gateway.QueryError{Err: err}
 	}
-	found, err := entries.Search(ctx, a.setup(), q)
+	found, err := cli.Search(ctx, a.setup(), q)
 	if errors.Is(err, catalog.ErrEmptyQuery) {
 		return nil, &gateway.QueryError{Err: fmt.Errorf("q: %w", err)}
 	}

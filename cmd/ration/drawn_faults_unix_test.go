@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/servers"
 )
 
 // TestDrawnFaultsOfProxies: whatever order of faults hits their ledger, the
@@ -67,7 +67,7 @@ type drawnProxies struct {
 	*testing.T
 	*stand
 	draws   *rand.Rand
-	redis   *redistest.Server
+	redis   *servers.Redis
 	proxies [proxiesOfHost]*served
 	urls    [proxiesOfHost]atomic.Pointer[string]
 	own     atomic.Int64 // calls that callers sent themselves
@@ -78,7 +78,7 @@ type drawnProxies struct {
 
 func newDrawnProxies(t *testing.T, seed uint64) *drawnProxies {
 	d := &drawnProxies{T: t, stand: newStand(t, nil, fmt.Sprintf("{name: all, limit: %d, window: 24h}", proxiedLimit), "[trending]", "US"),
-		draws: rand.New(rand.NewPCG(seed, 0)), redis: redistest.Start(t, "--appendonly", "yes")}
+		draws: rand.New(rand.NewPCG(seed, 0)), redis: servers.StartRedis(t, "--appendonly", "yes")}
 	if err := os.Remove(filepath.Join(d.dir, "regions.yaml")); err != nil {
 		t.Fatal(err)
 	}

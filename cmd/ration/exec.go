@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/costs/gateway"
-	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/jobs/command"
+	"github.com/ration-dev/ration/internal/command"
+	"github.com/ration-dev/ration/internal/gateway"
+	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
 )
 

@@ -8,19 +8,18 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/catalog"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/command"
+	"github.com/ration-dev/ration/internal/files"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/replica"
+	"github.com/ration-dev/ration/internal/strictyaml"
+	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/jobs"
-	"github.com/ration-dev/ration/jobs/catalog"
-	"github.com/ration-dev/ration/jobs/command"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/ledgercopy"
-	"github.com/ration-dev/ration/quota/privatefile"
-	"github.com/ration-dev/ration/quota/reconcile"
 )
 
 // The exit codes of every command.
@@ -89,18 +88,18 @@ func code(err error) (exit int, kind string) {
 		return start.Code, "program"
 	case as[misfitError](err):
 		return exitMisfit, "misfit"
-	case as[*cmdline.Error](err), as[*reconcile.RejectedError](err), is(catalog.ErrEmptyQuery):
+	case as[*cli.Error](err), as[*usage.RejectedError](err), is(catalog.ErrEmptyQuery):
 		return exitUsage, "usage"
 	case is(quota.ErrLedgerBusy, catalog.ErrBusy):
 		return exitStopped, "busy"
 	case is(catalog.ErrDisk):
 		return exitFailed, "failed"
 	case as[*client.ConfigError](err), as[*strictyaml.Error](err), as[*catalog.FileError](err),
-		is(privatefile.ErrUnsafe, quota.ErrNeverFits, quota.ErrLedgerConfig, quota.ErrBadCall, costs.ErrNoRoute, costs.ErrNoCost, costs.ErrManyUpstreams, jobs.ErrNoQuota, jobs.ErrKey):
+		is(files.ErrUnsafe, quota.ErrNeverFits, quota.ErrLedgerConfig, quota.ErrBadCall, costs.ErrNoRoute, costs.ErrNoCost, costs.ErrManyUpstreams, jobs.ErrNoQuota, jobs.ErrKey):
 		return exitConfig, "config"
 	case client.IsDown(err):
 		return exitLedger, "ledger"
-	case is(quota.ErrRefused, quota.ErrCorrecting), as[*jobs.StoppedError](err), as[*reconcile.BoundaryError](err):
+	case is(quota.ErrRefused, quota.ErrCorrecting), as[*jobs.StoppedError](err), as[*usage.BoundaryError](err):
 		return exitStopped, "refused"
 	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "unknown help topic"):
 		return exitUsage, "usage" // cobra has no type for it
@@ -140,10 +139,10 @@ func (a *app) exit(err error) int {
 // message is what is said of an error. Mistakes in a file are one a line.
 func message(err error) string {
 	stopped, ok := errors.AsType[*signalError](err)
-	if ok && stopped.signal == syscall.SIGINT && !as[*ledgercopy.UnfinishedError](err) {
+	if ok && stopped.signal == syscall.SIGINT && !as[*replica.UnfinishedError](err) {
 		return "interrupted"
 	}
-	text := redact.Message(err.Error())
+	text := cli.RedactMessage(err.Error())
 	if exit, _ := code(err); exit == exitUsage { // it repeats what was typed
 		text = strictyaml.Redact(text)
 	}

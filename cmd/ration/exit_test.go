@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/internal/catalog"
+	"github.com/ration-dev/ration/internal/replica"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/ledgercopy"
 )
 
 // TestBusyEndsForGood: a file that others keep busy ends a command with the
@@ -39,7 +39,7 @@ func TestBusyEndsForGood(t *testing.T) {
 // TestInterruptedCopyIsOnlyInterrupted: a copy that was interrupted leaves an
 // account closed in both ledgers, and said "interrupted".
 func TestInterruptedCopyIsOnlyInterrupted(t *testing.T) {
-	err := &ledgercopy.UnfinishedError{Account: "p", Err: fmt.Errorf("ledger: %w", &signalError{syscall.SIGINT})}
+	err := &replica.UnfinishedError{Account: "p", Err: fmt.Errorf("ledger: %w", &signalError{syscall.SIGINT})}
 	const want = `ledger: stopped by SIGINT; account "p" stays closed in both ledgers until the copy is complete: run the same command again`
 	if exit, _ := code(err); exit != 130 || message(err) != want {
 		t.Errorf("exit %d, %s; want 130, %s", exit, message(err), want)

@@ -10,15 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/gateway"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
 func (a *app) fakeCommand() *cobra.Command {
-	return cmdline.Group(&cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "fake",
 		Short: "Serve an upstream that meters like the real one, for tests",
 		Long: `Fake serves an upstream on this host that charges and refuses calls as the real
@@ -64,8 +63,8 @@ Beside the API, /fake/ shows and sets what a test needs: GET /fake/meter,
 	flags.StringVar(&f.model, "model", "2026-06", "`name` of the costs and limits: 2026-06 or legacy, as in the presets youtube/NAME")
 	flags.Int64Var(&f.Limit, "limit", 0, "`units` a day of the default bucket (0: 10000)")
 	flags.Int64Var(&f.SearchLimit, "search-limit", 0, "`calls` a day of the bucket of searches, in the model 2026-06 (0: 100)")
-	durationflag.Var(flags, &f.Window, "window", "how long a quota lasts (0: the day in Los Angeles)")
-	durationflag.Var(flags, &f.Latency, "latency", "wait before each answer")
+	cli.DurationVar(flags, &f.Window, "window", "how long a quota lasts (0: the day in Los Angeles)")
+	cli.DurationVar(flags, &f.Latency, "latency", "wait before each answer")
 	flags.BoolVar(&f.Exact, "exact", false, "refuse a call that does not fit; the real one admits it while anything is left")
 	flags.StringArrayVar(&f.Keys, "key", nil, "accept only this API `key`; may be repeated (else any)")
 	flags.StringArrayVar(&f.faults, "fault", nil, "break answers, as `KEY=VALUE,...`: method, region, skip, every, times, delay, status, reason, delivery, free; may be repeated")
@@ -76,11 +75,11 @@ func (a *app) fakeYouTube(ctx context.Context, f *fakeFlags) error {
 	model, ok := models[f.model]
 	switch {
 	case !ok:
-		return &cmdline.Error{Err: fmt.Errorf("--model %q: write 2026-06 or legacy", f.model)}
+		return &cli.Error{Err: fmt.Errorf("--model %q: write 2026-06 or legacy", f.model)}
 	case min(f.Limit, f.SearchLimit) < 0 || min(f.Window, f.Latency) < 0:
-		return &cmdline.Error{Err: errors.New("--limit, --search-limit, --window and --latency are 0 or more")}
+		return &cli.Error{Err: errors.New("--limit, --search-limit, --window and --latency are 0 or more")}
 	case f.SearchLimit > 0 && model == youtubetest.Legacy:
-		return &cmdline.Error{Err: errors.New("--search-limit is for --model 2026-06; in the model legacy, searches are charged to --limit")}
+		return &cli.Error{Err: errors.New("--search-limit is for --model 2026-06; in the model legacy, searches are charged to --limit")}
 	}
 	if err := checkListen(f.address); err != nil {
 		return err
@@ -89,7 +88,7 @@ func (a *app) fakeYouTube(ctx context.Context, f *fakeFlags) error {
 	for _, text := range f.faults {
 		fault, err := youtubetest.ParseFault(text)
 		if err != nil {
-			return &cmdline.Error{Err: fmt.Errorf("--fault %s: %w", text, err)}
+			return &cli.Error{Err: fmt.Errorf("--fault %s: %w", text, err)}
 		}
 		faults = append(faults, fault)
 	}

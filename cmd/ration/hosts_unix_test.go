@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/redistest"
-	"github.com/ration-dev/ration/jobs/status"
+	"github.com/ration-dev/ration/internal/inspect"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
@@ -24,7 +24,7 @@ import (
 // several hosts.
 type cluster struct {
 	*stand
-	redis *redistest.Server
+	redis *servers.Redis
 }
 
 // host is one of them, with a state folder and a replica of its own.
@@ -35,7 +35,7 @@ type host struct {
 
 func newCluster(t *testing.T, o *youtubetest.Options, fetch string, regions ...string) *cluster {
 	t.Helper()
-	return &cluster{newStand(t, o, "{name: all, limit: 9500, window: 24h}", fetch, regions...), redistest.Start(t)}
+	return &cluster{newStand(t, o, "{name: all, limit: 9500, window: 24h}", fetch, regions...), servers.StartRedis(t)}
 }
 
 // newHost returns a host that reaches Redis at an address, "" for its own.
@@ -166,9 +166,9 @@ func TestKilledHostsPassStays(t *testing.T) {
 }
 
 // pass returns what status says of the only pass.
-func (c *cluster) pass(t *testing.T, h *host) status.Pass {
+func (c *cluster) pass(t *testing.T, h *host) inspect.Pass {
 	t.Helper()
-	var report struct{ Passes []status.Pass }
+	var report struct{ Passes []inspect.Pass }
 	if err := json.Unmarshal([]byte(h.must(t, "status", "--json")), &report); err != nil || len(report.Passes) != 1 {
 		t.Fatalf("%v, %+v; want one pass", err, report.Passes)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/servers"
 )
 
 // inFlight is an upstream that counts the requests that it has at one time.
@@ -58,7 +58,7 @@ func TestNoMoreAreInFlightOverProcesses(t *testing.T) {
 	t.Parallel()
 	for name, ledger := range map[string]func() string{
 		"sqlite": func() string { return "sqlite:" + filepath.Join(t.TempDir(), "shared.db") },
-		"redis":  func() string { return redistest.Start(t).URL() },
+		"redis":  func() string { return servers.StartRedis(t).URL() },
 	} {
 		t.Run(name, func(t *testing.T) { tenInFlight(t, ledger()) })
 	}

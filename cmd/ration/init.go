@@ -9,14 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/internal/textfmt"
-	"github.com/ration-dev/ration/jobs/starter"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/setup"
 )
 
 func (a *app) initCommand() *cobra.Command {
-	var o starter.Options
+	var o setup.StarterOptions
 	var host, command string
 	cmd := &cobra.Command{
 		Use:   "init",
@@ -40,10 +40,10 @@ A preset that leaves figures to you asks for them: --variant, --host, --zone or
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if cmd.Flags().Changed("limit") && o.Limit <= 0 {
-				return &cmdline.Error{Err: errors.New("--limit is more than 0")}
+				return &cli.Error{Err: errors.New("--limit is more than 0")}
 			}
-			if o.Command, err = starter.CommandWords(command); err != nil {
-				return &cmdline.Error{Err: err}
+			if o.Command, err = setup.CommandWords(command); err != nil {
+				return &cli.Error{Err: err}
 			}
 			o.Host = host
 			if o.API == "" {
@@ -65,7 +65,7 @@ A preset that leaves figures to you asks for them: --variant, --host, --zone or
 	return cmd
 }
 
-func (a *app) init(o *starter.Options) error {
+func (a *app) init(o *setup.StarterOptions) error {
 	given := cmp.Or(a.configDir, a.getenv("RATION_CONFIG"))
 	dir := cmp.Or(given, ".")
 	files, err := a.starterFiles(o, dir)
@@ -78,7 +78,7 @@ func (a *app) init(o *starter.Options) error {
 	}
 	next := "ration"
 	if given != "" {
-		next += " --config " + textfmt.ShellQuote(given)
+		next += " --config " + human.ShellQuote(given)
 	}
 	if next += " status"; files.Regions != "" {
 		next = strings.TrimSuffix(next, "status") + "plan"
@@ -102,33 +102,33 @@ func (a *app) init(o *starter.Options) error {
 
 // starterFiles returns the files to write into a folder: regions.yaml alone if
 // the options are about a schedule only and costs.yaml is there.
-func (a *app) starterFiles(o *starter.Options, dir string) (*starter.Files, error) {
-	costsIsThere := starter.CheckFree(dir, "costs.yaml")
+func (a *app) starterFiles(o *setup.StarterOptions, dir string) (*setup.Files, error) {
+	costsIsThere := setup.CheckFree(dir, "costs.yaml")
 	if o.API == "" && o.WantsRegions() && costsIsThere != nil {
-		if err := starter.CheckFree(dir, "regions.yaml"); err != nil {
+		if err := setup.CheckFree(dir, "regions.yaml"); err != nil {
 			return nil, &client.ConfigError{Err: err}
 		}
 		table, err := a.setup().Prices()
 		if err != nil {
 			return nil, err
 		}
-		files, err := starter.ForTable(table, *o)
+		files, err := setup.ForTable(table, *o)
 		if err != nil {
-			return nil, &cmdline.Error{Err: err}
+			return nil, &cli.Error{Err: err}
 		}
 		return files, nil
 	}
-	if err := cmp.Or(costsIsThere, starter.CheckFree(dir, "regions.yaml")); err != nil {
+	if err := cmp.Or(costsIsThere, setup.CheckFree(dir, "regions.yaml")); err != nil {
 		return nil, &client.ConfigError{Err: err}
 	}
 	if o.API == "" && a.interactive {
 		if err := o.AskMissing(a.stdin, a.stderr); err != nil {
-			return nil, &cmdline.Error{Err: err}
+			return nil, &cli.Error{Err: err}
 		}
 	}
-	files, err := starter.NewFiles(*o)
+	files, err := setup.NewFiles(*o)
 	if err != nil {
-		return nil, &cmdline.Error{Err: err}
+		return nil, &cli.Error{Err: err}
 	}
 	return files, nil
 }

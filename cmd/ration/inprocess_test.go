@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
+	"github.com/ration-dev/ration/internal/cli"
 )
 
 // commandLine is a ration command line that runs inside the test, with streams,
@@ -25,7 +25,7 @@ type commandLine struct {
 
 // run returns the exit code of a command line.
 func (c *commandLine) run(args ...string) int {
-	a := &app{stdin: c.stdin, interactive: c.stdin != nil, stdout: terminal.NewWriter(c.stdout), stderr: terminal.NewWriter(c.stderr), plain: [2]io.Writer{c.stdout, c.stderr},
+	a := &app{stdin: c.stdin, interactive: c.stdin != nil, stdout: cli.NewWriter(c.stdout), stderr: cli.NewWriter(c.stderr), plain: [2]io.Writer{c.stdout, c.stderr},
 		getenv: c.getenv, now: time.Now, columns: func() int { return 0 }}
 	if a.stdin == nil {
 		a.stdin = strings.NewReader("")

@@ -9,15 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/jobs/setup"
-	"github.com/ration-dev/ration/jobs/status"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/inspect"
+	"github.com/ration-dev/ration/internal/setup"
 )
 
 func (a *app) ledgerCommand() *cobra.Command {
-	return cmdline.Group(&cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "ledger",
 		Short: "Inspect, correct or move the ledger",
 		Long: `The ledger records what was spent. Info describes it, reconcile corrects it to
@@ -46,7 +46,7 @@ from the allowance while the ledger was down. Info never creates a ledger.
 }
 
 func (a *app) ledgerInfo(ctx context.Context) error {
-	report := status.NewLedger(a.now())
+	report := inspect.NewLedger(a.now())
 	err := a.readLedger(func(c *client.Client) error {
 		a.warnOfLoss()
 		return report.Read(ctx, c)
@@ -69,7 +69,7 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 	return err
 }
 
-func (a *app) ledgerTable(r *status.Ledger, err error) {
+func (a *app) ledgerTable(r *inspect.Ledger, err error) {
 	fmt.Fprintln(a.stdout, a.ledgerLine(r.Address, r.Exists))
 	a.outageLine(err)
 	if r.Size != nil {
@@ -79,7 +79,7 @@ func (a *app) ledgerTable(r *status.Ledger, err error) {
 		fmt.Fprintln(a.stdout)
 		t := a.table("account", "keeps", "entries", "calls", "units", "oldest", "newest")
 		for _, l := range r.Accounts {
-			t.Row(human.Name(l.Account), keepsText(l.Keeps), l.Entries, l.Calls, l.Units, a.clock(cmdline.TimeOrZero(l.Oldest)), a.clock(cmdline.TimeOrZero(l.Newest)))
+			t.Row(human.Name(l.Account), keepsText(l.Keeps), l.Entries, l.Calls, l.Units, a.clock(cli.TimeOrZero(l.Oldest)), a.clock(cli.TimeOrZero(l.Newest)))
 		}
 		t.Print()
 	}

@@ -9,13 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/costs/strictyaml"
-	"github.com/ration-dev/ration/quota/ledgercopy"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/replica"
+	"github.com/ration-dev/ration/internal/strictyaml"
 )
 
 // copyFlags are the flags of ledger copy.
@@ -61,17 +60,17 @@ for the sentinels of TO. With _FILE, each names a file that holds the password.
 	flags.StringVar(&f.account, "account", "", "move only this account (default all accounts of FROM and of costs.yaml)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show what would be moved, and move nothing")
 	f.grace = 10 * time.Second
-	durationflag.SecondsVar(flags, &f.grace, "grace",
+	cli.SecondsVar(flags, &f.grace, "grace",
 		"how long to go on copying what calls in flight cost, once TO is open")
 	return cmd
 }
 
 // copyReport is what copy says.
 type copyReport struct {
-	From     string               `json:"from"`
-	To       string               `json:"to"`
-	DryRun   bool                 `json:"dry_run"`
-	Accounts []*ledgercopy.Report `json:"accounts"`
+	From     string            `json:"from"`
+	To       string            `json:"to"`
+	DryRun   bool              `json:"dry_run"`
+	Accounts []*replica.Report `json:"accounts"`
 }
 
 func (a *app) ledgerCopy(ctx context.Context, from, to string, f *copyFlags) error {
@@ -94,7 +93,7 @@ func (a *app) ledgerCopy(ctx context.Context, from, to string, f *copyFlags) err
 	if err != nil {
 		return err
 	}
-	report := &copyReport{From: c.FromName, To: c.ToName, DryRun: f.dryRun, Accounts: []*ledgercopy.Report{}}
+	report := &copyReport{From: c.FromName, To: c.ToName, DryRun: f.dryRun, Accounts: []*replica.Report{}}
 	for _, name := range names {
 		planned, err := c.Plan(ctx, name)
 		if err != nil {
@@ -117,10 +116,10 @@ func (a *app) ledgerCopy(ctx context.Context, from, to string, f *copyFlags) err
 }
 
 // moveAll moves accounts, and reports those that have moved.
-func (a *app) moveAll(ctx context.Context, c *ledgercopy.Copy, names []string, grace time.Duration,
+func (a *app) moveAll(ctx context.Context, c *replica.Copy, names []string, grace time.Duration,
 	report *copyReport) error {
 	report.Accounts = report.Accounts[:0]
-	all, err := c.MoveAll(ctx, names, func(moved *ledgercopy.Report) {
+	all, err := c.MoveAll(ctx, names, func(moved *replica.Report) {
 		a.printCopyProgress("%s: moved to %s, and open there", human.Name(moved.Account), c.ToName)
 		report.Accounts = append(report.Accounts, moved)
 	})
@@ -130,7 +129,7 @@ func (a *app) moveAll(ctx context.Context, c *ledgercopy.Copy, names []string, g
 	if grace > 0 && !a.quiet && !a.json { // off a terminal too: it looks as if it hung
 		fmt.Fprintf(a.stderr, "copying what calls in flight still cost, for %s\n", human.Duration(grace))
 	}
-	return ledgercopy.FollowAll(ctx, all, grace)
+	return replica.FollowAll(ctx, all, grace)
 }
 
 // accountsToCopy returns the accounts to move, all or the one that is named.
@@ -141,7 +140,7 @@ func accountsToCopy(ctx context.Context, table *costs.Table, c *client.LedgerCop
 	}
 	if !slices.Contains(names, account) {
 		advice := strictyaml.Advice(account, names)
-		return nil, &cmdline.Error{Err: fmt.Errorf("no account %q in %s; %s", account, c.FromName, advice)}
+		return nil, &cli.Error{Err: fmt.Errorf("no account %q in %s; %s", account, c.FromName, advice)}
 	}
 	return []string{account}, nil
 }
@@ -170,7 +169,7 @@ func (a *app) printCopy(r *copyReport, table *costs.Table, isComplete bool) erro
 	t := a.table("account", "entries", "units", "calls", "keys", "cooldowns", "oldest", "newest")
 	late := 0
 	for _, of := range r.Accounts {
-		oldest, newest := a.clock(cmdline.TimeOrZero(of.Oldest)), a.clock(cmdline.TimeOrZero(of.Newest))
+		oldest, newest := a.clock(cli.TimeOrZero(of.Oldest)), a.clock(cli.TimeOrZero(of.Newest))
 		t.Row(human.Name(of.Account), of.Entries, of.Units, of.Calls, of.Keys, len(of.Cooldowns), oldest, newest)
 		late += of.Late
 	}

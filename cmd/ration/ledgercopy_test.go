@@ -16,9 +16,9 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/replica"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/ledgercopy"
 )
 
 // asSpender in the environment makes the test binary a job that spends without
@@ -162,7 +162,7 @@ func TestMoveGrantsTwice(t *testing.T) {
 	}
 	t.Parallel()
 	const limit = 2000
-	redis := redistest.Start(t).URL()
+	redis := servers.StartRedis(t).URL()
 	for _, c := range []struct{ name, from, to string }{
 		{"SQLite to Redis", "sqlite:old.db?sync=normal", redis + "?db=1"},
 		{"Redis to SQLite", redis + "?db=2", "sqlite:new.db?sync=normal"},
@@ -305,7 +305,7 @@ func (s *stand) killCopies(t *testing.T, from, to string, await func(what string
 func TestCopyRestoresWhatThisHostKnows(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil, "{name: all, limit: 100, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
-	redis := redistest.Start(t)
+	redis := servers.StartRedis(t)
 	ledger := []string{"RATION_LEDGER=" + redis.URL()}
 	if code, _, text := s.run(t, ledger, "spend", "videos.list"); code != exitDone {
 		t.Fatalf("exit code %d: %s", code, text)
@@ -332,7 +332,7 @@ func TestHalfACopyNamesTheNewLedger(t *testing.T) {
 	for isComplete, want := range map[bool]string{true: "name the new ledger on every host", false: "run the same command again before a host uses sqlite:new.db\n"} {
 		var out strings.Builder
 		a := &app{stdout: &out, now: time.Now, getenv: func(string) string { return "" }}
-		report := &copyReport{From: "sqlite:old.db", To: "sqlite:new.db", Accounts: []*ledgercopy.Report{{Account: "p"}}}
+		report := &copyReport{From: "sqlite:old.db", To: "sqlite:new.db", Accounts: []*replica.Report{{Account: "p"}}}
 		if err := a.printCopy(report, table, isComplete); err != nil || strings.Contains(out.String(), "on every host") != isComplete || !strings.Contains(out.String(), want) {
 			t.Errorf("complete %t: %v, %q; want %q", isComplete, err, out.String(), want)
 		}

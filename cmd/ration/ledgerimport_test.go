@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ration-dev/ration/internal/redistest"
-	"github.com/ration-dev/ration/quota/ledgercopy/copytest"
+	"github.com/ration-dev/ration/internal/servers"
+	"github.com/ration-dev/ration/internal/testledger"
 )
 
 // earlierRelease has written the ledgers that are imported.
@@ -33,7 +33,7 @@ func TestCopyImportsAFileOfAnEarlierRelease(t *testing.T) {
 	t.Parallel()
 	s, run := newImportStand(t)
 	from, to := filepath.Join(s.dir, "old.db"), filepath.Join(s.dir, "new.db")
-	if err := os.WriteFile(from, copytest.OldFile(t, earlierRelease), 0o600); err != nil {
+	if err := os.WriteFile(from, testledger.OldFile(t, earlierRelease), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, text := run(exitConfig, "spend", "videos.list", "--ledger", "sqlite:"+from)
@@ -58,8 +58,8 @@ func TestCopyImportsAFileOfAnEarlierRelease(t *testing.T) {
 func TestCopyImportsALedgerInRedisInPlace(t *testing.T) {
 	t.Parallel()
 	s, run := newImportStand(t)
-	server := redistest.Start(t)
-	for _, args := range copytest.OldCommands(t, earlierRelease) {
+	server := servers.StartRedis(t)
+	for _, args := range testledger.OldCommands(t, earlierRelease) {
 		server.Do(t, args...)
 	}
 	at := server.URL()

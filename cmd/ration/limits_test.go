@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/ration-dev/ration/internal/redistest"
-	"github.com/ration-dev/ration/jobs/status"
+	"github.com/ration-dev/ration/internal/inspect"
+	"github.com/ration-dev/ration/internal/servers"
 )
 
 // TestTwoConfigurationsOnOneLedger: processes with the limits 5 and 50 for one
@@ -21,7 +21,7 @@ func TestTwoConfigurationsOnOneLedger(t *testing.T) {
 	}
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) { twoConfigurations(t, "sqlite:"+filepath.Join(t.TempDir(), "shared.db")) })
-	t.Run("redis", func(t *testing.T) { twoConfigurations(t, redistest.Start(t).URL()) })
+	t.Run("redis", func(t *testing.T) { twoConfigurations(t, servers.StartRedis(t).URL()) })
 }
 
 func twoConfigurations(t *testing.T, ledger string) {
@@ -57,7 +57,7 @@ func twoConfigurations(t *testing.T, ledger string) {
 		t.Fatalf("the upstream counted %d units; want 1, beside the 4 spent by hand", total)
 	}
 	code, out, _ := s.run(t, useLoose, "status", "--json")
-	var status status.Report
+	var status inspect.Report
 	if err := json.Unmarshal([]byte(out), &status); err != nil || code != exitDone {
 		t.Fatal(code, err, out)
 	}

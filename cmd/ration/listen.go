@@ -7,11 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
-	"github.com/ration-dev/ration/costs/gateway"
-	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/gateway"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/setup"
 )
 
 // listenFlags are the flags of commands with a gateway for other programs.
@@ -34,7 +33,7 @@ func (f *listenFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&f.TokenFile, "token-file", "", "`file` that holds the token that requests must have (else RATION_TOKEN)")
 	flags.StringArrayVar(&f.Hosts, "host", nil, "accept requests to this `name` of the host too; may be repeated")
 	flags.BoolVar(&f.Intercept, "intercept", false, "be a proxy for HTTPS_PROXY too, and read the requests to guarded hosts with the authority that ration ca prints")
-	durationflag.SecondsVar(flags, &f.MaxWait, "max-wait", "longest wait of a proxied request for its units, if its Ration-Max-Wait gives none")
+	cli.SecondsVar(flags, &f.MaxWait, "max-wait", "longest wait of a proxied request for its units, if its Ration-Max-Wait gives none")
 	f.grace = 10 * time.Second
 }
 
@@ -47,12 +46,12 @@ func (f *listenFlags) check(cmd *cobra.Command) error {
 	}
 	for i, host := range f.Hosts {
 		if host == "" || strings.ContainsAny(host, "/:@* ") {
-			return &cmdline.Error{Err: fmt.Errorf("--host %q: write a name without a port, such as ration.internal", host)}
+			return &cli.Error{Err: fmt.Errorf("--host %q: write a name without a port, such as ration.internal", host)}
 		}
 		f.Hosts[i] = strings.ToLower(host)
 	}
 	if f.grace <= 0 || f.grace > 5*time.Minute {
-		return &cmdline.Error{Err: fmt.Errorf("--grace %s: give more than 0, up to 5m", human.Exactly(f.grace))}
+		return &cli.Error{Err: fmt.Errorf("--grace %s: give more than 0, up to 5m", human.Exactly(f.grace))}
 	}
 	return nil
 }
@@ -60,7 +59,7 @@ func (f *listenFlags) check(cmd *cobra.Command) error {
 // checkListen checks the address that --listen gives.
 func checkListen(address string) error {
 	if err := gateway.CheckAddress(address); err != nil {
-		return &cmdline.Error{Err: fmt.Errorf("--listen %w", err)}
+		return &cli.Error{Err: fmt.Errorf("--listen %w", err)}
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/jobs/status"
+	"github.com/ration-dev/ration/internal/inspect"
 )
 
 // llm is a server that answers as OpenAI does, and counts by itself: what calls
@@ -208,7 +208,7 @@ func (s *stand) checkLLM(t *testing.T, u *llm) {
 	var got map[string]int64
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end) && !maps.Equal(got, want); {
 		_, out, text := s.run(t, nil, "status", "--json")
-		var report status.Report
+		var report inspect.Report
 		if err := json.Unmarshal([]byte(out), &report); err != nil {
 			t.Fatal(err, out, text)
 		}

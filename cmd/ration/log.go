@@ -11,22 +11,20 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/cmd/ration/internal/logview"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/strictyaml"
-	"github.com/ration-dev/ration/jobs/entries"
-	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/setup"
+	"github.com/ration-dev/ration/internal/strictyaml"
+	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
-	"github.com/ration-dev/ration/quota/usage"
 )
 
 // logFlags are the flags of log.
 type logFlags struct {
 	since, until, account string
 	filter                usage.Filter
-	entries.Query
+	cli.LogQuery
 	csv bool
 }
 
@@ -56,7 +54,7 @@ asks the ledger only.
 				f.Last = 0
 			}
 			if f.csv && a.json {
-				return &cmdline.Error{Err: errors.New("--csv and --json: give one of them")}
+				return &cli.Error{Err: errors.New("--csv and --json: give one of them")}
 			}
 			since, until, err := f.check(a.now())
 			if err != nil {
@@ -89,21 +87,21 @@ func (f *logFlags) define(flags *pflag.FlagSet) {
 // check checks the command line, and returns the range of time to show.
 func (f *logFlags) check(now time.Time) (since, until time.Time, err error) {
 	f.filter.Run = strings.ToLower(f.filter.Run)
-	switch attributions := append(usage.Dimensions(), entries.Periods()...); {
+	switch attributions := append(usage.Dimensions(), cli.Periods()...); {
 	case f.Last < 0 || f.Top < 0:
-		return since, until, &cmdline.Error{Err: errors.New("--last and --top: give 0 or more")}
+		return since, until, &cli.Error{Err: errors.New("--last and --top: give 0 or more")}
 	case f.By != "" && !slices.Contains(attributions, f.By):
-		return since, until, &cmdline.Error{Err: fmt.Errorf("--by %q: %s", f.By, strictyaml.Advice(f.By, attributions))}
+		return since, until, &cli.Error{Err: fmt.Errorf("--by %q: %s", f.By, strictyaml.Advice(f.By, attributions))}
 	case f.ByPeriod() && (f.Last > 0 || f.Top > 0):
-		return since, until, &cmdline.Error{Err: fmt.Errorf("--last and --top are not for --by %s; give a range with --since and --until", f.By)}
+		return since, until, &cli.Error{Err: fmt.Errorf("--last and --top are not for --by %s; give a range with --since and --until", f.By)}
 	case f.Top > 0 && f.By == "":
-		return since, until, &cmdline.Error{Err: errors.New("--top is for sums; say of what with --by")}
+		return since, until, &cli.Error{Err: errors.New("--top is for sums; say of what with --by")}
 	}
-	if since, err = cmdline.ParseMoment("--since", f.since, now); err == nil {
-		until, err = cmdline.ParseMoment("--until", f.until, now)
+	if since, err = cli.ParseMoment("--since", f.since, now); err == nil {
+		until, err = cli.ParseMoment("--until", f.until, now)
 	}
 	if err == nil && !until.IsZero() && !since.Before(until) {
-		err = &cmdline.Error{Err: fmt.Errorf("--until %s is not after --since %s", until.Format(time.RFC3339), since.Format(time.RFC3339))}
+		err = &cli.Error{Err: fmt.Errorf("--until %s is not after --since %s", until.Format(time.RFC3339), since.Format(time.RFC3339))}
 	}
 	return since, until, err
 }
@@ -113,15 +111,15 @@ func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) erro
 	if err != nil {
 		return err
 	}
-	chosen, err := cmdline.Accounts(table, f.account)
+	chosen, err := cli.Accounts(table, f.account)
 	if err != nil {
 		return err
 	}
 	f.filter.Region = setup.SpellRegion(f.filter.Region, table)
 	source := &usage.LogReader{Accounts: chosen, Since: since, Until: until, Filter: f.filter}
 	isOfKeys := func(b quota.Budget) bool { return b.PerKey && slices.Contains(chosen, b.Account) }
-	v := &logview.View{
-		Query: &f.Query, Source: source, Setup: a.setup(), JSON: a.json, CSV: f.csv,
+	v := &cli.LogView{
+		Query: &f.LogQuery, Source: source, Setup: a.setup(), JSON: a.json, CSV: f.csv,
 		None: "no entries", HasKeys: slices.ContainsFunc(table.Budgets(), isOfKeys),
 		Stdout: a.stdout, Table: a.table, Remark: a.remark, Now: a.now,
 	}

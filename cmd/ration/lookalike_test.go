@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/servers"
 )
 
 // TestUnitsOfALookAlikeStayOwed: a host spells an account in another way, and
@@ -17,7 +17,7 @@ func TestUnitsOfALookAlikeStayOwed(t *testing.T) {
 	}
 	t.Parallel()
 	s := newStand(t, nil, "{name: all, limit: 100, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
-	redis := redistest.Start(t, "--appendonly", "yes")
+	redis := servers.StartRedis(t, "--appendonly", "yes")
 	ledger := "RATION_LEDGER=" + redis.URL()
 	if code, _, text := s.run(t, []string{ledger}, "spend", "videos.list"); code != exitDone {
 		t.Fatalf("exit code %d: %s", code, text)

@@ -17,13 +17,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/cmd/ration/internal/explaincmd"
-	"github.com/ration-dev/ration/cmd/ration/internal/limitcmd"
-	"github.com/ration-dev/ration/cmd/ration/internal/redact"
-	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/setup"
 )
 
 func main() { os.Exit(newApp().main(os.Args[1:])) }
@@ -61,28 +57,28 @@ type app struct {
 
 func newApp() *app {
 	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-	return &app{stdin: os.Stdin, stdout: terminal.NewWriter(os.Stdout), stderr: terminal.NewWriter(os.Stderr), plain: [2]io.Writer{os.Stdout, os.Stderr},
+	return &app{stdin: os.Stdin, stdout: cli.NewWriter(os.Stdout), stderr: cli.NewWriter(os.Stderr), plain: [2]io.Writer{os.Stdout, os.Stderr},
 		getenv: os.Getenv, now: time.Now,
-		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr), interactive: isTerminal(os.Stdin), columns: terminal.Columns}
+		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr), interactive: isTerminal(os.Stdin), columns: cli.Columns}
 }
 
 // main runs one command line and returns its exit code.
 func (a *app) main(args []string) int {
-	log.SetOutput(redact.WithoutAnswers(a.plain[1]))
+	log.SetOutput(cli.WithoutAnswers(a.plain[1]))
 	ctx, stop := interruptible(context.Background())
 	defer stop()
-	stdout, stderr := a.stdout.(*terminal.Writer), a.stderr.(*terminal.Writer) // before conceal wraps them
+	stdout, stderr := a.stdout.(*cli.Writer), a.stderr.(*cli.Writer) // before conceal wraps them
 	defer stderr.Flush()
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	cmdline.AddCompletion(root)
+	cli.AddCompletion(root)
 	err := root.ExecuteContext(ctx)
 	if failed := stdout.Flush(); err == nil {
 		err = failed
 	}
-	if i := slices.Index(args, "--json"); as[*cmdline.Error](err) && i >= 0 && !slices.Contains(args[:i], "--") {
+	if i := slices.Index(args, "--json"); as[*cli.Error](err) && i >= 0 && !slices.Contains(args[:i], "--") {
 		a.json = true // flags after the mistake were not read
 	}
 	return a.exit(err)
@@ -129,8 +125,8 @@ pay for is refused before it is sent. Ration waits out a short wait; a long one
 ends the run cleanly, and the next run resumes.`,
 		Example:       "  ration demo\n  ration run && ration status",
 		SilenceErrors: true, SilenceUsage: true,
-		Args:              cmdline.NoWords,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return cmdline.CheckFlags(cmd) },
+		Args:              cli.NoWords,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return cli.CheckFlags(cmd) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
 				return a.version()
@@ -147,14 +143,14 @@ ends the run cleanly, and the next run resumes.`,
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print nothing when a budget stops a run")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print more, on a terminal or not")
-	root.SetFlagErrorFunc(cmdline.FlagError)
-	root.SetUsageTemplate(cmdline.UsageTemplate(root.UsageTemplate(), a.width()))
+	root.SetFlagErrorFunc(cli.FlagError)
+	root.SetUsageTemplate(cli.UsageTemplate(root.UsageTemplate(), a.width()))
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.execCommand(), a.statusCommand(), a.planCommand(), a.replayCommand(), a.spendCommand(), a.reportCommand(), a.limitCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
 		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand(), a.alertCommand(), a.caCommand(), a.metricsCommand(),
 		a.fakeCommand(), a.initCommand(), a.manCommand(), a.explainCommand())
-	root.SetHelpCommand(cmdline.Help(root))
+	root.SetHelpCommand(cli.Help(root))
 	for _, command := range root.Commands() {
-		command.Args = cmdline.Args(command.Args)
+		command.Args = cli.Args(command.Args)
 	}
 	return root
 }
@@ -164,7 +160,7 @@ func (a *app) setNow(at string) error {
 	if at == "" {
 		return nil
 	}
-	now, err := cmdline.ParseTime("--at", at, cmdline.LastNowYear)
+	now, err := cli.ParseTime("--at", at, cli.LastNowYear)
 	if err == nil {
 		a.now = func() time.Time { return now }
 		a.fixed, a.hasAt = true, true
@@ -173,8 +169,8 @@ func (a *app) setNow(at string) error {
 }
 
 func (a *app) explainCommand() *cobra.Command {
-	return explaincmd.Command(explaincmd.Setup{
-		Prices: func() explaincmd.Pricer { return a.setup() },
+	return cli.ExplainCommand(cli.ExplainSetup{
+		Prices: func() cli.Pricer { return a.setup() },
 		JSON:   &a.json, WriteJSON: a.writeJSON, Paragraph: a.paragraph,
 		Stdin: a.stdin, Now: a.now,
 	}, exitCodes(exitConfig))
@@ -184,5 +180,5 @@ func (a *app) limitCommand() *cobra.Command {
 	with := func(use func(*client.Client) error) error {
 		return a.withAccounts("", true, func(c *client.Client, _ []string) error { return use(c) })
 	}
-	return limitcmd.Command(limitcmd.Setup{With: with, Print: a.printAnswer}, exitCodes(exitStopped, exitLedger, exitConfig))
+	return cli.LimitCommand(cli.LimitSetup{With: with, Print: a.printAnswer}, exitCodes(exitStopped, exitLedger, exitConfig))
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/manual"
+	"github.com/ration-dev/ration/internal/cli"
 )
 
 // manCommand is hidden because only those who package ration need it.
@@ -15,6 +15,6 @@ func (a *app) manCommand() *cobra.Command {
 		Example: "  ration man /usr/local/share/man/man1\n  ration man --help",
 		Hidden:  true,
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return manual.Write(cmd.Root(), args[0]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return cli.WriteManual(cmd.Root(), args[0]) },
 	}
 }

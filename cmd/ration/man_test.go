@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/manual"
+	"github.com/ration-dev/ration/internal/cli"
 )
 
 // TestManualPages: each command that help lists has a page, which man formats
@@ -23,7 +23,7 @@ func TestManualPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
-	if err != nil || len(pages) < len(manual.Children(root)) {
+	if err != nil || len(pages) < len(cli.Children(root)) {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
 	text := mustRead(t, filepath.Join(dir, "ration-run.1"))

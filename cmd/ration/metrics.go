@@ -5,14 +5,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/jobs/daemon"
-	"github.com/ration-dev/ration/jobs/setup"
-	"github.com/ration-dev/ration/jobs/shadow"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/daemon"
+	"github.com/ration-dev/ration/internal/metrics"
+	"github.com/ration-dev/ration/internal/plan"
+	"github.com/ration-dev/ration/internal/setup"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
-	"github.com/ration-dev/ration/quota/metrics"
 )
 
 func (a *app) metricsCommand() *cobra.Command {
@@ -39,14 +39,14 @@ at /metrics. While the ledger is down, metrics prints what it knows and exits
 
 func (a *app) metrics(out string) error {
 	if a.json {
-		return &cmdline.Error{Err: errors.New("--json: metrics are in the text format of Prometheus; leave it out, or use ration status --json")}
+		return &cli.Error{Err: errors.New("--json: metrics are in the text format of Prometheus; leave it out, or use ration status --json")}
 	}
 	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
 	err = a.withClient(table, false, func(c *client.Client) error {
-		return metrics.New(c.Guard(), daemon.MetricsOptions(table, c)).Write(a.stdout, out, &shadow.Collector{Client: c})
+		return metrics.New(c.Guard(), daemon.MetricsOptions(table, c)).Write(a.stdout, out, &plan.ShadowCollector{Client: c})
 	})
 	if !errors.Is(err, setup.ErrNoLedger) {
 		return err

@@ -19,10 +19,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/ration-dev/ration/jobs/shadow"
+	"github.com/ration-dev/ration/internal/metrics"
+	"github.com/ration-dev/ration/internal/plan"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
-	"github.com/ration-dev/ration/quota/metrics"
 )
 
 var observe = filepath.Join("..", "..", "docs", "observe")
@@ -52,7 +52,7 @@ func metricNames(t *testing.T) (names []string) {
 	described := make(chan *prometheus.Desc, 100)
 	metrics.New(guard, &metrics.Options{Ledger: ledger, Host: func(string) (metrics.HostStats, error) { return metrics.HostStats{}, nil }}).Describe(described)
 	metrics.NewPasses().Describe(described)
-	(&shadow.Collector{}).Describe(described)
+	(&plan.ShadowCollector{}).Describe(described)
 	close(described)
 	for desc := range described {
 		names = append(names, regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(desc.String())[1])

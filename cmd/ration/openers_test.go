@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,31 +26,28 @@ var openers = map[string][]string{
 	"modernc.org/sqlite":    {"Driver"},
 }
 
-// openElsewhere are the uses outside package privatefile, each with its reason.
+// openElsewhere are the uses outside package files, each with its reason.
 var openElsewhere = map[string]string{
-	"cmd/ration/ca.go os.ReadFile":                         "the system's certificates, which are public",
-	"cmd/ration/internal/explaincmd/explaincmd.go os.Open": "an answer that the caller names, which is only read",
-	"costs/internal/genroutes/main.go os.ReadFile":         "a developer's tool reads the discovery document of the module cache",
-	"costs/internal/genroutes/main.go os.WriteFile":        "and writes Go code into the tree",
-	"jobs/youtube/youtubetest/load.go os.Open":             "a test server reads public charts, and keeps to the standard library",
-	"internal/redistest/redistest.go os.ReadFile":          "tests read the log of the server that they started",
-	"internal/redistest/topology.go os.WriteFile":          "tests write the configuration of a sentinel",
-	"jobs/catalog/catalog.go database/sql.Open":            "SQLite opens by path what statFile has checked",
-	"quota/ledgercopy/oldsqlite.go database/sql.Open":      "SQLite opens by path a ledger of an earlier release, to read it",
-	"quota/readahead/spool.go os.CreateTemp":               "a new file of this user's, which loses its name at once",
-	"costs/read.go os.ReadFile":                            "the id of this machine, which only tells configurations apart",
-	"jobs/command/foreground_unix.go os.Open":              "the terminal of this process",
-	"jobs/starter/write.go os.OpenFile":                    "files that others may read, created in a folder of the user's choice and never through a link",
-	"cmd/ration/internal/manual/manual.go os.WriteFile":    "manual pages, which everybody reads, in a folder that the packager names",
-	"cmd/ration/report.go os.Open":                         "an upstream's answer, which the command line names, may be a pipe or another user's",
-	"cmd/ration/testdata/bare/main.go database/sql.Open":   "a program to compare with",
+	"cmd/ration/ca.go os.ReadFile":                       "the system's certificates, which are public",
+	"internal/cli/explaincmd.go os.Open":                 "an answer that the caller names, which is only read",
+	"jobs/youtube/youtubetest/load.go os.Open":           "a test server reads public charts, and keeps to the standard library",
+	"internal/servers/redistest.go os.ReadFile":          "tests read the log of the server that they started",
+	"internal/servers/topology.go os.WriteFile":          "tests write the configuration of a sentinel",
+	"internal/catalog/catalog.go database/sql.Open":      "SQLite opens by path what statFile has checked",
+	"internal/replica/oldsqlite.go database/sql.Open":    "SQLite opens by path a ledger of an earlier release, to read it",
+	"costs/read.go os.ReadFile":                          "the id of this machine, which only tells configurations apart",
+	"internal/command/foreground_unix.go os.Open":        "the terminal of this process",
+	"internal/setup/write.go os.OpenFile":                "files that others may read, created in a folder of the user's choice and never through a link",
+	"internal/cli/manual.go os.WriteFile":                "manual pages, which everybody reads, in a folder that the packager names",
+	"cmd/ration/report.go os.Open":                       "an upstream's answer, which the command line names, may be a pipe or another user's",
+	"cmd/ration/testdata/bare/main.go database/sql.Open": "a program to compare with",
 
 	"quota/inbound/sqlitestore/sqlitestore.go os.OpenFile":       "a new file of this user's, in a folder of the caller's choice",
 	"quota/inbound/sqlitestore/sqlitestore.go database/sql.Open": "counts of a server's clients, which decide nothing that is paid for",
 	"quota/sqliteledger/conn.go modernc.org/sqlite.Driver":       "SQLite opens by path what check has checked",
-	"internal/postgrestest/postgrestest.go os.Create":            "tests write the log of a server",
-	"internal/postgrestest/postgrestest.go os.ReadFile":          "tests read the log of the server that they started",
-	"internal/postgrestest/postgrestest.go os.WriteFile":         "tests write the configuration of PgBouncer",
+	"internal/servers/postgrestest.go os.Create":                 "tests write the log of a server",
+	"internal/servers/postgrestest.go os.ReadFile":               "tests read the log of the server that they started",
+	"internal/servers/postgrestest.go os.WriteFile":              "tests write the configuration of PgBouncer",
 }
 
 // isModule reports whether a folder is a module of its own: a tool for those
@@ -75,14 +73,14 @@ func TestNoOtherWayToOpenAFile(t *testing.T) {
 			return err
 		}
 		name := filepath.ToSlash(rel)
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || path.Dir(name) == "quota/privatefile" {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || path.Dir(name) == "internal/files" {
 			return nil
 		}
 		for _, opener := range openersIn(t, file) {
 			use := name + " " + opener
 			used[use] = true
 			if openElsewhere[use] == "" {
-				t.Errorf("%s: use package quota/privatefile, or say in openElsewhere why not", use)
+				t.Errorf("%s: use package internal/files, or say in openElsewhere why not", use)
 			}
 		}
 		return nil
@@ -124,7 +122,7 @@ func openersIn(t *testing.T, file string) (used []string) {
 		if !ok {
 			return true
 		}
-		if pkg, ok := selector.X.(*ast.Ident); ok && contains(openers[imported[pkg.Name]], selector.Sel.Name) {
+		if pkg, ok := selector.X.(*ast.Ident); ok && slices.Contains(openers[imported[pkg.Name]], selector.Sel.Name) {
 			used = append(used, imported[pkg.Name]+"."+selector.Sel.Name)
 		}
 		return true

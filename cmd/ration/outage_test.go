@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
@@ -28,7 +28,7 @@ func TestDeadLedgerInTheMiddleOfARun(t *testing.T) {
 		t.Run(command, func(t *testing.T) {
 			s := newStand(t, &youtubetest.Options{Latency: 200 * time.Millisecond}, plentyOfUnits, "[{trending: {pages: 4}}]", eight...)
 			s.write(t, "costs.yaml", mustRead(t, filepath.Join(s.dir, "costs.yaml"))+"when_ledger_down: {default: {allow: 100}}\n")
-			redis := redistest.Start(t, "--appendonly", "yes")
+			redis := servers.StartRedis(t, "--appendonly", "yes")
 			args := []string{command, "-q", "--parallel", "1", "--ledger", redis.URL()}
 			if command == "serve" {
 				args = append(args, "--jitter", "0s")
@@ -116,7 +116,7 @@ func TestOutageIsHiddenFromReaders(t *testing.T) {
 // has forgotten gives back what this host knows, so it shows what was spent.
 func TestAReaderRestoresALossAndSaysSo(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t)
+	redis := servers.StartRedis(t)
 	for _, command := range []string{"status", "status --json", "ledger info", "doctor", "log"} {
 		t.Run(command, func(t *testing.T) {
 			s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
@@ -185,7 +185,7 @@ func TestACooldownHoldsWhileTheLedgerIsDown(t *testing.T) {
 		t.Skip("waits two seconds for a ledger that is down")
 	}
 	t.Parallel()
-	redis := redistest.Start(t)
+	redis := servers.StartRedis(t)
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
 	s.write(t, "costs.yaml", mustRead(t, filepath.Join(s.dir, "costs.yaml"))+"when_ledger_down: {default: {allow: 50}}\n")
 	env := []string{"RATION_LEDGER=" + redis.URL()}

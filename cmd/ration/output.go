@@ -6,9 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/redact"
-	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
-	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 // writeJSON prints a document, with the state of the ledger as its last key.
@@ -35,13 +34,13 @@ func (a *app) width() int {
 }
 
 // table returns a table on stdout that fits its width.
-func (a *app) table(headings ...string) *terminal.Table {
-	return terminal.NewTable(a.stdout, a.width(), headings...)
+func (a *app) table(headings ...string) *cli.Table {
+	return cli.NewTable(a.stdout, a.width(), headings...)
 }
 
 // paragraph prints a text behind a label, wrapped to the width of stdout.
 func (a *app) paragraph(label, format string, args ...any) {
-	terminal.WriteParagraph(a.stdout, a.width(), label, fmt.Sprintf(format, args...))
+	cli.WriteParagraph(a.stdout, a.width(), label, fmt.Sprintf(format, args...))
 }
 
 // clock writes a time in a table: 11-20 12:00:00Z, with its year unless that is
@@ -53,5 +52,5 @@ func dash(s string) string { return cmp.Or(s, "-") }
 
 // conceal keeps a secret out of all that is printed from now on.
 func (a *app) conceal(secret string) {
-	a.stdout, a.stderr = redact.Hide(a.stdout, secret), redact.Hide(a.stderr, secret)
+	a.stdout, a.stderr = cli.Hide(a.stdout, secret), cli.Hide(a.stderr, secret)
 }

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 // TestTimesOfAnotherYearShowNoYear checks what tables print around New Year's

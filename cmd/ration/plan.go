@@ -9,14 +9,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/plan"
+	"github.com/ration-dev/ration/internal/setup"
 	"github.com/ration-dev/ration/jobs"
-	"github.com/ration-dev/ration/jobs/plan"
-	"github.com/ration-dev/ration/jobs/setup"
 )
 
 // planFlags are what plan may be told.
@@ -62,7 +61,7 @@ func (f *planFlags) define(flags *pflag.FlagSet) {
 	flags.IntVar(&f.days, "days", 2, "simulate this many `days` of 24 hours")
 	flags.StringVar(&f.from, "from", "", "start at this `time` (RFC 3339; default now); ticks before it are not simulated")
 	f.jitter = 5 * time.Minute
-	durationflag.SecondsVar(flags, &f.jitter, "jitter", "how late each pass may start")
+	cli.SecondsVar(flags, &f.jitter, "jitter", "how late each pass may start")
 	flags.BoolVar(&f.fresh, "fresh", false, "start from an empty ledger")
 	flags.BoolVar(&f.suggest, "suggest", false, "propose a schedule that fits, with small changes")
 }
@@ -80,18 +79,18 @@ const (
 // span returns when the plan begins, and now; zero is the clock's time.
 func (f *planFlags) span() (from, now time.Time, err error) {
 	if f.days < 1 || f.days > maxPlanDays {
-		return from, now, &cmdline.Error{Err: fmt.Errorf("--days %d: give 1 to %d", f.days, maxPlanDays)}
+		return from, now, &cli.Error{Err: fmt.Errorf("--days %d: give 1 to %d", f.days, maxPlanDays)}
 	}
 	if f.jitter < 0 || f.jitter > maxPlanJitter || f.jitter%time.Microsecond != 0 {
-		return from, now, &cmdline.Error{Err: fmt.Errorf("--jitter %s: give 0 to %s, in whole microseconds", f.jitter, human.Duration(maxPlanJitter))}
+		return from, now, &cli.Error{Err: fmt.Errorf("--jitter %s: give 0 to %s, in whole microseconds", f.jitter, human.Duration(maxPlanJitter))}
 	}
 	read := func(flag, text string) time.Time {
 		if text == "" || err != nil {
 			return time.Time{}
 		}
 		var at time.Time
-		if at, err = cmdline.ParseTime(flag, text, cmdline.LastNowYear); err == nil && at.Year() < 1971 {
-			err = &cmdline.Error{Err: fmt.Errorf("%s %q: write a time such as 2026-11-20T09:00:00Z", flag, text)}
+		if at, err = cli.ParseTime(flag, text, cli.LastNowYear); err == nil && at.Year() < 1971 {
+			err = &cli.Error{Err: fmt.Errorf("%s %q: write a time such as 2026-11-20T09:00:00Z", flag, text)}
 		}
 		return at
 	}
@@ -146,7 +145,7 @@ func (f *planFlags) play(ctx context.Context, p *plan.Planner) error {
 		if f.days == 1 {
 			advice = "plan a regions.yaml with fewer ticks, regions, pages or calls"
 		}
-		return &cmdline.Error{Err: fmt.Errorf("--days %d: more than %d calls; %s", f.days, plan.MaxCalls, advice)}
+		return &cli.Error{Err: fmt.Errorf("--days %d: more than %d calls; %s", f.days, plan.MaxCalls, advice)}
 	}
 	return err
 }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/jobs/plan"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/plan"
 )
 
 // planTables prints a plan as tables and pictures.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/strictyaml"
 )
 
 func (a *app) presetsCommand() *cobra.Command {
@@ -23,7 +23,7 @@ as it is written, with its sources and what they leave open.
 
 ` + exitCodes(),
 		Example: "  ration costs presets\n  ration costs presets youtube/2026-06",
-		Args:    cmdline.Args(cobra.MaximumNArgs(1)),
+		Args:    cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			presets := costs.Presets()
 			if len(args) == 0 {
@@ -38,7 +38,7 @@ as it is written, with its sources and what they leave open.
 					names = append(names, p.Name)
 				}
 			}
-			return &cmdline.Error{Err: fmt.Errorf("no preset %q; %s", args[0], strictyaml.Advice(args[0], names))}
+			return &cli.Error{Err: fmt.Errorf("no preset %q; %s", args[0], strictyaml.Advice(args[0], names))}
 		},
 	}
 }

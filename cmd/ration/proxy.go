@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
-	"github.com/ration-dev/ration/jobs/daemon"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/daemon"
 )
 
 func (a *app) proxyCommand() *cobra.Command {
@@ -42,7 +42,7 @@ Once started, it exits only with 0.`,
 		},
 	}
 	f.define(cmd)
-	durationflag.SecondsVar(cmd.Flags(), &f.grace, "grace", "how long to wait for requests in flight when stopping")
+	cli.SecondsVar(cmd.Flags(), &f.grace, "grace", "how long to wait for requests in flight when stopping")
 	return cmd
 }
 

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/redistest"
-	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/internal/servers"
+	"github.com/ration-dev/ration/internal/setup"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
@@ -115,7 +115,7 @@ func TestDaysWithoutTheLedger(t *testing.T) {
 		t.Skip("waits two seconds for a ledger that is down")
 	}
 	t.Parallel()
-	redis := redistest.Start(t)
+	redis := servers.StartRedis(t)
 	env := []string{"RATION_LEDGER=" + redis.URL()}
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
 	d := s.start(t, env, "proxy", "--listen", "127.0.0.1:0")

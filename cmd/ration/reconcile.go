@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/quota/reconcile"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/usage"
 )
 
 func (a *app) reconcileCommand() *cobra.Command {
@@ -56,16 +56,16 @@ func (a *app) reconcile(ctx context.Context, args []string, used, account string
 	if err != nil {
 		return err
 	}
-	account, readings, err := cmdline.Readings(table, args, used, account)
+	account, readings, err := cli.Readings(table, args, used, account)
 	if err != nil {
 		return err
 	}
-	var results []reconcile.Result
+	var results []usage.Correction
 	err = a.withClient(table, true, func(c *client.Client) (err error) {
-		results, err = reconcile.Account(ctx, c.Guard(), account, readings, force)
+		results, err = usage.Reconcile(ctx, c.Guard(), account, readings, force)
 		return err
 	})
-	if rejected, ok := errors.AsType[*reconcile.RejectedError](err); ok && rejected.NeedsForce {
+	if rejected, ok := errors.AsType[*usage.RejectedError](err); ok && rejected.NeedsForce {
 		return fmt.Errorf("%w; if the console is right, add --force", err)
 	}
 	if err != nil {

@@ -8,16 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/cmd/ration/internal/logview"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/cooldown"
-	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/jobs/entries"
-	"github.com/ration-dev/ration/jobs/plan"
-	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/plan"
+	"github.com/ration-dev/ration/internal/report"
+	"github.com/ration-dev/ration/internal/setup"
+	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/usage"
 )
 
 func (a *app) replayCommand() *cobra.Command {
@@ -48,14 +46,14 @@ ledger is that of costs.yaml; the other file need not name one.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r := &replaying{app: a, path: args[0]}
 			var err error
-			if r.Since, err = cmdline.ParseMoment("--since", since, a.now()); err != nil {
+			if r.Since, err = cli.ParseMoment("--since", since, a.now()); err != nil {
 				return err
 			}
-			if r.Until, err = cmdline.ParseMoment("--until", until, a.now()); err != nil {
+			if r.Until, err = cli.ParseMoment("--until", until, a.now()); err != nil {
 				return err
 			}
 			if !r.Until.IsZero() && !r.Since.Before(r.Until) {
-				return &cmdline.Error{Err: errors.New("--until is not after --since")}
+				return &cli.Error{Err: errors.New("--until is not after --since")}
 			}
 			return r.run(cmd.Context())
 		},
@@ -124,7 +122,7 @@ func (r *replaying) printRemarks(ctx context.Context, c *client.Client) error {
 		return err
 	}
 	source := &usage.LogReader{Ledger: c.Log(), Accounts: r.Other.Accounts(), Since: r.Since}
-	v := &logview.View{Query: &entries.Query{}, Source: source, Remark: r.remark, Now: r.now}
+	v := &cli.LogView{Query: &cli.LogQuery{}, Source: source, Remark: r.remark, Now: r.now}
 	return v.NoteMissing(ctx, c.Guard())
 }
 
@@ -133,7 +131,7 @@ func (r *replaying) noteCooldowns(ctx context.Context, guard *quota.Guard) error
 	if !r.Until.IsZero() && !r.Until.After(r.now()) {
 		return nil
 	}
-	_, held, err := cooldown.List(ctx, guard, r.InForce.Accounts())
+	_, held, err := report.ListCooldowns(ctx, guard, r.InForce.Accounts())
 	for _, c := range held {
 		if moves := c.Moves(); moves != "" {
 			r.remark("replay", "%s", moves)

@@ -11,10 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/gateway"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 )
@@ -56,14 +55,14 @@ and says when to try again, so that a script can end with "|| exit".
 			if !cmd.Flags().Changed("units") {
 				f.units = -1
 			} else if f.units < 0 || quota.Units(f.units) > quota.MaxUnits {
-				return &cmdline.Error{Err: fmt.Errorf("--units %d: give 0 to %d", f.units, quota.MaxUnits)}
+				return &cli.Error{Err: fmt.Errorf("--units %d: give 0 to %d", f.units, quota.MaxUnits)}
 			}
 			method := ""
 			if len(args) > 0 {
 				method = args[0]
 			}
 			if err := f.check(method, cmd.Flags().Changed); err != nil {
-				return &cmdline.Error{Err: err}
+				return &cli.Error{Err: err}
 			}
 			return a.reportAnswer(cmd.Context(), method, &f)
 		},
@@ -74,8 +73,8 @@ and says when to try again, so that a script can end with "|| exit".
 	flags.StringArrayVar(&f.headers, "header", nil, "a `header` of the answer, 'Name: value', or @FILE; may be repeated")
 	flags.StringVar(&f.body, "body", "", "`file` that holds the answer's body; - is stdin")
 	flags.Int64Var(&f.units, "units", 0, "what the call really cost, if the answer does not say")
-	cmdline.DefineAmounts(flags, &f.amounts, "what it really cost in a `measure`")
-	durationflag.SecondsVar(flags, &f.maxWait, "max-wait", "exit 0 in spite of a cooldown that is no longer than this")
+	cli.DefineAmounts(flags, &f.amounts, "what it really cost in a `measure`")
+	cli.SecondsVar(flags, &f.maxWait, "max-wait", "exit 0 in spite of a cooldown that is no longer than this")
 	a.defineCaller(flags, &f.caller, quota.LaneManual)
 	flags.StringVar(&f.upstream, "upstream", "", "the upstream, if several have the method")
 	return cmd
@@ -117,7 +116,7 @@ func (a *app) reportAnswer(ctx context.Context, method string, f *reportFlags) e
 		if f.caller, err = a.callerOf(table, f.caller); err != nil {
 			return err
 		}
-		if call, err = cmdline.Call(table, f.upstream, method); err != nil {
+		if call, err = cli.Call(table, f.upstream, method); err != nil {
 			return err
 		}
 		call.Caller = f.caller
@@ -128,7 +127,7 @@ func (a *app) reportAnswer(ctx context.Context, method string, f *reportFlags) e
 		if f.grant != "" {
 			var err error
 			if grant, err = gateway.Redeem(c, f.grant, method); err != nil {
-				return &cmdline.Error{Err: fmt.Errorf("--grant: %w", err)}
+				return &cli.Error{Err: fmt.Errorf("--grant: %w", err)}
 			}
 			call = grant.Call()
 		}
@@ -144,7 +143,7 @@ func (a *app) reportAnswer(ctx context.Context, method string, f *reportFlags) e
 
 // answer returns the answer that flags describe.
 func (a *app) answer(f *reportFlags) (*gateway.Answer, error) {
-	answer := &gateway.Answer{Status: f.status, Headers: map[string]gateway.HeaderValues{}, Amounts: cmdline.AmountsOf(f.amounts)}
+	answer := &gateway.Answer{Status: f.status, Headers: map[string]gateway.HeaderValues{}, Amounts: cli.AmountsOf(f.amounts)}
 	if f.units >= 0 {
 		answer.Units = new(quota.Units(f.units))
 	}
@@ -153,18 +152,18 @@ func (a *app) answer(f *reportFlags) (*gateway.Answer, error) {
 		if name, isFile := strings.CutPrefix(text, "@"); isFile {
 			dump, err := a.readAnswer(name)
 			if err != nil {
-				return nil, &cmdline.Error{Err: fmt.Errorf("--header: %w; name a file that curl --dump-header has written", err)}
+				return nil, &cli.Error{Err: fmt.Errorf("--header: %w; name a file that curl --dump-header has written", err)}
 			}
 			text, add = dump, answer.AddDump
 		}
 		if err := add(text); err != nil {
-			return nil, &cmdline.Error{Err: fmt.Errorf("--header %w", err)}
+			return nil, &cli.Error{Err: fmt.Errorf("--header %w", err)}
 		}
 	}
 	if f.body != "" {
 		body, err := a.readAnswer(f.body)
 		if err != nil {
-			return nil, &cmdline.Error{Err: fmt.Errorf("--body: %w; name the file that holds the answer's body", err)}
+			return nil, &cli.Error{Err: fmt.Errorf("--body: %w; name the file that holds the answer's body", err)}
 		}
 		answer.Body = body
 	}
@@ -194,7 +193,7 @@ func (a *app) readAnswer(name string) (string, error) {
 func (a *app) printResult(call quota.Call, result *gateway.ReportResult, maxWait time.Duration) error {
 	var stopped error
 	if c := result.Stop(maxWait); c != nil {
-		stopped = &jobs.UpstreamError{RetryAt: cmdline.TimeOrZero(c.Until), Err: fmt.Errorf("the upstream says to stop: %v", c)}
+		stopped = &jobs.UpstreamError{RetryAt: cli.TimeOrZero(c.Until), Err: fmt.Errorf("the upstream says to stop: %v", c)}
 	}
 	switch {
 	case a.json:

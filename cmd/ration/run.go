@@ -8,16 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/bars"
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/cmd/ration/internal/redact"
-	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/daemon"
+	"github.com/ration-dev/ration/internal/setup"
+	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/jobs"
-	"github.com/ration-dev/ration/jobs/daemon"
-	"github.com/ration-dev/ration/jobs/history"
-	"github.com/ration-dev/ration/jobs/setup"
 )
 
 // runFlags are what run may be told.
@@ -54,7 +51,7 @@ else changes.`,
 		Example: "  ration run\n  ration run IN BR --json\n  ration run IN --again --lane backfill",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if f.stopped < 0 || f.stopped > 255 {
-				return &cmdline.Error{Err: fmt.Errorf("--stopped-exit %d: give 0 to 255", f.stopped)}
+				return &cli.Error{Err: fmt.Errorf("--stopped-exit %d: give 0 to 255", f.stopped)}
 			}
 			err := a.run(cmd.Context(), names, f)
 			if exit, _ := code(err); exit != exitStopped {
@@ -91,7 +88,7 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	}
 	regions, err := jobs.Choose(config.Regions, names)
 	if err != nil {
-		return &cmdline.Error{Err: err}
+		return &cli.Error{Err: err}
 	}
 	if err := jobs.CheckPrograms(regions); err != nil {
 		return err
@@ -126,7 +123,7 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	if showsDetails && !a.json && !a.quiet {
 		defer a.printLevels(ctx, f.Client)
 	}
-	a.warnUnfilled(history.Update(context.WithoutCancel(ctx), f.Catalog, f.Client, a.now()))
+	a.warnUnfilled(usage.UpdateHistory(context.WithoutCancel(ctx), f.Catalog, f.Client, a.now()))
 	return a.printRun(report, jobs.FetchesYouTube(regions))
 }
 
@@ -148,7 +145,7 @@ func (a *app) printLevels(ctx context.Context, c *client.Client) {
 
 func checkParallel(n int) error {
 	if n < 1 || n > 64 {
-		return &cmdline.Error{Err: fmt.Errorf("--parallel %d: give 1 to 64", n)}
+		return &cli.Error{Err: fmt.Errorf("--parallel %d: give 1 to 64", n)}
 	}
 	return nil
 }
@@ -156,7 +153,7 @@ func checkParallel(n int) error {
 // checkLane is setup.CheckLane for --lane.
 func checkLane(table *costs.Table, lane string) error {
 	if err := setup.CheckLane(table, lane); err != nil {
-		return &cmdline.Error{Err: fmt.Errorf("--%w", err)}
+		return &cli.Error{Err: fmt.Errorf("--%w", err)}
 	}
 	return nil
 }
@@ -164,10 +161,10 @@ func checkLane(table *costs.Table, lane string) error {
 // fetch runs with progress bars where people watch, and forgets what is older
 // than the retention.
 func (a *app) fetch(ctx context.Context, f *setup.Fetcher, regions []jobs.Region) (*jobs.Report, error) {
-	shown := &bars.Bars{}
+	shown := &cli.Bars{}
 	canShowBars := a.terminal && a.getenv("TERM") != "dumb"
 	if canShowBars && !a.quiet && !a.json {
-		shown = bars.Start(os.Stderr, regions, a.getenv("NO_COLOR") == "")
+		shown = cli.StartBars(os.Stderr, regions, a.getenv("NO_COLOR") == "")
 	}
 	f.Runner.Progress = shown.Update
 	f.Runner.Output = a.outputTo(shown)
@@ -219,12 +216,12 @@ func reason(err error) *string {
 	if err == nil {
 		return nil
 	}
-	return new(redact.Message(err.Error()))
+	return new(cli.RedactMessage(err.Error()))
 }
 
 // reportTable is a run for people.
 func (a *app) reportTable(report *jobs.Report, hasVideos bool) {
-	headings, rows := report.Table(hasVideos, a.clock, redact.Message)
+	headings, rows := report.Table(hasVideos, a.clock, cli.RedactMessage)
 	t := a.table(headings...)
 	for _, row := range rows {
 		t.Row(row...)
@@ -237,19 +234,19 @@ func (a *app) reportTable(report *jobs.Report, hasVideos bool) {
 
 // outputTo returns what gets the output of programs in run: lines on stderr,
 // above the bars if there are any.
-func (a *app) outputTo(shown *bars.Bars) func(jobs.OutputLine) {
+func (a *app) outputTo(shown *cli.Bars) func(jobs.OutputLine) {
 	switch {
 	case a.quiet:
 		return nil
 	case a.json:
 		return daemon.LogOutput(a.logger())
 	case shown.Shown():
-		return func(l jobs.OutputLine) { shown.Log(redact.Text(a.stderr, outputText(l))) }
+		return func(l jobs.OutputLine) { shown.Log(cli.RedactText(a.stderr, outputText(l))) }
 	}
-	out := terminal.NewLocked(a.stderr)
+	out := cli.NewLocked(a.stderr)
 	return func(l jobs.OutputLine) { fmt.Fprintln(out, outputText(l)) }
 }
 
 func outputText(l jobs.OutputLine) string {
-	return l.Region + " " + l.Job + ": " + redact.URLs(l.Text)
+	return l.Region + " " + l.Job + ": " + cli.RedactURLs(l.Text)
 }

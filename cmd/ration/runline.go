@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/redact"
-	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 )
@@ -36,7 +36,7 @@ func describeCause(err error) string {
 		return message(err)
 	}
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok && refused.Ahead == 0 {
-		return redact.Message(refused.Short())
+		return cli.RedactMessage(refused.Short())
 	}
-	return redact.Message(err.Error())
+	return cli.RedactMessage(err.Error())
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	_ "modernc.org/sqlite"
 
-	"github.com/ration-dev/ration/internal/postgrestest"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
@@ -305,7 +305,7 @@ type testKey struct{}
 
 // startPostgres starts a PostgreSQL server and names it in POSTGRES.
 func startPostgres(ts *testscript.TestScript, _ bool, _ []string) {
-	ts.Setenv("POSTGRES", postgrestest.Start(ts.Value(testKey{}).(testing.TB)).URL())
+	ts.Setenv("POSTGRES", servers.StartPostgres(ts.Value(testKey{}).(testing.TB)).URL())
 }
 
 // lockedEnv in a script's environment says that its ledger is locked.

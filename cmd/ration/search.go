@@ -9,11 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
-	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
-	"github.com/ration-dev/ration/jobs/catalog"
-	"github.com/ration-dev/ration/jobs/entries"
+	"github.com/ration-dev/ration/internal/catalog"
+	"github.com/ration-dev/ration/internal/cli"
 )
 
 func (a *app) searchCommand() *cobra.Command {
@@ -29,8 +26,8 @@ in the local catalogue, best match first. It makes no call and costs no units.
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Text = strings.Join(args, " ")
-			if err := entries.CheckSearch(&q); err != nil {
-				return &cmdline.Error{Err: fmt.Errorf("--%w", err)}
+			if err := cli.CheckSearch(&q); err != nil {
+				return &cli.Error{Err: fmt.Errorf("--%w", err)}
 			}
 			return a.search(cmd.Context(), q)
 		},
@@ -41,12 +38,12 @@ in the local catalogue, best match first. It makes no call and costs no units.
 
 func defineSearch(flags *pflag.FlagSet, q *catalog.Query) {
 	flags.StringVar(&q.Region, "region", "", "only videos found by this region's passes")
-	durationflag.Var(flags, &q.MaxAge, "max-age", "only videos published this recently: 24h, 7d; 0 means any age")
+	cli.DurationVar(flags, &q.MaxAge, "max-age", "only videos published this recently: 24h, 7d; 0 means any age")
 	flags.IntVar(&q.Limit, "limit", 20, "return at most this many hits")
 }
 
 func (a *app) search(ctx context.Context, q catalog.Query) error {
-	found, err := entries.Search(ctx, a.setup(), q)
+	found, err := cli.Search(ctx, a.setup(), q)
 	if err != nil {
 		return err
 	}
@@ -70,7 +67,7 @@ func (a *app) search(ctx context.Context, q catalog.Query) error {
 		for _, c := range h.Charts {
 			charts = append(charts, fmt.Sprintf("%s #%d", c.Region, c.Best))
 		}
-		t.Row(h.ID, terminal.Narrow(h.Title, 60), terminal.Narrow(h.ChannelTitle, 24), views, published, strings.Join(charts, ", "))
+		t.Row(h.ID, cli.Narrow(h.Title, 60), cli.Narrow(h.ChannelTitle, 24), views, published, strings.Join(charts, ", "))
 	}
 	if len(found.Hits) == 0 {
 		fmt.Fprintln(a.stderr, "nothing found")

@@ -7,11 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
-	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/daemon"
+	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/jobs"
-	"github.com/ration-dev/ration/jobs/daemon"
 )
 
 // serveFlags are what serve may be told.
@@ -55,17 +54,17 @@ Once started, it exits only with 0.`,
 	flags.StringVar(&f.KeyFile, "key-file", "", "`file` that holds the API key")
 	flags.IntVar(&f.Parallel, "parallel", jobs.DefaultParallel, "fetch this many regions at a time")
 	f.Jitter = 30 * time.Second
-	durationflag.SecondsVar(flags, &f.Jitter, "jitter", "delay each start by less than this, each region differently; 0 starts on time")
+	cli.SecondsVar(flags, &f.Jitter, "jitter", "delay each start by less than this, each region differently; 0 starts on time")
 	f.listen.optional = true
 	f.listen.define(cmd)
 	flags.BoolVar(&f.noPage, "no-page", false, "show no page at / of the gateway")
-	durationflag.SecondsVar(flags, &f.listen.grace, "grace", "how long to wait for pages and requests in flight when stopping")
+	cli.SecondsVar(flags, &f.listen.grace, "grace", "how long to wait for pages and requests in flight when stopping")
 	return cmd
 }
 
 func (f *serveFlags) check(cmd *cobra.Command) error {
 	if f.Jitter < 0 || f.Jitter > time.Hour {
-		return &cmdline.Error{Err: fmt.Errorf("--jitter %s: give 0 to 1h", human.Exactly(f.Jitter))}
+		return &cli.Error{Err: fmt.Errorf("--jitter %s: give 0 to 1h", human.Exactly(f.Jitter))}
 	}
 	if err := f.listen.check(cmd); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/servers"
 )
 
 // TestSharedHosting: the 32-bit binary works within 512 MB of address space, as
@@ -45,7 +45,7 @@ func TestSharedHosting(t *testing.T) {
 		return string(out)
 	}
 	ration(exitDone, "", "init --host api.example.com --limit 3")
-	for _, more := range []string{"", "RATION_LEDGER=" + redistest.Start(t).URL()} {
+	for _, more := range []string{"", "RATION_LEDGER=" + servers.StartRedis(t).URL()} {
 		ration(exitDone, more, "spend read --calls 2")
 		ration(exitDone, more, "spend read")
 		if said := ration(exitStopped, more, "spend read"); !strings.Contains(said, "try again at ") {

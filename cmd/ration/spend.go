@@ -8,10 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/gateway"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -49,20 +48,20 @@ repeated with the same --idempotency-key within ten minutes is charged once.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.units = max(f.units, 0)
 			if cmd.Flags().Changed("units") && (f.units < 1 || quota.Units(f.units) > quota.MaxUnits) {
-				return &cmdline.Error{Err: fmt.Errorf("--units: give 1 to %d", quota.MaxUnits)}
+				return &cli.Error{Err: fmt.Errorf("--units: give 1 to %d", quota.MaxUnits)}
 			}
 			if f.calls < 1 || f.calls > quota.MaxTogether {
-				return &cmdline.Error{Err: fmt.Errorf("--calls %d: give 1 to %d", f.calls, quota.MaxTogether)}
+				return &cli.Error{Err: fmt.Errorf("--calls %d: give 1 to %d", f.calls, quota.MaxTogether)}
 			}
 			return a.spend(cmd.Context(), args[0], f)
 		},
 	}
 	flags := cmd.Flags()
 	flags.Int64Var(&f.units, "units", 0, "what each call costs (default: its cost in costs.yaml)")
-	cmdline.DefineAmounts(flags, &f.amounts, "what each call costs in a `measure`")
+	cli.DefineAmounts(flags, &f.amounts, "what each call costs in a `measure`")
 	flags.IntVar(&f.calls, "calls", 1, "charge `n` calls, all or none")
 	flags.StringVar(&f.repeat, "idempotency-key", "", "charge spends with this `key` once")
-	durationflag.SecondsVar(flags, &f.maxWait, "max-wait", "longest wait for the units: 5, 30s, 2m")
+	cli.SecondsVar(flags, &f.maxWait, "max-wait", "longest wait for the units: 5, 30s, 2m")
 	a.defineCaller(flags, &f.caller, quota.LaneManual)
 	a.defineKey(flags, &f.key)
 	a.defineShare(flags)
@@ -79,17 +78,17 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	if err != nil {
 		return err
 	}
-	call, err := cmdline.Call(table, f.upstream, method)
+	call, err := cli.Call(table, f.upstream, method)
 	if err != nil {
 		return err
 	}
-	given := gateway.Given{Amounts: cmdline.AmountsOf(f.amounts)}
+	given := gateway.Given{Amounts: cli.AmountsOf(f.amounts)}
 	if f.units > 0 {
 		call.Units, call.Lease = quota.Units(f.units), gateway.EstimateLease
 		given.Units = &call.Units
 	}
 	if err := given.Amounts.Set(table, &call); err != nil {
-		return &cmdline.Error{Err: fmt.Errorf("--amount: %w", err)}
+		return &cli.Error{Err: fmt.Errorf("--amount: %w", err)}
 	}
 	if !a.json {
 		call.Lease = 0 // nobody gets the grant with which to settle it
@@ -99,7 +98,7 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 		return err
 	}
 	if call.ID, err = gateway.CallID(f.repeat, call, given, f.calls); err != nil {
-		return &cmdline.Error{Err: fmt.Errorf("--idempotency-key: %w", err)}
+		return &cli.Error{Err: fmt.Errorf("--idempotency-key: %w", err)}
 	}
 	c, err := a.setup().Open(table, true)
 	if err != nil {
@@ -111,10 +110,10 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	}
 	grants, err := c.SpendTogether(ctx, call, f.calls, f.maxWait)
 	if errors.Is(err, quota.ErrReused) {
-		return &cmdline.Error{Err: fmt.Errorf("--idempotency-key: %w", err)}
+		return &cli.Error{Err: fmt.Errorf("--idempotency-key: %w", err)}
 	}
 	if err != nil && !errors.Is(err, quota.ErrRefused) {
-		return client.NameLedger(cmdline.NeverFits(err, f.units > 0), c.LedgerName())
+		return client.NameLedger(cli.NeverFits(err, f.units > 0), c.LedgerName())
 	}
 	if unrecorded := c.RefusalError(); unrecorded != nil {
 		a.warn("refusal", unrecorded.Error())

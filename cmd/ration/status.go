@@ -7,13 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/build"
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/jobs/entries"
-	"github.com/ration-dev/ration/jobs/setup"
-	"github.com/ration-dev/ration/jobs/status"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/inspect"
+	"github.com/ration-dev/ration/internal/setup"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -46,9 +44,9 @@ ration serve has the same page.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case web && (at != "" || a.json):
-				return &cmdline.Error{Err: errors.New("--web: leave out --at and --json; the page shows the present, and has links to JSON")}
+				return &cli.Error{Err: errors.New("--web: leave out --at and --json; the page shows the present, and has links to JSON")}
 			case noOpen && !web:
-				return &cmdline.Error{Err: errors.New("--no-open is for --web")}
+				return &cli.Error{Err: errors.New("--no-open is for --web")}
 			case web:
 				return a.statusPage(cmd.Context(), !noOpen)
 			}
@@ -69,7 +67,7 @@ func (a *app) status(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report, shown := status.New(a.now()), false
+	report, shown := inspect.NewReport(a.now()), false
 	err = a.withClient(table, false, func(c *client.Client) error {
 		err := report.Read(ctx, a.setup(), c)
 		if report.Unplanned != nil && !isLedgerError(report.Unplanned) {
@@ -98,7 +96,7 @@ func (a *app) status(ctx context.Context) error {
 }
 
 // showStatus prints a report, which is whole if err is nil, and returns err.
-func (a *app) showStatus(ctx context.Context, report *status.Report, err error) error {
+func (a *app) showStatus(ctx context.Context, report *inspect.Report, err error) error {
 	if failed := report.AddHost(a.setup().Known()); err == nil {
 		err = failed // of this host's copy: the rest is right
 	}
@@ -108,11 +106,11 @@ func (a *app) showStatus(ctx context.Context, report *status.Report, err error) 
 		}
 	}
 	var unread error
-	if report.Waiting, unread = status.WaitingSteps(ctx, a.setup()); unread != nil {
+	if report.Waiting, unread = inspect.WaitingSteps(ctx, a.setup()); unread != nil {
 		a.warn("catalogue", "the catalogue cannot be read, so status does not show which steps wait: "+unread.Error())
 	}
 	if a.json {
-		report.Version = build.Read().Version
+		report.Version = cli.ReadBuild().Version
 		return errors.Join(a.writeJSON(report), err)
 	}
 	a.statusTable(report.Distinct(), err)
@@ -137,6 +135,6 @@ func (a *app) warnUnfilled(err error) {
 // fillHistory updates the history, unless another time than now is shown.
 func (a *app) fillHistory(ctx context.Context, c *client.Client) {
 	if !a.hasAt {
-		a.warnUnfilled(entries.Fill(ctx, a.setup(), c))
+		a.warnUnfilled(cli.FillEntries(ctx, a.setup(), c))
 	}
 }

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/jobs/status"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/inspect"
+	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/usage"
 )
 
 // statusTable is status for people; err is why it is not whole, or nil.
-func (a *app) statusTable(r *status.Report, err error) {
+func (a *app) statusTable(r *inspect.Report, err error) {
 	for _, refused := range r.Refusing {
 		a.paragraph("", "%s\n", refused.Text)
 	}
@@ -58,7 +58,7 @@ func (a *app) outageLine(err error) {
 }
 
 // budgetTable shows what the budgets hold.
-func (a *app) budgetTable(r *status.Report) {
+func (a *app) budgetTable(r *inspect.Report) {
 	isReserved := func(b *usage.BudgetReport) bool { return b.Reserved > 0 }
 	headings := []string{"budget", "used", "limit", "left", "", "window", "next to return"}
 	hasReserved := slices.ContainsFunc(r.Budgets, isReserved)
@@ -71,7 +71,7 @@ func (a *app) budgetTable(r *status.Report) {
 		if b.Shadow {
 			window += " (shadow)"
 		}
-		cells := []any{b.Name, b.Number(b.Used), b.LimitText, b.Number(b.Remaining), b.Measure, window, status.ReturnText(b, r.At)}
+		cells := []any{b.Name, b.Number(b.Used), b.LimitText, b.Number(b.Remaining), b.Measure, window, inspect.ReturnText(b, r.At)}
 		if hasReserved {
 			cells = slices.Insert(cells, 2, any(b.Number(b.Reserved)))
 		}
@@ -81,7 +81,7 @@ func (a *app) budgetTable(r *status.Report) {
 }
 
 // spenderTable shows who spent the budgets.
-func (a *app) spenderTable(r *status.Report) {
+func (a *app) spenderTable(r *inspect.Report) {
 	if !slices.ContainsFunc(r.Budgets, func(b *usage.BudgetReport) bool { return len(b.ByMethod) > 0 || len(b.Floors) > 0 }) {
 		return
 	}
@@ -89,19 +89,19 @@ func (a *app) spenderTable(r *status.Report) {
 	t := a.table("budget", "by", "who spent it")
 	for _, b := range r.Budgets {
 		name := b.Name
-		status.EachDimension(&b.Attribution, b.Measure, 8, func(by, who string) {
+		inspect.EachDimension(&b.Attribution, b.Measure, 8, func(by, who string) {
 			t.Row(name, by, who)
 			name = ""
 		})
 		if len(b.Floors) > 0 {
-			t.Row(name, "floor", status.FloorText(b))
+			t.Row(name, "floor", inspect.FloorText(b))
 		}
 	}
 	t.Print()
 }
 
 // keyedTable shows the fullest keys.
-func (a *app) keyedTable(r *status.Report) {
+func (a *app) keyedTable(r *inspect.Report) {
 	if len(r.Keyed) == 0 {
 		return
 	}
@@ -123,7 +123,7 @@ func (a *app) keyedTable(r *status.Report) {
 
 // passTable shows the passes that a host has, and those that another one
 // has done.
-func (a *app) passTable(r *status.Report) {
+func (a *app) passTable(r *inspect.Report) {
 	t, shown := a.table("region", "pass", "host", "pid", "since", "until"), false
 	for _, p := range r.Passes {
 		switch {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/build"
+	"github.com/ration-dev/ration/internal/cli"
 )
 
 func (a *app) versionCommand() *cobra.Command {
@@ -21,7 +21,7 @@ func (a *app) versionCommand() *cobra.Command {
 }
 
 func (a *app) version() error {
-	out := build.Read()
+	out := cli.ReadBuild()
 	if a.json {
 		return json.NewEncoder(a.stdout).Encode(out)
 	}

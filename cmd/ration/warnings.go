@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/cli"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -23,7 +23,7 @@ func (a *app) reportOutage(err error) {
 // warn prints a warning to stderr, whatever -q says. kind is for programs:
 // docs/operating.md lists them.
 func (a *app) warn(kind, text string) {
-	text = redact.Message(text)
+	text = cli.RedactMessage(text)
 	if !a.json {
 		fmt.Fprintln(a.stderr, "ration:", text)
 		return

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/setup"
 )
 
 // statusPage serves the page until ctx ends.
@@ -22,7 +22,7 @@ func (a *app) statusPage(ctx context.Context, openBrowser bool) error {
 		d.Serve(setup.PrivateGrace)
 		fmt.Fprintf(a.stderr, "ration: the page is at %s/ until you press Ctrl-C\n", d.URL)
 		if openBrowser {
-			terminal.Browse(d.URL + "/")
+			cli.Browse(d.URL + "/")
 		}
 		<-ctx.Done()
 		return nil

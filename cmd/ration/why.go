@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/costs/why"
-	"github.com/ration-dev/ration/jobs/setup"
-	"github.com/ration-dev/ration/jobs/status"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/inspect"
+	"github.com/ration-dev/ration/internal/report"
+	"github.com/ration-dev/ration/internal/setup"
 )
 
 func (a *app) whyCommand() *cobra.Command {
@@ -36,7 +36,7 @@ func (a *app) why(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := why.New(kept, a.now())
+	e := report.NewWhy(kept, a.now())
 	if kept != nil {
 		if err := a.askWhy(ctx, e); err != nil {
 			return err
@@ -55,7 +55,7 @@ func (a *app) why(ctx context.Context) error {
 
 // askWhy adds what the ledger says. If there is none or it is down, the
 // explanation says that.
-func (a *app) askWhy(ctx context.Context, e *why.Document) error {
+func (a *app) askWhy(ctx context.Context, e *report.Why) error {
 	err := a.readLedger(func(c *client.Client) error { a.warnOfLoss(); return e.ReadLedger(ctx, c) })
 	if errors.Is(err, setup.ErrNoLedger) {
 		e.SetReason("there is no ledger at " + a.setup().LedgerName())
@@ -69,7 +69,7 @@ func (a *app) askWhy(ctx context.Context, e *why.Document) error {
 }
 
 // whyText is why for people.
-func (a *app) whyText(e *why.Document) {
+func (a *app) whyText(e *report.Why) {
 	r := e.Refusal
 	a.paragraph("refused  ", "%s, %s, at %s (%s ago)", human.Name(r.Method), human.Count(r.Units, "unit"), human.Time(r.At.Truncate(time.Second)), human.Duration(e.At.Sub(r.At)))
 	a.paragraph("for      ", "region %s, job %s, lane %s", human.Name(r.Region), human.Name(r.Job), human.Name(r.Lane))
@@ -81,7 +81,7 @@ func (a *app) whyText(e *why.Document) {
 		fmt.Fprintln(a.stdout)
 		a.paragraph("", "%s, its window of %s then: %s, by", human.Name(*r.Budget), *e.Window, e.HeldText())
 		t := a.table("", "who had spent it")
-		status.EachDimension(&e.Attribution, r.Measure, 5, func(by, who string) { t.Row(by, who) })
+		inspect.EachDimension(&e.Attribution, r.Measure, 5, func(by, who string) { t.Row(by, who) })
 		t.Print()
 	}
 	if e.Outside != nil {

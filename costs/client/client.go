@@ -64,7 +64,7 @@
 //	refusals-DATE.jsonl     how many calls were refused, for the history
 //	restored.json           what this host restored of the ledger
 //	replica                 the host's copy of the ledger, which package
-//	                        quota/replica describes; see [Options].Replica
+//	                        internal/replica describes; see [Options].Replica
 //
 // A SQLite ledger that is named must be in a folder that exists. Otherwise a
 // typo would create a second, empty ledger.
@@ -82,8 +82,8 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/replica"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/replica"
 )
 
 // Options are the options of Open and New. The zero value is the default.

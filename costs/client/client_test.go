@@ -17,7 +17,6 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/ledgercopy/copytest"
 )
 
 const file = `version: 1
@@ -136,7 +135,7 @@ func TestLedgerOfAMoveIsNotEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	move := quota.Move{Account: "a", Ledger: "sqlite:ration.db", Arriving: true}
-	if err := errors.Join(copytest.Close(t.Context(), ledger, move), ledger.Close()); err != nil {
+	if err := errors.Join(testledger.CloseAccount(t.Context(), ledger, move), ledger.Close()); err != nil {
 		t.Fatal(err)
 	}
 	s.options.Report = func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }

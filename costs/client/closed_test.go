@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -14,7 +14,7 @@ import (
 func TestClosedClientUsesItsAllowance(t *testing.T) {
 	for name, ledger := range map[string]func(*testing.T) string{
 		"SQLite": func(*testing.T) string { return "" },
-		"Redis":  func(t *testing.T) string { return "ledger: " + redistest.Start(t).URL() + "\n" },
+		"Redis":  func(t *testing.T) string { return "ledger: " + servers.StartRedis(t).URL() + "\n" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newStand(t, ledger(t)).open()

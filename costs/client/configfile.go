@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/ration-dev/ration/quota/privatefile"
+	"github.com/ration-dev/ration/internal/files"
 )
 
 // ConfigFile returns the path of costs.yaml or regions.yaml. Both come from one
@@ -33,7 +33,7 @@ func ConfigFile(name, folder string, getenv func(string) string) (string, error)
 	for i, folder := range folders {
 		path := filepath.Join(folder, name)
 		if _, err := os.Lstat(path); err == nil {
-			if err := privatefile.CheckLinked(path, filepath.Join(folder, other)); err != nil { // both, to say it once
+			if err := files.CheckLinked(path, filepath.Join(folder, other)); err != nil { // both, to say it once
 				return "", &ConfigError{err}
 			}
 			return path, nil

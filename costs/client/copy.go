@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ration-dev/ration/internal/replica"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/ledgercopy"
 	"github.com/ration-dev/ration/quota/redisledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
@@ -15,7 +15,7 @@ import (
 // LedgerCopy is a copy between two ledgers that have addresses, for ration
 // ledger copy. Its FromName and ToName must be set; Open sets From and To.
 type LedgerCopy struct {
-	ledgercopy.Copy
+	replica.Copy
 
 	// OpenFrom and OpenTo open the ledgers. Without create, they return
 	// sqliteledger.ErrNoLedger for a file that does not exist.
@@ -58,12 +58,12 @@ func (c *LedgerCopy) Close() error {
 // the file.
 func (c *LedgerCopy) openSource(ctx context.Context) error {
 	if path, isFile := strings.CutPrefix(c.FromName, "sqlite:"); isFile {
-		old, err := ledgercopy.OpenOldSQLite(path)
+		old, err := replica.OpenOldSQLite(path)
 		if err == nil {
 			c.From = old
 			c.opened = append(c.opened, old)
 		}
-		if !errors.Is(err, ledgercopy.ErrNotOld) {
+		if !errors.Is(err, replica.ErrNotOld) {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func (c *LedgerCopy) openSource(ctx context.Context) error {
 // preferOld copies from what an earlier release keeps in a Redis, if there is
 // such a ledger, and no other one or only that to copy to.
 func (c *LedgerCopy) preferOld(ctx context.Context, redis *redisledger.Ledger) error {
-	old := ledgercopy.NewOldRedis(redis.Client(), "")
+	old := replica.NewOldRedis(redis.Client(), "")
 	if isOld, err := hasAccount(ctx, old); !isOld || err != nil {
 		return err
 	}
@@ -129,14 +129,14 @@ func (c *LedgerCopy) openTarget(create bool) error {
 	return nil
 }
 
-// Accounts does what ledgercopy.Copy.Accounts does, and restores what this host
+// Accounts does what replica.Copy.Accounts does, and restores what this host
 // knows of the accounts and the ledger has lost.
 func (c *LedgerCopy) Accounts(ctx context.Context, known []string) (names []string, err error) {
 	if err := c.restore(ctx, known); err != nil {
 		return nil, err
 	}
 	names, err = c.Copy.Accounts(ctx, known)
-	if errors.Is(err, ledgercopy.ErrEmpty) {
+	if errors.Is(err, replica.ErrEmpty) {
 		return nil, configError("the ledger %s holds nothing, so there is nothing to copy; correct the first address",
 			c.FromName)
 	}

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/ration-dev/ration/internal/files"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/inbound"
 	"github.com/ration-dev/ration/quota/inbound/redisstore"
 	"github.com/ration-dev/ration/quota/inbound/sqlitestore"
-	"github.com/ration-dev/ration/quota/privatefile"
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
@@ -63,7 +63,7 @@ func (s *inboundStore) open(c *Client) (inbound.Store, error) {
 		s.store = inbound.Memory()
 		return s.store, nil
 	}
-	err := privatefile.MkdirAll(c.state)
+	err := files.MkdirAll(c.state)
 	if err != nil {
 		return nil, &ConfigError{err}
 	}

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/redisledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ration-dev/ration/internal/files"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // outages tracks whether the ledger is down and what was granted without it,
@@ -94,7 +94,7 @@ func readMark(path string) (mark outageMark, ok bool) {
 	if path == "" {
 		return mark, false
 	}
-	text, err := privatefile.ReadFile(path, maxStateFile)
+	text, err := files.ReadFile(path, maxStateFile)
 	return mark, err == nil && json.Unmarshal(text, &mark) == nil && mark.Ledger != ""
 }
 
@@ -210,12 +210,12 @@ func (o *outages) begin(reason string) bool {
 // writeMark writes the mark. It is best effort: other processes can also find
 // the outage themselves, but not since when it lasts.
 func (o *outages) writeMark() {
-	if o.mark == "" || o.creates && privatefile.MkdirAll(filepath.Dir(o.mark)) != nil {
+	if o.mark == "" || o.creates && files.MkdirAll(filepath.Dir(o.mark)) != nil {
 		return
 	}
 	text, err := json.Marshal(outageMark{o.ledger, o.last.Since, time.Now().UTC(), o.last.Reason})
 	if err == nil {
-		_ = privatefile.Replace(o.mark, append(text, '\n'), false)
+		_ = files.Replace(o.mark, append(text, '\n'), false)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )

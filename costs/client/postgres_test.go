@@ -8,14 +8,14 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/internal/postgrestest"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/quota"
 )
 
 // TestPostgresIsNamedLikeOtherLedgers: by the options, RATION_LEDGER and
 // costs.yaml. Each process sees the calls of those before it.
 func TestPostgresIsNamedLikeOtherLedgers(t *testing.T) {
-	server := postgrestest.Start(t)
+	server := servers.StartPostgres(t)
 	for used, s := range []*stand{newStand(t, ""), newStand(t, ""), newStand(t, "ledger: "+server.URL()+"\n")} {
 		switch used {
 		case 0:
@@ -39,7 +39,7 @@ func TestPostgresIsNamedLikeOtherLedgers(t *testing.T) {
 // TestPostgresMayBeDownFromTheStart: a process that starts in an outage sends
 // what when_ledger_down allows, and the next one records it.
 func TestPostgresMayBeDownFromTheStart(t *testing.T) {
-	server := postgrestest.Start(t)
+	server := servers.StartPostgres(t)
 	s := newStand(t, "ledger: "+server.URL()+"\n")
 	s.options.Report = func(quota.Call, error) {}
 	server.Stop()

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/internal/files"
+	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 const refusalFile = "last-refusal.json"
@@ -126,7 +126,7 @@ func (c *Client) RefusalError() error {
 // none. It returns a *ConfigError if the file cannot be read.
 func LastRefusal(state string) (*Refusal, error) {
 	path := filepath.Join(state, refusalFile)
-	text, err := privatefile.ReadFile(path, maxStateFile)
+	text, err := files.ReadFile(path, maxStateFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -209,14 +209,14 @@ func (r *refusals) write(c *Client, refused *quota.RefusedError) {
 		clear(r.counts)
 		return
 	}
-	if r.failed = privatefile.MkdirAll(c.state); r.failed != nil {
+	if r.failed = files.MkdirAll(c.state); r.failed != nil {
 		clear(r.counts)
 		return
 	}
 	r.writeCounts(c)
 	text, err := json.Marshal(c.newRefusal(refused))
 	if err == nil {
-		err = privatefile.Replace(filepath.Join(c.state, refusalFile), append(text, '\n'), false)
+		err = files.Replace(filepath.Join(c.state, refusalFile), append(text, '\n'), false)
 	}
 	r.failed = err
 }

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/files"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // RefusalCount is how many calls of one kind were refused at one time. "-"
@@ -74,7 +74,7 @@ func (r *refusals) writeCounts(c *Client) {
 	if c.options.Now != nil {
 		now = c.options.Now
 	}
-	f, err := privatefile.Append(filepath.Join(c.state, refusalFiles+now().UTC().Format(time.DateOnly)+".jsonl"))
+	f, err := files.Append(filepath.Join(c.state, refusalFiles+now().UTC().Format(time.DateOnly)+".jsonl"))
 	if err != nil {
 		return
 	}
@@ -106,7 +106,7 @@ const maxRefusalRead = 4 << 20
 // offset. It returns them and the offset to resume at, or from if there are no
 // more. It skips malformed lines.
 func ReadRefusals(state, name string, from int64) (counts []RefusalCount, next int64, err error) {
-	f, err := privatefile.OpenRead(filepath.Join(state, name))
+	f, err := files.OpenRead(filepath.Join(state, name))
 	if err != nil {
 		return nil, from, err
 	}

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/internal/files"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/replica"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/privatefile"
-	"github.com/ration-dev/ration/quota/replica"
 )
 
 // ReplicaError says that this host's copy of the ledger could not be read or
@@ -44,7 +44,7 @@ func (c *Client) openReplica(creates bool) error {
 	r, err := replica.Open(folder, &replica.Options{
 		Ledger: replicaName(c.name), Keep: c.keep, Now: c.options.Now, Report: c.reportReplica,
 	})
-	if errors.Is(err, privatefile.ErrUnsafe) {
+	if errors.Is(err, files.ErrUnsafe) {
 		return err
 	}
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -14,7 +14,7 @@ import (
 // to restore, and that it lasts since the first found it. It ends when these
 // are restored.
 func TestReplicaEndsAnOutage(t *testing.T) {
-	server := redistest.Start(t)
+	server := servers.StartRedis(t)
 	s := newStand(t, "ledger: "+server.URL()+"\n")
 	s.options.Report = func(quota.Call, error) {}
 	if err := get(s.open(), "get"); err != nil {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/files"
 	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // reports keeps what clients report.
@@ -132,7 +132,7 @@ func TestUnsafeReplicaIsRefused(t *testing.T) {
 	}
 	_, err := client.Open(filepath.Join(s.dir, "costs.yaml"), &s.options)
 	_, isConfig := errors.AsType[*client.ConfigError](err)
-	if !isConfig || !errors.Is(err, privatefile.ErrUnsafe) || !strings.Contains(err.Error(), s.options.Replica) {
+	if !isConfig || !errors.Is(err, files.ErrUnsafe) || !strings.Contains(err.Error(), s.options.Replica) {
 		t.Errorf("%v; want a ConfigError that names the folder", err)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/internal/files"
+	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // Restoration is what this host gave back to a ledger that lacked it.
@@ -75,8 +75,8 @@ func (c *Client) noteRestored(of quota.Restoration) {
 	if c.state != "" {
 		all := append(c.keptRestorations(), done)
 		all = all[max(0, len(all)-maxRestored):]
-		if text, err := json.Marshal(all); err == nil && privatefile.MkdirAll(c.state) == nil {
-			_ = privatefile.Replace(filepath.Join(c.state, restoredFile), append(text, '\n'), false)
+		if text, err := json.Marshal(all); err == nil && files.MkdirAll(c.state) == nil {
+			_ = files.Replace(filepath.Join(c.state, restoredFile), append(text, '\n'), false)
 		}
 	}
 	r.mu.Unlock()
@@ -85,7 +85,7 @@ func (c *Client) noteRestored(of quota.Restoration) {
 
 // keptRestorations returns those of all ledgers that the state folder has.
 func (c *Client) keptRestorations() (all []Restoration) {
-	text, err := privatefile.ReadFile(filepath.Join(c.state, restoredFile), maxStateFile)
+	text, err := files.ReadFile(filepath.Join(c.state, restoredFile), maxStateFile)
 	if c.state != "" && err == nil {
 		_ = json.Unmarshal(text, &all) // a malformed file is ignored
 	}

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ration-dev/ration/internal/files"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 const (
@@ -59,7 +59,7 @@ func (c *Client) credentials(account string, r *http.Request) (all []string) {
 		if at == nil || u.Account != account {
 			continue
 		}
-		if data, err := privatefile.ReadSecret(at.File); err == nil {
+		if data, err := files.ReadSecret(at.File); err == nil {
 			all = append(all, string(bytes.TrimSpace(data)))
 		}
 		switch {

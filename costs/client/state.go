@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/files"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // The environment variables with passwords for Redis.
@@ -79,7 +79,7 @@ func (o *Options) replicaFolder() string {
 func (o *Options) secret(variable string) (string, error) {
 	secret := o.Getenv(variable)
 	if file := o.Getenv(variable + "_FILE"); secret == "" && file != "" {
-		data, err := privatefile.ReadSecret(file)
+		data, err := files.ReadSecret(file)
 		if _, ok := errors.AsType[*fs.PathError](err); ok {
 			err = fmt.Errorf("%w; name a file that holds the password", err)
 		}
@@ -122,9 +122,9 @@ func (c *Client) CheckMove(ctx context.Context) error {
 	})
 	last[c.table.Path()] = c.name
 	text, err := json.Marshal(lastLedgers{last})
-	if err == nil && privatefile.MkdirAll(c.state) == nil {
+	if err == nil && files.MkdirAll(c.state) == nil {
 		// Best effort: without it the warning is repeated.
-		_ = privatefile.Replace(filepath.Join(c.state, ledgerFile), append(text, '\n'), false)
+		_ = files.Replace(filepath.Join(c.state, ledgerFile), append(text, '\n'), false)
 	}
 	return found
 }
@@ -155,7 +155,7 @@ func (c *Client) CheckEmpty(ctx context.Context) error {
 // lastLedgers returns the ledgers that CheckMove remembers.
 func (c *Client) lastLedgers() map[string]string {
 	var last lastLedgers
-	if text, err := privatefile.ReadFile(filepath.Join(c.state, ledgerFile), maxStateFile); c.state != "" && err == nil {
+	if text, err := files.ReadFile(filepath.Join(c.state, ledgerFile), maxStateFile); c.state != "" && err == nil {
 		_ = json.Unmarshal(text, &last) // a malformed file is ignored
 	}
 	if last.Ledgers == nil {

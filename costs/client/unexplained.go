@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/internal/files"
+	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // UnexplainedRefusal is a refusal by an upstream that no rule explains: it says
@@ -53,7 +53,7 @@ type unexplainedLog struct{ mu sync.Mutex }
 // refusal is kept for a week after its last time.
 func (c *Client) Unexplained() []UnexplainedRefusal {
 	var all []UnexplainedRefusal
-	text, err := privatefile.ReadFile(filepath.Join(c.state, unexplainedFile), maxStateFile)
+	text, err := files.ReadFile(filepath.Join(c.state, unexplainedFile), maxStateFile)
 	if err != nil || json.Unmarshal(text, &all) != nil {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (l *unexplainedLog) record(c *Client, call quota.Call, resp *http.Response,
 	}
 	slices.Sort(u.Headers)
 	all = append([]UnexplainedRefusal{u}, all[:min(len(all), maxUnexplained-1)]...)
-	if text, err := json.Marshal(all); err == nil && privatefile.MkdirAll(c.state) == nil {
-		_ = privatefile.Replace(filepath.Join(c.state, unexplainedFile), append(text, '\n'), false)
+	if text, err := json.Marshal(all); err == nil && files.MkdirAll(c.state) == nil {
+		_ = files.Replace(filepath.Join(c.state, unexplainedFile), append(text, '\n'), false)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/api/googleapi"
 
-	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/internal/catalog"
 	"github.com/ration-dev/ration/jobs/youtube"
 )
 

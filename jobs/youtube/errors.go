@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/api/googleapi"
 
-	"github.com/ration-dev/ration/internal/textfmt"
+	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/feedback"
 )
@@ -37,7 +37,7 @@ func (e *APIError) Error() string {
 	}
 	text := fmt.Sprintf("%s: the upstream answered %d, %s", e.Method, e.Status, said)
 	if e.Message != "" {
-		text += fmt.Sprintf(": %q", textfmt.Shorten(e.Message, quota.MaxReason))
+		text += fmt.Sprintf(": %q", human.Shorten(e.Message, quota.MaxReason))
 	}
 	return text
 }

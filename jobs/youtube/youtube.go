@@ -12,7 +12,7 @@ import (
 	"google.golang.org/api/option"
 	yt "google.golang.org/api/youtube/v3"
 
-	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/internal/catalog"
 )
 
 // PageSize is the number of videos or channels that a call requests, the

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/ration-dev/ration/internal/textfmt"
+	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -150,7 +150,7 @@ func clean(text string) string {
 		return r
 	}, text)
 	text = keys.ReplaceAllString(strings.Join(strings.Fields(text), " "), "${1}REDACTED")
-	return textfmt.Cut(text, quota.MaxReason)
+	return human.Cut(text, quota.MaxReason)
 }
 
 // bucketName returns the upstream's name for a limit in lower case, with

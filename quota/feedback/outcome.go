@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/internal/textfmt"
+	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -80,7 +80,7 @@ func (o *outcome) missed(rule, from, what string) {
 func (o *outcome) missedValue(a *answer, rule string, v *RuleValue, kind string) {
 	what := "not in the answer"
 	for _, text := range v.read(a) {
-		what = fmt.Sprintf("%q is not a %s", textfmt.Cut(text, maxMissed), kind)
+		what = fmt.Sprintf("%q is not a %s", human.Cut(text, maxMissed), kind)
 	}
 	o.missed(rule, v.where(), what)
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/quota/readahead"
+	"github.com/ration-dev/ration/internal/files"
 )
 
 // peekTime is how long peek waits for a body. It is the longest delay that an
@@ -26,7 +26,7 @@ func peek(resp *http.Response, limit int, isWanted func(byte) bool) (body []byte
 		return nil, true
 	}
 	first := &firstByte{ReadCloser: resp.Body, isWanted: isWanted, other: make(chan struct{})}
-	ahead := readahead.New(first, limit+1)
+	ahead := files.ReadAhead(first, limit+1)
 	resp.Body = ahead
 	ctx := context.Background()
 	if resp.Request != nil {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/quota/inbound"
 	"github.com/ration-dev/ration/quota/inbound/redisstore"
 )
@@ -54,7 +54,7 @@ func BenchmarkMillionClients(b *testing.B) {
 // many connections. At the end it waits until Redis has dropped all clients,
 // which is two minutes after the last request.
 func BenchmarkMillionClientsRedis(b *testing.B) {
-	server := redistest.Start(b)
+	server := servers.StartRedis(b)
 	plain := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 64})
 	defer plain.Close()
 	ping := func() float64 {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/quota/inbound"
 	"github.com/ration-dev/ration/quota/inbound/redisstore"
 	"github.com/ration-dev/ration/quota/inbound/sqlitestore"
@@ -80,7 +80,7 @@ func TestFileKeepsExpiredClients(t *testing.T) {
 // TestKeysWithoutExpiry: each key in Redis expires within two minutes and a
 // minute after its last request, a limit of a minute.
 func TestKeysWithoutExpiry(t *testing.T) {
-	server := redistest.Start(t)
+	server := servers.StartRedis(t)
 	store, err := redisstore.Open(server.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestKeysWithoutExpiry(t *testing.T) {
 // TestLostReplyIsCountedOnce: if the connection is cut before the reply, the
 // request is an error and counts once, with a client that retries by default.
 func TestLostReplyIsCountedOnce(t *testing.T) {
-	server := redistest.Start(t)
+	server := servers.StartRedis(t)
 	plain := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer plain.Close()
 	r := &inbound.Request{Client: "a", Limits: both(10, time.Hour), Cost: 1}
@@ -185,7 +185,7 @@ func TestMalformedAddress(t *testing.T) {
 // TestUserWithFewCommands: a user of Redis with the commands and keys that
 // docs/inbound.md names is enough.
 func TestUserWithFewCommands(t *testing.T) {
-	server := redistest.Start(t)
+	server := servers.StartRedis(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer admin.Close()
 	rules := strings.Fields("ACL SETUSER guard on >secret ~inbound:* +eval +evalsha +time +get +set +del +lindex +lpop +lrange +rpush +pexpire")

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/quota/inbound"
 	"github.com/ration-dev/ration/quota/inbound/redisstore"
 )
@@ -144,7 +144,7 @@ func TestHeadersLie(t *testing.T) {
 // TestStoreThatIsDownStopsTheServer: requests pass by default, and are answered
 // with 503 where a route is closed instead; the errors are reported.
 func TestStoreThatIsDownStopsTheServer(t *testing.T) {
-	server := redistest.Start(t)
+	server := servers.StartRedis(t)
 	store, err := redisstore.Open(server.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestStoreThatIsDownStopsTheServer(t *testing.T) {
 // closed too for a request whose own time ends first, rather than answered with
 // 200 and nothing.
 func TestServersDeadlineIsShorter(t *testing.T) {
-	server := redistest.Start(t)
+	server := servers.StartRedis(t)
 	store, err := redisstore.Open(server.URL())
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/quota/inbound"
 	"github.com/ration-dev/ration/quota/inbound/redisstore"
 	"github.com/ration-dev/ration/quota/inbound/sqlitestore"
@@ -41,7 +41,7 @@ var stores = map[string]func(testing.TB) (inbound.Store, error){
 	"SQLite": func(t testing.TB) (inbound.Store, error) {
 		return sqlitestore.Open(filepath.Join(t.TempDir(), "inbound.db"))
 	},
-	"Redis": func(t testing.TB) (inbound.Store, error) { return redisstore.Open(redistest.Start(t).URL()) },
+	"Redis": func(t testing.TB) (inbound.Store, error) { return redisstore.Open(servers.StartRedis(t).URL()) },
 }
 
 // eachStore runs a test on each kind of store.

@@ -1,6 +1,6 @@
 package ledgertest
 
-import "github.com/ration-dev/ration/quota/internal/engine"
+import "github.com/ration-dev/ration/internal/engine"
 
 // testTotals: totals rise by what appends add, and by nothing else.
 func testTotals(s *suite) {

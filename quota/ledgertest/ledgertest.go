@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // Store makes an empty store for a test, with a clock, and returns a function

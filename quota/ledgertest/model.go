@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // model is a log in plain terms: all batches that were ever appended, and what

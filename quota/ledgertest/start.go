@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // Start is a benchmark: the first decision of a process without a replica

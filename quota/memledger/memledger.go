@@ -13,8 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
-	"github.com/ration-dev/ration/quota/internal/loghead"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // Options configures Open. A nil *Options is the default.
@@ -39,7 +38,7 @@ var _ engine.Ledger = (*Ledger)(nil)
 // log is one account's log. Its first batch has the position head.Trimmed+1.
 type log struct {
 	mu      sync.Mutex
-	head    loghead.Head
+	head    engine.Head
 	batches []engine.Batch
 }
 
@@ -134,7 +133,7 @@ func (g *log) read(r *engine.Read, now int64) *engine.Tail {
 		tail.Diverged = true
 		return tail
 	}
-	page := loghead.Page{Bytes: r.Bytes}
+	page := engine.Page{Bytes: r.Bytes}
 	for _, b := range g.batches[g.head.After(&r.Known)-g.head.Trimmed:] {
 		if !page.Add(tail, b) {
 			break

@@ -9,8 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/ration-dev/ration/internal/postgrestest"
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/postgresledger"
 )
@@ -19,9 +19,9 @@ import (
 // to the same server. They alternate, since the speed of a disk changes; "rate"
 // is that of appends, where that of commits is 1, by their medians.
 func BenchmarkAppend(b *testing.B) {
-	server := postgrestest.Start(b)
-	bouncer := postgrestest.StartPgBouncer(b, server)
-	for name, server := range map[string]*postgrestest.Server{"direct": server, "pgbouncer": bouncer} {
+	server := servers.StartPostgres(b)
+	bouncer := servers.StartPgBouncer(b, server)
+	for name, server := range map[string]*servers.Postgres{"direct": server, "pgbouncer": bouncer} {
 		b.Run(name, func(b *testing.B) {
 			appendOne, commitOne := appender(b, server), committer(b, server)
 			var appends, commits []time.Duration
@@ -42,7 +42,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-func appender(b *testing.B, server *postgrestest.Server) func() {
+func appender(b *testing.B, server *servers.Postgres) func() {
 	l := open(b, server.URL()+"&schema=bench_"+time.Now().Format("150405000000"), nil)
 	a := batch(engine.Known{}, 1)
 	a.Any, a.Adds = false, []engine.Total{{Index: 0, Amount: 1}, {Index: 1, Amount: 1}}
@@ -60,7 +60,7 @@ func appender(b *testing.B, server *postgrestest.Server) func() {
 	}
 }
 
-func committer(b *testing.B, server *postgrestest.Server) func() {
+func committer(b *testing.B, server *servers.Postgres) func() {
 	conn := connect(b, server)
 	if _, err := conn.Exec(b.Context(), "CREATE TABLE IF NOT EXISTS rows (id bigserial PRIMARY KEY, data bytea)", pgx.QueryExecModeExec); err != nil {
 		b.Fatal(err)
@@ -74,7 +74,7 @@ func committer(b *testing.B, server *postgrestest.Server) func() {
 }
 
 func BenchmarkStart(b *testing.B) {
-	server := postgrestest.Start(b)
+	server := servers.StartPostgres(b)
 	ledgertest.Start(b, func(b *testing.B, account string, batches []engine.Batch) engine.Ledger {
 		schema := fmt.Sprintf("start_%d", len(batches))
 		l := open(b, server.URL(), &postgresledger.Options{Schema: schema})

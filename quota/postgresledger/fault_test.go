@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/ration-dev/ration/internal/postgrestest"
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/quota/postgresledger"
 )
 
@@ -48,7 +48,7 @@ func position(t testing.TB, l engine.Ledger) uint64 {
 
 // TestOpenErrors: each says what to do, and none has the password.
 func TestOpenErrors(t *testing.T) {
-	server := postgrestest.Start(t)
+	server := servers.StartPostgres(t)
 	server.Exec(t, "CREATE ROLE jobs LOGIN; CREATE ROLE locked NOLOGIN")
 	at := func(user, database string) string {
 		return "postgres://" + user + ":hunter2@" + server.Addr + "/" + database + "?sslmode=disable"
@@ -80,7 +80,7 @@ func TestOpenErrors(t *testing.T) {
 // TestLeastPrivilege: a user who may not create anything uses what another one
 // has created.
 func TestLeastPrivilege(t *testing.T) {
-	server := postgrestest.Start(t)
+	server := servers.StartPostgres(t)
 	write(t, open(t, server.URL(), nil), 1)
 	server.Exec(t, "CREATE ROLE jobs LOGIN; GRANT USAGE ON SCHEMA ration TO jobs; "+
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ration TO jobs")
@@ -99,7 +99,7 @@ func TestLeastPrivilege(t *testing.T) {
 // TestConcurrentOpens: of many processes that find no schema, each opens the
 // ledger, and all use the same.
 func TestConcurrentOpens(t *testing.T) {
-	server := postgrestest.Start(t)
+	server := servers.StartPostgres(t)
 	var landed atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {
@@ -127,7 +127,7 @@ func TestConcurrentOpens(t *testing.T) {
 // TestCrash: what was acknowledged outlives a crash of the server, even if its
 // default is to commit later. The ledger connects again.
 func TestCrash(t *testing.T) {
-	server := postgrestest.Start(t, "synchronous_commit=off", "wal_writer_delay=10s", "wal_writer_flush_after=1GB")
+	server := servers.StartPostgres(t, "synchronous_commit=off", "wal_writer_delay=10s", "wal_writer_flush_after=1GB")
 	l := open(t, server.URL(), nil)
 	known := write(t, l, 20)
 	server.Stop()
@@ -147,7 +147,7 @@ func TestCrash(t *testing.T) {
 // TestDroppedSchema: the ledger creates it again, and callers see that their
 // log is gone.
 func TestDroppedSchema(t *testing.T) {
-	server := postgrestest.Start(t)
+	server := servers.StartPostgres(t)
 	l := open(t, server.URL(), nil)
 	known := write(t, l, 3)
 	server.Exec(t, "DROP SCHEMA ration CASCADE")
@@ -160,7 +160,7 @@ func TestDroppedSchema(t *testing.T) {
 
 // TestStandby: a server that does not write is down.
 func TestStandby(t *testing.T) {
-	server := postgrestest.Start(t)
+	server := servers.StartPostgres(t)
 	l := open(t, server.URL(), nil)
 	known := write(t, l, 1)
 	server.Exec(t, "ALTER SYSTEM SET default_transaction_read_only = on")
@@ -184,7 +184,7 @@ func TestLockedLog(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits five seconds for a lock")
 	}
-	server := postgrestest.Start(t)
+	server := servers.StartPostgres(t)
 	l := open(t, server.URL(), nil)
 	known := write(t, l, 1)
 	release := lock(t, server)
@@ -207,7 +207,7 @@ func TestLockedLog(t *testing.T) {
 // TestLostAnswers: a connection that is cut after a request leaves it in doubt.
 // The batch is in the log once, or not at all.
 func TestLostAnswers(t *testing.T) {
-	server := postgrestest.Start(t)
+	server := servers.StartPostgres(t)
 	proxy := startProxy(t, server.Addr)
 	address := strings.Replace(server.URL(), server.Addr, proxy.addr, 1)
 	l, direct := open(t, address, nil), open(t, server.URL(), nil)
@@ -243,7 +243,7 @@ func TestLostAnswers(t *testing.T) {
 // TestContextEndsMeanwhile: a call whose context ends while it waits for the
 // server is in doubt, and a read is not.
 func TestContextEndsMeanwhile(t *testing.T) {
-	server := postgrestest.Start(t)
+	server := servers.StartPostgres(t)
 	l := open(t, server.URL(), nil)
 	known := write(t, l, 1)
 	release := lock(t, server)

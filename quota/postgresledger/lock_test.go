@@ -6,11 +6,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/ration-dev/ration/internal/postgrestest"
+	"github.com/ration-dev/ration/internal/servers"
 )
 
 // lock locks the log "project" as a person's transaction does, until release.
-func lock(t testing.TB, server *postgrestest.Server) (release func()) {
+func lock(t testing.TB, server *servers.Postgres) (release func()) {
 	t.Helper()
 	conn := connect(t, server)
 	if _, err := conn.Exec(t.Context(), "BEGIN; SELECT FROM ration.heads FOR UPDATE"); err != nil {
@@ -24,7 +24,7 @@ func lock(t testing.TB, server *postgrestest.Server) (release func()) {
 }
 
 // waitUntilLocked waits until a transaction waits for a lock.
-func waitUntilLocked(t testing.TB, server *postgrestest.Server) {
+func waitUntilLocked(t testing.TB, server *servers.Postgres) {
 	t.Helper()
 	conn := connect(t, server)
 	const query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
@@ -35,7 +35,7 @@ func waitUntilLocked(t testing.TB, server *postgrestest.Server) {
 	}
 }
 
-func connect(t testing.TB, server *postgrestest.Server) *pgx.Conn {
+func connect(t testing.TB, server *servers.Postgres) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), server.URL())
 	if err != nil {

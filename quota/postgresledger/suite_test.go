@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/postgrestest"
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/postgresledger"
 )
@@ -23,7 +23,7 @@ func open(t testing.TB, url string, o *postgresledger.Options) *postgresledger.L
 }
 
 // run runs the contract on a server, each test in a schema of its own.
-func run(t *testing.T, server *postgrestest.Server, name string) {
+func run(t *testing.T, server *servers.Postgres, name string) {
 	var schemas atomic.Int64
 	ledgertest.Run(t, func(t *testing.T, now func() time.Time) func() engine.Ledger {
 		schema := fmt.Sprintf("%s_%d", name, schemas.Add(1))
@@ -33,15 +33,15 @@ func run(t *testing.T, server *postgrestest.Server, name string) {
 	})
 }
 
-func TestContract(t *testing.T) { run(t, postgrestest.Start(t), "direct") }
+func TestContract(t *testing.T) { run(t, servers.StartPostgres(t), "direct") }
 
 // TestContractBehindPgBouncer runs in PgBouncer's transaction mode.
 func TestContractBehindPgBouncer(t *testing.T) {
-	run(t, postgrestest.StartPgBouncer(t, postgrestest.Start(t)), "pooled")
+	run(t, servers.StartPgBouncer(t, servers.StartPostgres(t)), "pooled")
 }
 
 // TestContractOfSerializableTransactions: the server's default isolation is
 // stricter than read committed.
 func TestContractOfSerializableTransactions(t *testing.T) {
-	run(t, postgrestest.Start(t, "default_transaction_isolation=serializable"), "serializable")
+	run(t, servers.StartPostgres(t, "default_transaction_isolation=serializable"), "serializable")
 }

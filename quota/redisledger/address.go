@@ -14,9 +14,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/ration-dev/ration/internal/textfmt"
-	"github.com/ration-dev/ration/quota/internal/engine"
-	"github.com/ration-dev/ration/quota/privatefile"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/files"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 // topology is the kind of servers that a URL names.
@@ -246,7 +246,7 @@ func (a *address) tlsConfig() (*tls.Config, error) {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: a.serverName, InsecureSkipVerify: a.trustAny}
 	if a.ca != "" {
-		text, err := privatefile.ReadLinked(a.ca, maxPEM)
+		text, err := files.ReadLinked(a.ca, maxPEM)
 		if err != nil {
 			return nil, badURL("the CA's file: %w; name a file of PEM certificates", err)
 		}
@@ -258,10 +258,10 @@ func (a *address) tlsConfig() (*tls.Config, error) {
 	if a.certificate == "" {
 		return config, nil
 	}
-	certificate, err := privatefile.ReadLinked(a.certificate, maxPEM)
+	certificate, err := files.ReadLinked(a.certificate, maxPEM)
 	if err == nil {
 		var key []byte
-		if key, err = privatefile.ReadSecret(a.key); err == nil {
+		if key, err = files.ReadSecret(a.key); err == nil {
 			config.Certificates = make([]tls.Certificate, 1)
 			config.Certificates[0], err = tls.X509KeyPair(certificate, key)
 		}
@@ -274,7 +274,7 @@ func (a *address) tlsConfig() (*tls.Config, error) {
 
 // String returns the servers' name for messages, without credentials.
 func (a *address) String() string {
-	hosts := textfmt.Printable(strings.Join(a.Addrs, ","))
+	hosts := human.Printable(strings.Join(a.Addrs, ","))
 	switch a.kind {
 	case sentinels:
 		return fmt.Sprintf("%q of the sentinels %s", a.MasterName, hosts)
@@ -294,10 +294,10 @@ func Redact(url string) (shown string, secret bool) {
 		return "(unreadable address)", strings.Contains(url, "@") || strings.Contains(url, "password=")
 	}
 	scheme, _, _ := strings.Cut(url, "://")
-	shown = scheme + "://" + textfmt.Printable(strings.Join(a.Addrs, ","))
+	shown = scheme + "://" + human.Printable(strings.Join(a.Addrs, ","))
 	switch a.kind {
 	case sentinels:
-		shown += fmt.Sprintf("/%s/%d", textfmt.Printable(a.MasterName), a.DB)
+		shown += fmt.Sprintf("/%s/%d", human.Printable(a.MasterName), a.DB)
 	case single:
 		shown += fmt.Sprintf("/%d", a.DB)
 	}

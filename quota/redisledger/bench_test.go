@@ -12,9 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/engine"
 	"github.com/ration-dev/ration/quota/ledgertest"
 )
 
@@ -52,7 +52,7 @@ func conditional(known engine.Known, number, size int) *engine.Append {
 func BenchmarkAppend(b *testing.B) {
 	for _, size := range []int{45, 1000} {
 		b.Run(fmt.Sprintf("%dbytes", size), func(b *testing.B) {
-			server := redistest.Start(b)
+			server := servers.StartRedis(b)
 			l := newLog(b, open(b, server.URL(), nil), "a")
 			cpu := serverCPU(b, server)
 			n := 0
@@ -72,7 +72,7 @@ func BenchmarkAppend(b *testing.B) {
 // BenchmarkBatchesOf64 appends batches of 64 records of 16 bytes, one in
 // flight.
 func BenchmarkBatchesOf64(b *testing.B) {
-	server := redistest.Start(b)
+	server := servers.StartRedis(b)
 	l := newLog(b, open(b, server.URL(), nil), "a")
 	for n := 1; b.Loop(); n++ {
 		a := conditional(l.known, n, 1000)
@@ -87,7 +87,7 @@ func BenchmarkBatchesOf64(b *testing.B) {
 func BenchmarkProcesses(b *testing.B) {
 	for _, n := range []int{1, 4, 16} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			server := redistest.Start(b)
+			server := servers.StartRedis(b)
 			var logs []*log
 			for i := range n {
 				l := newLog(b, open(b, server.URL(), nil), "a")
@@ -132,7 +132,7 @@ func BenchmarkGuards(b *testing.B) {
 	call := quota.Call{Account: "a", Method: "search", Units: 1}
 	for _, c := range []struct{ processes, callers int }{{1, 1}, {1, 64}, {4, 16}, {16, 1}} {
 		b.Run(fmt.Sprintf("%dof%d", c.processes, c.callers), func(b *testing.B) {
-			server := redistest.Start(b)
+			server := servers.StartRedis(b)
 			var guards []*quota.Guard
 			for range c.processes {
 				guard, err := quota.NewGuard(open(b, server.URL(), nil), budgets, nil)
@@ -163,7 +163,7 @@ func BenchmarkGuards(b *testing.B) {
 
 // BenchmarkEmptyScript is what the server needs for a script that does nothing.
 func BenchmarkEmptyScript(b *testing.B) {
-	server := redistest.Start(b)
+	server := servers.StartRedis(b)
 	client := server.Client(b)
 	empty := redis.NewScript("return 0")
 	cpu := serverCPU(b, server)
@@ -175,7 +175,7 @@ func BenchmarkEmptyScript(b *testing.B) {
 
 func BenchmarkStart(b *testing.B) {
 	ledgertest.Start(b, func(b *testing.B, account string, batches []engine.Batch) engine.Ledger {
-		server := redistest.Start(b)
+		server := servers.StartRedis(b)
 		l := newLog(b, open(b, server.URL(), nil), account)
 		fill(b, server, l, batches)
 		return l.Ledger
@@ -183,7 +183,7 @@ func BenchmarkStart(b *testing.B) {
 }
 
 // fill writes batches as the script would.
-func fill(b testing.TB, server *redistest.Server, l *log, batches []engine.Batch) {
+func fill(b testing.TB, server *servers.Redis, l *log, batches []engine.Batch) {
 	l.append(&engine.Append{NewEpoch: 7, Data: batches[0].Data})
 	client := server.Client(b)
 	for rest := range slices.Chunk(batches[1:], 1000) {
@@ -208,7 +208,7 @@ func BenchmarkMemory(b *testing.B) {
 		b.Run(fmt.Sprintf("%dbytes", size), func(b *testing.B) {
 			for b.Loop() {
 				const n = 100_000
-				server := redistest.Start(b)
+				server := servers.StartRedis(b)
 				before := info(b, server, "memory", "used_memory_dataset")
 				batches := make([]engine.Batch, n)
 				for i := range batches {
@@ -223,12 +223,12 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-func serverCPU(b testing.TB, server *redistest.Server) float64 {
+func serverCPU(b testing.TB, server *servers.Redis) float64 {
 	return info(b, server, "cpu", "used_cpu_user") + info(b, server, "cpu", "used_cpu_sys")
 }
 
 // info returns a number of the server's INFO.
-func info(b testing.TB, server *redistest.Server, section, name string) float64 {
+func info(b testing.TB, server *servers.Redis, section, name string) float64 {
 	b.Helper()
 	for line := range strings.Lines(server.Do(b, "info", section).(string)) {
 		if text, ok := strings.CutPrefix(line, name+":"); ok {

@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/redistest"
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/quota/ledgertest"
 )
 
 func TestContract(t *testing.T) {
-	server := redistest.Start(t)
+	server := servers.StartRedis(t)
 	n := 0
 	ledgertest.Run(t, func(t *testing.T, now func() time.Time) func() engine.Ledger {
 		n++

@@ -15,8 +15,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/ration-dev/ration/internal/redistest"
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/servers"
 )
 
 // proxy is between a client and a server, and can lose an answer.
@@ -78,7 +78,7 @@ func (p *proxy) serve(client net.Conn) {
 // TestLostAnswers: an append whose answer is lost is in doubt, and is in the
 // log exactly once. A read is repeated.
 func TestLostAnswers(t *testing.T) {
-	server := redistest.Start(t)
+	server := servers.StartRedis(t)
 	way := startProxy(t, server.Addr)
 	given := redis.NewClient(&redis.Options{Addr: way.Addr().String()}) // with go-redis' own retries
 	t.Cleanup(func() { _ = given.Close() })
@@ -106,7 +106,7 @@ func TestLostAnswers(t *testing.T) {
 
 // TestMalformedAnswers: what the script never answers proves nothing.
 func TestMalformedAnswers(t *testing.T) {
-	server := redistest.Start(t)
+	server := servers.StartRedis(t)
 	way := startProxy(t, server.Addr)
 	l := newLog(t, impatient(t, way.URL(), nil), "a")
 	l.append(l.next())
@@ -127,7 +127,7 @@ func TestMalformedAnswers(t *testing.T) {
 // TestCanceled: a context that has ended before is returned, and nothing is
 // sent. One that ends while the server hangs leaves an append in doubt.
 func TestCanceled(t *testing.T) {
-	server := redistest.Start(t)
+	server := servers.StartRedis(t)
 	given := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: -1})
 	t.Cleanup(func() { _ = given.Close() })
 	ended, cancel := context.WithCancel(t.Context())
@@ -170,7 +170,7 @@ func TestCanceled(t *testing.T) {
 
 // TestScriptCacheIsFlushed: one more round trip, and no second append.
 func TestScriptCacheIsFlushed(t *testing.T) {
-	server := redistest.Start(t)
+	server := servers.StartRedis(t)
 	l := newLog(t, open(t, server.URL(), nil), "a")
 	for range 20 {
 		server.Do(t, "script", "flush")
@@ -184,7 +184,7 @@ func TestScriptCacheIsFlushed(t *testing.T) {
 // TestServerRefuses: the errors of a server that is up say that nothing was
 // appended, and what to do.
 func TestServerRefuses(t *testing.T) {
-	server := redistest.Start(t)
+	server := servers.StartRedis(t)
 	l := newLog(t, impatient(t, server.URL(), nil), "a")
 	l.append(l.next())
 	refused := func(kind error, advice string) {
@@ -237,7 +237,7 @@ func TestServerRefuses(t *testing.T) {
 // TestOtherServers: what answers at the address is not the server that the URL
 // names, or nothing does. Nothing was sent.
 func TestOtherServers(t *testing.T) {
-	server := redistest.Start(t)
+	server := servers.StartRedis(t)
 	web := startProxy(t, server.Addr)
 	web.Listener.Close()
 	page := func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") }
@@ -294,7 +294,7 @@ func answering(t *testing.T, answer func(net.Conn)) string {
 // TestEarlierRelease: a log is not created beside a ledger of an earlier
 // release, unless it is to be imported.
 func TestEarlierRelease(t *testing.T) {
-	server := redistest.Start(t)
+	server := servers.StartRedis(t)
 	for _, key := range []string{"meta", "log", "cool"} {
 		server.Do(t, "rpush", "ration:{"+key+"}:"+key, "x")
 		l := newLog(t, open(t, server.URL(), nil), key)
@@ -315,7 +315,7 @@ func TestEarlierRelease(t *testing.T) {
 // TestConcurrentAppends: of 64 callers that append on condition, each batch is
 // in the log once, and no total is above the bound.
 func TestConcurrentAppends(t *testing.T) {
-	server := redistest.Start(t)
+	server := servers.StartRedis(t)
 	ledgers := []*Ledger{open(t, server.URL(), nil), open(t, server.URL(), nil)}
 	const callers, bound = 64, 500
 	var wg sync.WaitGroup

@@ -6,15 +6,15 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/ration-dev/ration/internal/redistest"
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/servers"
 )
 
 // TestLongPages: whatever is appended and trimmed while a long log is read,
 // each page has the batches that follow those before it, and the pages end with
 // the log.
 func TestLongPages(t *testing.T) {
-	l := newLog(t, open(t, redistest.Start(t).URL(), nil), "a")
+	l := newLog(t, open(t, servers.StartRedis(t).URL(), nil), "a")
 	const count = 5_000
 	for range count {
 		l.append(l.next())

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/redistest"
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/servers"
 )
 
 // open returns a ledger that is closed when the test ends. It waits a minute
@@ -113,7 +113,7 @@ func following(tail *engine.Tail) *engine.Read {
 }
 
 func TestAppendedBatchesAreReadInOrder(t *testing.T) {
-	l := newLog(t, open(t, redistest.Start(t).URL(), nil), "a")
+	l := newLog(t, open(t, servers.StartRedis(t).URL(), nil), "a")
 	var at int64
 	for i := range uint64(300) {
 		tail := l.append(l.next())
@@ -141,7 +141,7 @@ func TestAppendedBatchesAreReadInOrder(t *testing.T) {
 // nothing.
 func TestTotalsAndConditions(t *testing.T) {
 	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
-	l := newLog(t, open(t, redistest.Start(t).URL(), &Options{Now: func() time.Time { return now }}), "a")
+	l := newLog(t, open(t, servers.StartRedis(t).URL(), &Options{Now: func() time.Time { return now }}), "a")
 	a := l.next()
 	a.Adds = []engine.Total{{Index: 0, Amount: 100}, {Index: 127, Amount: 1 << 50}, {Index: 0, Amount: 1}}
 	a.Bump, a.Count = true, 5
@@ -198,7 +198,7 @@ func condition(most int64, totals ...uint8) engine.Condition {
 
 // TestDivergence: nothing is appended to another log than the caller knows.
 func TestDivergence(t *testing.T) {
-	server := redistest.Start(t)
+	server := servers.StartRedis(t)
 	l := newLog(t, open(t, server.URL(), nil), "a")
 	for range 3 {
 		l.append(l.next())
@@ -247,7 +247,7 @@ func TestDivergence(t *testing.T) {
 }
 
 func TestTrim(t *testing.T) {
-	l := newLog(t, open(t, redistest.Start(t).URL(), nil), "a")
+	l := newLog(t, open(t, servers.StartRedis(t).URL(), nil), "a")
 	for range 9 {
 		l.append(l.next())
 	}
@@ -275,7 +275,7 @@ func TestTrim(t *testing.T) {
 
 // TestPages: pages have as many batches as fit, and at least one.
 func TestPages(t *testing.T) {
-	l := newLog(t, open(t, redistest.Start(t).URL(), nil), "a")
+	l := newLog(t, open(t, servers.StartRedis(t).URL(), nil), "a")
 	for i := range 500 {
 		a := l.next()
 		a.Data = batch(i+1, 20+i%400)
@@ -313,7 +313,7 @@ func TestPages(t *testing.T) {
 // not give one timestamp twice.
 func TestStampsRise(t *testing.T) {
 	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
-	l := newLog(t, open(t, redistest.Start(t).URL(), &Options{Now: func() time.Time { return now }}), "a")
+	l := newLog(t, open(t, servers.StartRedis(t).URL(), &Options{Now: func() time.Time { return now }}), "a")
 	var newest int64
 	for i := range 20 {
 		a := l.next()
@@ -330,7 +330,7 @@ func TestStampsRise(t *testing.T) {
 // TestAccounts: names of any bytes are one account each, and do not leave
 // their hash tag.
 func TestAccounts(t *testing.T) {
-	server := redistest.Start(t)
+	server := servers.StartRedis(t)
 	l := open(t, server.URL(), &Options{Prefix: "p{q}*"})
 	names := []string{"a", "a}b{c", "{}", "", "\x00\xff\n", "100% *?[x]", "ünï", "a:head", "}:head", "a/b", `"]]..redis.call("FLUSHALL")`}
 	for i := range 1500 {

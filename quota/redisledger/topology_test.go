@@ -22,8 +22,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/redistest"
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/servers"
 )
 
 // writer appends to an account until it is stopped, and notes the answers.
@@ -72,7 +72,7 @@ func (c *crowd) await(t *testing.T) {
 	t.Helper()
 	for _, w := range c.writers {
 		want := w.count.Load() + 50
-		redistest.Await(t, "appends", func() bool { return w.count.Load() >= want })
+		servers.Await(t, "appends", func() bool { return w.count.Load() >= want })
 	}
 }
 
@@ -142,7 +142,7 @@ func TestCluster(t *testing.T) {
 		t.Skip("starts six servers and waits for a failover, 10 seconds")
 	}
 	t.Parallel()
-	group := redistest.StartCluster(t)
+	group := servers.StartRedisCluster(t)
 	crowd := startCrowd(t, "redis+cluster://"+group.Addrs(), 6)
 	crowd.await(t)
 	key := "ration:{account0}:head"
@@ -158,7 +158,7 @@ func TestCluster(t *testing.T) {
 		from.Do(t, "migrate", to.Host(), to.Port(), key, 0, 1000)
 	}
 	crowd.await(t) // all keys are there, and the slot is not
-	for _, node := range []*redistest.Server{to, from} {
+	for _, node := range []*servers.Redis{to, from} {
 		node.Do(t, "cluster", "setslot", slot, "node", to.Do(t, "cluster", "myid"))
 	}
 	crowd.await(t)
@@ -176,7 +176,7 @@ func TestCluster(t *testing.T) {
 		t.Fatalf("the slot has not moved")
 	}
 	to.Stop()
-	redistest.Await(t, "a failover", func() bool {
+	servers.Await(t, "a failover", func() bool {
 		tail, err := crowd.writers[0].Read(t.Context(), "account0", &engine.Read{Bytes: 1})
 		return err == nil && tail.Position > 0
 	})
@@ -191,8 +191,8 @@ func TestSentinels(t *testing.T) {
 		t.Skip("starts six servers and waits for a failover, 10 seconds")
 	}
 	t.Parallel()
-	group := redistest.StartSentinels(t)
-	url := "redis+sentinel://" + group.Addrs() + "/" + redistest.Master
+	group := servers.StartSentinels(t)
+	url := "redis+sentinel://" + group.Addrs() + "/" + servers.Master
 	l := newLog(t, impatient(t, url+"-not", nil), "a")
 	if _, err := l.Append(t.Context(), "a", l.next()); !errors.Is(err, engine.ErrLedgerConfig) ||
 		!strings.Contains(err.Error(), "no master of this name") {
@@ -204,7 +204,7 @@ func TestSentinels(t *testing.T) {
 	defer group.Sentinels[2].GoOn(t)
 	old := group.Present(t)
 	old.Stop()
-	redistest.Await(t, "a failover", func() bool {
+	servers.Await(t, "a failover", func() bool {
 		now := group.Present(t)
 		return now != nil && now != old && strings.Contains(now.Info(t), "role:master")
 	})
@@ -260,19 +260,19 @@ func TestEveryKindOfConnection(t *testing.T) {
 	issue(t, dir, "server", ca, key)
 	issue(t, dir, "client", ca, key)
 	issue(t, dir, "other", nil, nil)
-	port := redistest.FreePort(t)
+	port := servers.FreePort(t)
 	args := func(port string, more ...string) []string {
 		return slices.Concat([]string{"--tls-port", port, "--tls-ca-cert-file", file("ca.pem"), "--tls-cert-file", file("server.pem"),
 			"--tls-key-file", file("server.key")}, more)
 	}
-	server := redistest.Start(t, args(port, "--unixsocket", file("redis.sock"))...)
+	server := servers.StartRedis(t, args(port, "--unixsocket", file("redis.sock"))...)
 	server.Do(t, "acl", "setuser", "me", "on", ">s3cret", "~ration:*", "-@all", "+evalsha", "+eval", "+hello", "+select",
 		"+time", "+hmget", "+llen", "+hset", "+rpush", "+lrange", "+lindex", "+ltrim", "+del", "+exists", "+scan")
-	sentinelPort, nodePort := redistest.FreePort(t), redistest.FreePort(t)
-	redistest.StartSentinel(t, port, 1, args(sentinelPort, "--tls-replication", "yes")...)
-	node := redistest.Start(t, args(nodePort, "--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-announce-ip", "127.0.0.1")...)
-	node.AddSlots(t, 0, redistest.Slots)
-	redistest.Await(t, "the cluster", func() bool {
+	sentinelPort, nodePort := servers.FreePort(t), servers.FreePort(t)
+	servers.StartSentinel(t, port, 1, args(sentinelPort, "--tls-replication", "yes")...)
+	node := servers.StartRedis(t, args(nodePort, "--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-announce-ip", "127.0.0.1")...)
+	node.AddSlots(t, 0, servers.Slots)
+	servers.Await(t, "the cluster", func() bool {
 		return strings.Contains(node.Do(t, "cluster", "info").(string), "cluster_state:ok")
 	})
 	plain, secure, with := server.URL(), "rediss://127.0.0.1:"+port, "?ca="+file("ca.pem")
@@ -294,13 +294,13 @@ func TestEveryKindOfConnection(t *testing.T) {
 		{name: "TLS, RESP2", url: secure + "/2" + mine + "&protocol=2"},
 		{name: "TLS, a given name", url: secure + mine + "&server_name=redis.example"},
 		{name: "TLS, any server", url: secure + strings.Replace(mine, "ca="+file("ca.pem"), "insecure_skip_verify=true", 1)},
-		{name: "TLS, sentinel", url: "rediss+sentinel://127.0.0.1:" + sentinelPort + "/" + redistest.Master + mine},
+		{name: "TLS, sentinel", url: "rediss+sentinel://127.0.0.1:" + sentinelPort + "/" + servers.Master + mine},
 		{name: "TLS, cluster", url: "rediss+cluster://127.0.0.1:" + nodePort + mine},
 		{name: "another name", url: secure + mine + "&server_name=other.example", want: wrong},
 		{name: "another CA", url: secure + strings.Replace(mine, "ca.pem", "other.pem", 1), want: wrong},
 		{name: "the system's CAs", url: secure, want: wrong},
 		{name: "no client certificate", url: secure + with, want: wrong},
-		{name: "sentinel without a certificate", url: "rediss+sentinel://127.0.0.1:" + sentinelPort + "/" + redistest.Master + with, want: wrong},
+		{name: "sentinel without a certificate", url: "rediss+sentinel://127.0.0.1:" + sentinelPort + "/" + servers.Master + with, want: wrong},
 	} {
 		t.Run(c.name, func(t *testing.T) { connects(t, c.name, c.url, c.options, c.want) })
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )

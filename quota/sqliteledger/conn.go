@@ -19,7 +19,7 @@ import (
 type conn struct {
 	driver driver.Conn
 	stmts  map[string]driver.Stmt // by their text
-	seen   files                  // those that were at the path when it was opened
+	seen   fileSet                // those that were at the path when it was opened
 
 	logs    map[string]log // by account, as they were at version
 	version uint32

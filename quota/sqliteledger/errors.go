@@ -11,8 +11,8 @@ import (
 	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
-	"github.com/ration-dev/ration/quota/privatefile"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/files"
 )
 
 var (
@@ -70,7 +70,7 @@ func classify(err error) (step string, kind error) {
 	case lib.SQLITE_ERROR, lib.SQLITE_SCHEMA, lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH:
 		return "it is not as this program left it; " + moveAway, engine.ErrLedgerConfig
 	}
-	lasting := []error{privatefile.ErrUnsafe, fs.ErrPermission, fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR,
+	lasting := []error{files.ErrUnsafe, fs.ErrPermission, fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR,
 		syscall.ELOOP, syscall.EROFS, syscall.ENAMETOOLONG}
 	switch {
 	case errors.Is(err, errBroken):

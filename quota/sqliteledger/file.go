@@ -8,9 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/ration-dev/ration/internal/filelock"
-	"github.com/ration-dev/ration/quota/internal/engine"
-	"github.com/ration-dev/ration/quota/privatefile"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/files"
 )
 
 // The values in the header of a ledger's file. Versions up to 6 were those of
@@ -23,11 +22,11 @@ const (
 // unfinished ends the name of a file until it has its tables.
 const unfinished = ".new"
 
-// files are those of a ledger; wal and shm are nil if they are missing.
-type files struct{ db, wal, shm os.FileInfo }
+// fileSet is the files of a ledger; wal and shm are nil if they are missing.
+type fileSet struct{ db, wal, shm os.FileInfo }
 
 // identify returns the files that are at the path now.
-func identify(path string) (f files, err error) {
+func identify(path string) (f fileSet, err error) {
 	if f.db, err = os.Stat(path); err != nil {
 		return f, err
 	}
@@ -37,7 +36,7 @@ func identify(path string) (f files, err error) {
 }
 
 // same reports whether both are the same files.
-func (f *files) same(other *files) bool {
+func (f *fileSet) same(other *fileSet) bool {
 	return isSame(f.db, other.db) && isSame(f.wal, other.wal) && isSame(f.shm, other.shm)
 }
 
@@ -51,11 +50,11 @@ func isSame(a, b os.FileInfo) bool {
 
 func lockPath(path string) string { return path + ".lock" }
 
-func openLock(path string) (*filelock.Lock, error) {
-	if err := privatefile.MkdirAll(filepath.Dir(path)); err != nil {
+func openLock(path string) (*files.Lock, error) {
+	if err := files.MkdirAll(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	return filelock.Open(lockPath(path))
+	return files.OpenLock(lockPath(path))
 }
 
 // isAt reports whether an open file is the one at a path.
@@ -84,7 +83,7 @@ func (l *Ledger) openFiles() error {
 		return nil
 	}
 	l.lockDeleted = !isAt(l.lock.File(), lockPath(l.path))
-	if err := privatefile.MkdirAll(filepath.Dir(l.path)); err != nil {
+	if err := files.MkdirAll(filepath.Dir(l.path)); err != nil {
 		return err
 	}
 	if err := l.check(); err != nil {
@@ -117,7 +116,7 @@ func (l *Ledger) openFiles() error {
 // check refuses files that another user may have written or can replace, and
 // those that SQLite cannot use safely.
 func (l *Ledger) check() error {
-	if privatefile.OnNetwork(filepath.Dir(l.path)) {
+	if files.OnNetwork(filepath.Dir(l.path)) {
 		return l.misconfigured("it is on a network file system",
 			"put it on a local disk, or share a Redis or Postgres ledger")
 	}
@@ -125,7 +124,7 @@ func (l *Ledger) check() error {
 	if err == nil && info.IsDir() {
 		return l.misconfigured("it is not a regular file", "name a file")
 	}
-	if err := privatefile.Check(l.path, l.path+"-wal", l.path+"-shm", l.path+"-journal", lockPath(l.path)); err != nil {
+	if err := files.Check(l.path, l.path+"-wal", l.path+"-shm", l.path+"-journal", lockPath(l.path)); err != nil {
 		return err
 	}
 	switch {
@@ -133,9 +132,9 @@ func (l *Ledger) check() error {
 		return nil
 	case err != nil:
 		return err
-	case privatefile.IsMounted(l.path):
+	case files.IsMounted(l.path):
 		return l.misconfigured("it is mounted without the files that SQLite keeps beside it", "mount its folder")
-	case privatefile.HasOtherNames(info):
+	case files.HasOtherNames(info):
 		return l.misconfigured("it has several names (hard links), and SQLite keeps files beside each",
 			"remove all names but one")
 	}
@@ -181,7 +180,7 @@ func (l *Ledger) create() error {
 		return err
 	}
 	temp := l.path + unfinished
-	file, err := privatefile.Create(temp)
+	file, err := files.Create(temp)
 	if err == nil {
 		err = file.Close()
 	}
@@ -192,7 +191,7 @@ func (l *Ledger) create() error {
 		err = os.Rename(temp, l.path)
 	}
 	if err == nil && l.sync == Full {
-		err = privatefile.SyncFolder(filepath.Dir(l.path))
+		err = files.SyncFolder(filepath.Dir(l.path))
 	}
 	return err
 }

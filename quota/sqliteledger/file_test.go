@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
-	"github.com/ration-dev/ration/quota/privatefile"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/files"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
@@ -145,7 +145,7 @@ func TestLedgerBehindALink(t *testing.T) {
 			t.Fatal(err)
 		}
 		l, err := sqliteledger.Open(path, nil)
-		if !errors.Is(err, engine.ErrLedgerConfig) || !errors.Is(err, privatefile.ErrUnsafe) {
+		if !errors.Is(err, engine.ErrLedgerConfig) || !errors.Is(err, files.ErrUnsafe) {
 			t.Errorf("%s is a link: %v; want ErrLedgerConfig and ErrUnsafe", end, err)
 		}
 		if err == nil {

@@ -7,8 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
-	"github.com/ration-dev/ration/quota/internal/loghead"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // schema creates the tables. Epochs and generations are unsigned integers of 64
@@ -53,7 +52,7 @@ const trimEvery = 64
 // log is what a connection has read of a log.
 type log struct {
 	id     int64 // 0 of a log that does not exist
-	head   loghead.Head
+	head   engine.Head
 	tag    engine.Tag // of the newest batch, if hasTag
 	hasTag bool
 }
@@ -196,7 +195,7 @@ func (c *conn) tail(g *log, r *engine.Read, now int64) (*engine.Tail, error) {
 	if after >= head.Position {
 		return tail, nil
 	}
-	page := loghead.Page{Bytes: r.Bytes}
+	page := engine.Page{Bytes: r.Bytes}
 	next := after + 1
 	err := c.query(selectBatches, func(row []driver.Value) bool {
 		b := engine.Batch{Position: uint64(integer(row[0])), At: integer(row[1]), Data: bytes(row[2])}

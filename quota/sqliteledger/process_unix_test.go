@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 

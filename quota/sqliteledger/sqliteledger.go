@@ -30,8 +30,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ration-dev/ration/internal/filelock"
-	"github.com/ration-dev/ration/quota/internal/engine"
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/files"
 )
 
 // Sync is how durable an append is.
@@ -92,7 +92,7 @@ type Ledger struct {
 	closed  atomic.Bool
 
 	turn        chan struct{} // has a value while the fields below are in use
-	lock        *filelock.Lock
+	lock        *files.Lock
 	lockDeleted bool  // the next turn opens the present one
 	writer      *conn // nil until the files are opened
 

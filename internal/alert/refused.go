@@ -1,0 +1,134 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/report"
+	"github.com/ration-dev/ration/internal/usage"
+	"github.com/ration-dev/ration/quota"
+)
+
+// refused sends what budgets refuse now, and that they do not any more.
+// Cooldowns have an alert of their own.
+func (w *Watch) refused(ctx context.Context) {
+	if !w.wants(costs.AlertRefused) {
+		return
+	}
+	read, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	if !w.hasRefusals(read) {
+		return
+	}
+	statuses, err := usage.Status(read, w.client.Guard())
+	if err != nil {
+		return // the next check will tell; that the ledger is down is an event of its own
+	}
+	if len(statuses) == 0 {
+		return
+	}
+	current, err := report.Refusing(read, w.client, statuses, statuses[0].At)
+	if err != nil {
+		return
+	}
+	refusing := map[[2]string]bool{}
+	for _, one := range current {
+		if one.Reason != string(quota.ReasonSpent) {
+			continue
+		}
+		e := refusedEvent(one.Account, *one.Budget, human.Given(one.Key))
+		e.detail, e.Until = one.Text, &one.Until
+		refusing[[2]string{one.Account, *one.Budget}] = true
+		if one.Until.Sub(statuses[0].At) >= shortPause {
+			w.claimAndSend(ctx, e)
+		}
+	}
+	for i := range statuses {
+		if b := &statuses[i].Budget; !refusing[[2]string{b.Account, b.Name}] {
+			w.over(ctx, refusedEvent(b.Account, b.Name, ""))
+		}
+	}
+}
+
+// hasRefusals reports whether a log has a refusal of the last day. Without one,
+// as mostly, its entries need not be copied once a minute.
+func (w *Watch) hasRefusals(ctx context.Context) bool {
+	for account := range w.targets {
+		now, _, err := w.client.Guard().Now(ctx, account)
+		if err != nil {
+			return false
+		}
+		for sum, err := range w.client.Log().Sums(ctx, quota.Query{Account: account, Since: now.Add(-24 * time.Hour)}) {
+			if err == nil && sum.Kind == quota.EntryRefused {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func refusedEvent(account, budget, key string) *event {
+	return &event{Kind: costs.AlertRefused, Account: account, Budget: budget,
+		name: fmt.Sprintf("refused %s %s", budget, key)}
+}
+
+// wants reports whether a target wants alerts of a kind.
+func (w *Watch) wants(kind string) bool {
+	for _, targets := range w.targets {
+		if slices.ContainsFunc(targets, func(target *costs.Alert) bool { return slices.Contains(target.On, kind) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// over sends that a budget refuses no calls any more, to each target that was
+// told that it did. Afterwards a new refusal is sent again.
+func (w *Watch) over(ctx context.Context, e *event) {
+	e.detail = fmt.Sprintf("%s of %s grants calls again", human.Name(e.Budget), human.Name(e.Account))
+	for i, target := range w.targets[e.Account] {
+		request := w.claimOf(e, target, fmt.Sprintf("%s %d %d", e.name, 0, i))
+		state, err := w.client.Guard().ClaimState(ctx, request)
+		if err != nil || state.Done.IsZero() {
+			continue
+		}
+		request.Anew = true
+		claim, err := w.client.Guard().Claim(ctx, request)
+		if err != nil {
+			continue // another process tells
+		}
+		if claim.Before.Done.IsZero() { // it has told meanwhile
+			_ = claim.Release(ctx) // else it lapses
+			continue
+		}
+		if err := w.send(ctx, e, target); err != nil {
+			w.failed(e, errors.Join(err, claim.Done(ctx))) // to be told at the next check
+			continue
+		}
+		if err := claim.Release(ctx); err != nil {
+			w.failed(e, fmt.Errorf("sent, and may be sent again: %w", err))
+		}
+	}
+}
+
+// Test sends a test to every target, and returns whom it reached. The error
+// lists those that it did not.
+func (w *Watch) Test(ctx context.Context) (reached []string, err error) {
+	var failed []error
+	for _, account := range w.client.Table().Accounts() {
+		for _, target := range w.targets[account] {
+			e := &event{Kind: "test", Account: account, detail: "this is a test of the alerts of account " + human.Name(account)}
+			if err := w.send(ctx, e, target); err != nil {
+				failed = append(failed, fmt.Errorf("alert of account %s: %w", human.Name(account), err))
+			} else {
+				reached = append(reached, fmt.Sprintf("account %s: sent to %s", human.Name(account), target))
+			}
+		}
+	}
+	return reached, errors.Join(failed...)
+}

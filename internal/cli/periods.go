@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/usage"
+	"github.com/ration-dev/ration/quota"
+)
+
+// printPeriods prints what was added up by time, oldest first.
+func (v *LogView) printPeriods(ctx context.Context, all []usage.Period) error {
+	if len(all) == 0 {
+		if err := v.printNone(ctx); err != nil || !v.CSV {
+			return err
+		}
+	}
+	switch {
+	case v.JSON:
+		encoder := json.NewEncoder(v.Stdout)
+		for _, p := range all {
+			if err := encoder.Encode(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	case v.CSV:
+		records := [][]string{{"by", "name", "account", "units", "calls", "refusals"}}
+		for _, p := range all {
+			records = append(records, []string{p.By, p.Name, Cell(p.Account), fmt.Sprint(p.Units), fmt.Sprint(p.Calls), refusalText(p.Refusals, "")})
+		}
+		return csv.NewWriter(v.Stdout).WriteAll(records)
+	}
+	several := slices.ContainsFunc(all, func(p usage.Period) bool { return p.Account != all[0].Account })
+	headings := []string{v.Query.By, "units", "calls"}
+	if v.Query.By == "day" {
+		headings = append(headings, "refused")
+	}
+	if several {
+		headings = append(headings, "account")
+	}
+	t := v.Table(headings...)
+	for _, p := range all {
+		row := []any{p.Name, p.Units, p.Calls}
+		if v.Query.By == "day" {
+			row = append(row, refusalText(p.Refusals, "-"))
+		}
+		if several {
+			row = append(row, human.Name(p.Account))
+		}
+		t.Row(row...)
+	}
+	t.Print()
+	return nil
+}
+
+func refusalText(n *int64, unknown string) string {
+	if n == nil {
+		return unknown
+	}
+	return fmt.Sprint(*n)
+}
+
+// NoteMissing says which accounts' logs do not reach back to the beginning of
+// the range that was asked for.
+func (v *LogView) NoteMissing(ctx context.Context, guard *quota.Guard) error {
+	missing, err := v.Source.Missing(ctx, guard.Retention, v.Now())
+	if err != nil {
+		return err
+	}
+	for _, account := range slices.Sorted(maps.Keys(missing)) {
+		hint := "; ration log --by day has the sums of earlier days"
+		if v.Query.By == "day" {
+			hint = ""
+		}
+		v.Remark("log", "the ledger no longer holds entries of %s before %s%s", human.Name(account), human.Time(missing[account].Truncate(time.Second)), hint)
+	}
+	return nil
+}

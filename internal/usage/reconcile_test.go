@@ -1,0 +1,391 @@
+package usage_test
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/human"
+	"github.com/ration-dev/ration/internal/servers"
+	"github.com/ration-dev/ration/internal/testledger"
+	"github.com/ration-dev/ration/internal/usage"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/redisledger"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// stand is an account with budgets that share calls, on a ledger.
+type reconcileStand struct {
+	t     *testing.T
+	guard *quota.Guard
+}
+
+func newReconcileStand(t *testing.T, l quota.Log, budgets []quota.Budget) *reconcileStand {
+	t.Helper()
+	for i := range budgets {
+		budgets[i].Account = "p"
+		if budgets[i].Limit == 0 {
+			budgets[i].Limit = 9500
+		}
+		if budgets[i].Window == (quota.Window{}) {
+			budgets[i].Window = quota.Sliding(24 * time.Hour)
+		}
+	}
+	guard, err := quota.NewGuard(l, budgets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &reconcileStand{t, guard}
+}
+
+// reconcile gives the readings of several budgets at once, and returns
+// the error.
+func (s *reconcileStand) reconcile(force bool, readings map[string]quota.Units) error {
+	s.t.Helper()
+	var all []usage.Reading
+	for _, b := range s.balances() {
+		if n, named := readings[b.Budget.Name]; named {
+			all = append(all, usage.Reading{Budget: b.Budget.Name, Used: n})
+		}
+	}
+	_, err := usage.Reconcile(s.t.Context(), s.guard, "p", all, force)
+	return err
+}
+
+func (s *reconcileStand) balances() []quota.Balance {
+	s.t.Helper()
+	balances, err := s.guard.Balances(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return balances
+}
+
+// holds checks what budgets hold.
+func (s *reconcileStand) holds(want map[string]quota.Units) {
+	s.t.Helper()
+	for _, b := range s.balances() {
+		if units, ok := want[b.Budget.Name]; ok && b.Used != units {
+			s.t.Errorf("%s holds %d; want %d", b.Budget.Name, b.Used, units)
+		}
+	}
+}
+
+// eachLedger runs a test on every ledger, with a clock that the test sets.
+func eachLedger(t *testing.T, at time.Time, test func(t *testing.T, l quota.Log, clock *time.Time)) {
+	open := map[string]func(t *testing.T, now func() time.Time) (quota.Log, error){
+		"memory": func(_ *testing.T, now func() time.Time) (quota.Log, error) {
+			return testledger.Memory(&memledger.Options{Now: now}), nil
+		},
+		"SQLite": func(t *testing.T, now func() time.Time) (quota.Log, error) {
+			return testledger.SQLite(filepath.Join(t.TempDir(), "ration.db"), &sqliteledger.Options{Now: now})
+		},
+		"Redis": func(t *testing.T, now func() time.Time) (quota.Log, error) {
+			return testledger.Redis(servers.StartRedis(t).URL(), &redisledger.Options{Now: now})
+		},
+	}
+	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("RATION_REQUIRE_REDIS") == "" {
+		delete(open, "Redis") // make deps installs it
+	}
+	for name, open := range open {
+		t.Run(name, func(t *testing.T) {
+			clock := at
+			l, err := open(t, func() time.Time { return clock })
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { l.Close() })
+			test(t, l, &clock)
+		})
+	}
+}
+
+// TestReconcileCorrectsALedgerThatWasLeft: a correction where an account has
+// moved from counts nowhere, and one where it arrives counts twice.
+func TestReconcileCorrectsALedgerThatWasLeft(t *testing.T) {
+	for _, arriving := range []bool{false, true} {
+		ledger := testledger.Memory(nil)
+		s := newReconcileStand(t, ledger, []quota.Budget{{Name: "all"}})
+		move := &engine.Record{Kind: engine.KindMoved, ID: engine.ID{Client: 1, Seq: 1}, Text: "redis://there:6379/0"}
+		if arriving {
+			move.Name = engine.Arriving
+		}
+		batch := engine.Pack(move.ID, []*engine.Record{move})
+		_, err := ledger.Append(t.Context(), "p", &engine.Append{NewEpoch: 1, Any: true, Data: batch, Bump: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.reconcile(true, map[string]quota.Units{"all": 40})
+		if arriving != errors.Is(err, quota.ErrLedgerBusy) || arriving == errors.Is(err, quota.ErrLedgerConfig) {
+			t.Errorf("arriving %t: %v", arriving, err)
+		}
+		s.holds(map[string]quota.Units{"all": 0})
+	}
+}
+
+// TestReconcileInTheOrderOfStatusCountsTwice: a console shows 844 units, 800 of
+// them searches. Given one after the other in the order of status, they once
+// became 1,644. In any order, together or apart, each corrected budget then
+// holds its reading, or the command is refused and changes nothing.
+func TestReconcileInTheOrderOfStatusCountsTwice(t *testing.T) {
+	budgets := func() []quota.Budget {
+		return []quota.Budget{{Name: "youtube"}, {Name: "youtube-day", Window: quota.Sliding(25 * time.Hour)}, {Name: "youtube-search", Methods: []string{"search.list"}}}
+	}
+	console := map[string]quota.Units{"youtube": 844, "youtube-day": 844, "youtube-search": 800}
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for _, order := range [][]string{
+		{"youtube", "youtube-day", "youtube-search"}, {"youtube-search", "youtube-day", "youtube"}, {"youtube-day", "youtube-search", "youtube"},
+		{"youtube-search", "youtube", "youtube-day"}, {"youtube", "youtube-search", "youtube-day"}, {"youtube-day", "youtube", "youtube-search"},
+	} {
+		t.Run(strings.Join(order, ","), func(t *testing.T) {
+			eachLedger(t, at, func(t *testing.T, l quota.Log, clock *time.Time) {
+				r := newReconcileStand(t, l, budgets())
+				taken := map[string]quota.Units{}
+				for _, name := range order {
+					*clock = clock.Add(time.Minute)
+					err := r.reconcile(false, map[string]quota.Units{name: console[name]})
+					if err == nil {
+						taken[name] = console[name]
+					} else if text := err.Error(); !rejected(err) || !strings.Contains(text, "for all of these budgets: youtube") || !strings.Contains(text, name+"=") {
+						t.Fatalf("%s: %v; want the readings to give", name, err)
+					}
+					r.holds(taken)
+				}
+				if err := r.reconcile(false, console); err != nil {
+					t.Fatal(err)
+				}
+				r.holds(console)
+			})
+		})
+	}
+}
+
+// TestReconcileOverlappingBudgets draws budgets, calls and the readings of a
+// console, which include calls without the ledger. Given together, all budgets
+// must then hold their readings.
+func TestReconcileOverlappingBudgets(t *testing.T) {
+	budgets := []quota.Budget{{Name: "all"}, {Name: "search", Methods: []string{"search.list"}}, {Name: "backfill", Lanes: []string{"backfill"}},
+		{Name: "rest", Except: []string{"search.list"}}, {Name: "india", Regions: []string{"IN"}, Methods: []string{"search.list", "videos.list"}}, {Name: "unnamed", Lanes: []string{"cron"}}}
+	rapid.Check(t, func(d *rapid.T) {
+		r := newReconcileStand(t, testledger.Memory(nil), slices.Clone(budgets))
+		truth := map[string]quota.Units{}
+		for range rapid.IntRange(1, 12).Draw(d, "calls") {
+			call := quota.Call{Account: "p", Method: rapid.SampledFrom([]string{"search.list", "videos.list", "x"}).Draw(d, "method"),
+				Units: quota.Units(rapid.IntRange(1, 50).Draw(d, "units")), Caller: quota.Caller{
+					Lane: rapid.SampledFrom([]string{"cron", "backfill"}).Draw(d, "lane"), Region: rapid.SampledFrom([]string{"", "IN", "US"}).Draw(d, "region")}}
+			for _, b := range r.guard.Covering(call) {
+				truth[b.Name] += call.Units
+			}
+			if rapid.Bool().Draw(d, "charged") {
+				if _, err := r.guard.Spend(t.Context(), call); err != nil {
+					d.Fatal(err)
+				}
+			}
+		}
+		taken := map[string]quota.Units{}
+		for range rapid.IntRange(0, 3).Draw(d, "rounds") {
+			some := drawSome(d, truth, budgets)
+			if len(some) == 0 {
+				continue
+			}
+			err := r.reconcile(false, some)
+			if err != nil && !rejected(err) {
+				d.Fatalf("%v: %v", some, err)
+			}
+			if err == nil {
+				maps.Copy(taken, some)
+			}
+			r.mustHold(d, taken)
+		}
+		for name := range taken { // then all readings that were accepted, and more
+			taken[name] = truth[name]
+		}
+		maps.Copy(taken, drawSome(d, truth, budgets))
+		if len(taken) == 0 {
+			return
+		}
+		if err := r.reconcile(false, taken); err != nil {
+			if refused, ok := errors.AsType[*usage.RejectedError](err); !ok || !refused.NeedsForce { // a reading that was given twice is too high
+				d.Fatalf("%v: %v", taken, err)
+			}
+			if err := r.reconcile(true, taken); err != nil {
+				d.Fatalf("%v, by force: %v", taken, err)
+			}
+		}
+		r.mustHold(d, taken)
+	})
+}
+
+// drawSome draws some of the budgets, but the last, with their numbers.
+func drawSome(d *rapid.T, truth map[string]quota.Units, budgets []quota.Budget) map[string]quota.Units {
+	some := map[string]quota.Units{}
+	for _, b := range budgets[:len(budgets)-1] {
+		if rapid.Bool().Draw(d, b.Name) {
+			some[b.Name] = truth[b.Name]
+		}
+	}
+	return some
+}
+
+func (s *reconcileStand) mustHold(d *rapid.T, want map[string]quota.Units) {
+	for _, b := range s.balances() {
+		if units, ok := want[b.Budget.Name]; ok && b.Used != units {
+			d.Fatalf("%s holds %d; want %d of %v", b.Budget.Name, b.Used, units, want)
+		}
+	}
+}
+
+// TestReconcileOfANamedMeasure: a console that shows dollars changed nothing,
+// and the budget "agreed".
+func TestReconcileOfANamedMeasure(t *testing.T) {
+	s := newReconcileStand(t, quota.NewLog(memledger.Open(nil), nil), []quota.Budget{{Name: "money", Measure: quota.USD, Limit: 10_000_000}, {Name: "units"}})
+	spent := quota.Call{Account: "p", Method: "chat", Units: 1, Measures: map[quota.Measure]quota.Units{quota.USD: 1_000_000}}
+	if _, err := s.guard.Spend(t.Context(), spent); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.reconcile(false, map[string]quota.Units{"money": 1_500_000, "units": 4}); err != nil {
+		t.Fatal(err)
+	}
+	s.holds(map[string]quota.Units{"money": 1_500_000, "units": 4})
+	if err := s.reconcile(false, map[string]quota.Units{"money": 250_000}); err == nil || !strings.Contains(err.Error(), "money has 1.50 of 10.00 usd used, more than the 0.25 of the console") {
+		t.Errorf("%v; want dollars, and that it takes force", err)
+	}
+	if err := s.reconcile(true, map[string]quota.Units{"money": 250_000}); err != nil {
+		t.Fatal(err)
+	}
+	s.holds(map[string]quota.Units{"money": 250_000, "units": 4})
+}
+
+// TestReconcileRejectsContradictions: numbers that contradict each other
+// change nothing.
+func TestReconcileRejectsContradictions(t *testing.T) {
+	r := newReconcileStand(t, testledger.Memory(nil), []quota.Budget{{Name: "long"}, {Name: "short", Window: quota.Sliding(time.Hour)}})
+	err := r.reconcile(false, map[string]quota.Units{"long": 844, "short": 600})
+	if !rejected(err) || !strings.Contains(err.Error(), "cannot hold these numbers together") {
+		t.Errorf("%v; want a refusal", err)
+	}
+	r.holds(map[string]quota.Units{"long": 0, "short": 0})
+}
+
+// TestArgumentsWithSpaces: a name with spaces was several arguments of the
+// command that the error asks for.
+func TestArgumentsWithSpaces(t *testing.T) {
+	r := newReconcileStand(t, testledger.Memory(nil), []quota.Budget{{Name: "the day"}, {Name: "search", Methods: []string{"search.list"}}})
+	if err := r.reconcile(false, map[string]quota.Units{"the day": 100}); err != nil {
+		t.Fatal(err)
+	}
+	err := r.reconcile(false, map[string]quota.Units{"search": 50})
+	if want := " search=50 " + human.ShellQuote("the day") + "=N"; !rejected(err) || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v; want the arguments%s", err, want)
+	}
+}
+
+// TestRejectedReadingsChangeCalls: readings of calls and of units are checked
+// before any is applied.
+func TestRejectedReadingsChangeCalls(t *testing.T) {
+	r := newReconcileStand(t, testledger.Memory(nil), []quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "search", Methods: []string{"search.list"}}})
+	if err := r.reconcile(false, map[string]quota.Units{"search": 20}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.reconcile(false, map[string]quota.Units{"calls": 7, "search": 10}); !rejected(err) {
+		t.Errorf("%v; want a refusal", err)
+	}
+	r.holds(map[string]quota.Units{"calls": 0, "search": 20})
+	if err := r.reconcile(true, map[string]quota.Units{"calls": 7, "search": 10}); err != nil {
+		t.Error(err)
+	}
+	r.holds(map[string]quota.Units{"calls": 7, "search": 10})
+}
+
+// TestForcedReadingsOfCallsAndUnits: a call that is removed for the calls takes
+// its units with it, and the units end at their reading all the same.
+func TestForcedReadingsOfCallsAndUnits(t *testing.T) {
+	r := newReconcileStand(t, testledger.Memory(nil), []quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "all"}})
+	for range 5 {
+		if _, err := r.guard.Spend(t.Context(), quota.Call{Account: "p", Method: "x", Units: 10}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.reconcile(true, map[string]quota.Units{"calls": 3, "all": 45}); err != nil {
+		t.Error(err)
+	}
+	r.holds(map[string]quota.Units{"calls": 3, "all": 45})
+}
+
+// TestCallsTakeReconciledUnitsAway: a call that was removed for the calls took
+// its units off a budget that had just been reconciled, which then granted them
+// again.
+func TestCallsTakeReconciledUnitsAway(t *testing.T) {
+	r := newReconcileStand(t, testledger.Memory(nil), []quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "all"}, {Name: "other", Methods: []string{"y"}}})
+	for range 3 {
+		if _, err := r.guard.Spend(t.Context(), quota.Call{Account: "p", Method: "x", Units: 10}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.reconcile(false, map[string]quota.Units{"all": 40, "other": 0}); err != nil {
+		t.Fatal(err)
+	}
+	err := r.reconcile(true, map[string]quota.Units{"calls": 1})
+	if !rejected(err) || !strings.HasSuffix(err.Error(), " take their units off all, which was reconciled before; give the console's numbers for all of these budgets: calls=1 all=N") {
+		t.Errorf("%v; want a refusal", err)
+	}
+	r.holds(map[string]quota.Units{"calls": 3, "all": 40})
+	if err := r.reconcile(true, map[string]quota.Units{"calls": 1, "all": 40}); err != nil {
+		t.Error(err)
+	}
+	r.holds(map[string]quota.Units{"calls": 1, "all": 40, "other": 0})
+}
+
+// TestRaisedBudgetLowersAnother: without force no budget is lowered, however
+// much is added to another at the same time.
+func TestRaisedBudgetLowersAnother(t *testing.T) {
+	r := newReconcileStand(t, testledger.Memory(nil), []quota.Budget{{Name: "search", Methods: []string{"search.list"}}, {Name: "upload", Methods: []string{"videos.insert"}}})
+	if err := r.reconcile(false, map[string]quota.Units{"search": 100, "upload": 100}); err != nil {
+		t.Fatal(err)
+	}
+	console := map[string]quota.Units{"search": 50, "upload": 200}
+	err := r.reconcile(false, console)
+	if refused, ok := errors.AsType[*usage.RejectedError](err); !ok || !refused.NeedsForce || !strings.Contains(err.Error(), "search has 100 of 9500 units used") {
+		t.Errorf("%v; want a refusal without force", err)
+	}
+	r.holds(map[string]quota.Units{"search": 100, "upload": 100})
+	if err := r.reconcile(true, console); err != nil {
+		t.Error(err)
+	}
+	r.holds(console)
+}
+
+// TestExcessOfANote: what a restoration or the upstream's answers noted was
+// taken for a console that lags, and the operator was told to wait.
+func TestExcessOfANote(t *testing.T) {
+	r := newReconcileStand(t, testledger.Memory(nil), []quota.Budget{{Name: "all"}, {Name: "search", Methods: []string{"search.list"}}})
+	if _, err := r.guard.Spend(t.Context(), quota.Call{Account: "p", Method: "x", Units: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.guard.Note(t.Context(), quota.Note{Call: quota.Call{Account: "p", Method: "x", Units: 300}}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "all has 400 of 9500 units used, more than the 150 of the console; 300 of them are noted, by the upstream's answers or a restoration, and that can be more than was spent"
+	if err := r.reconcile(false, map[string]quota.Units{"all": 150}); err == nil || err.Error() != want {
+		t.Errorf("%v; want %s", err, want)
+	}
+	if err := r.reconcile(true, map[string]quota.Units{"all": 150}); err != nil {
+		t.Error(err)
+	}
+	r.holds(map[string]quota.Units{"all": 150})
+}
+
+func rejected(err error) bool {
+	_, ok := errors.AsType[*usage.RejectedError](err)
+	return ok
+}

@@ -1,0 +1,36 @@
+//go:build unix
+
+package web_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ration-dev/ration/internal/catalog"
+	"github.com/ration-dev/ration/jobs"
+)
+
+// TestPassOfAnotherHostIsMissing: the page shows which host has done a pass
+// that the catalogue of this one does not have.
+func TestPassOfAnotherHostIsMissing(t *testing.T) {
+	const regions = "version: 1\nschedule: 0 0 29 2 *\nfetch: [{command: [\"true\"]}]\nregions: {emea: {}}\n"
+	s := newScene(t, sceneOptions{regions: regions})
+	config, err := jobs.Parse("regions.yaml", []byte(regions), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := catalog.Open(filepath.Join(t.TempDir(), "catalog.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	runner := &jobs.Runner{Catalog: store, Guard: s.Guard(), Table: s.Table()}
+	report, err := runner.Run(t.Context(), config.Regions)
+	if err != nil || report.Outcome != jobs.Complete {
+		t.Fatal(report, err)
+	}
+	if text := s.fetch("/").text; !strings.Contains(text, "has done the pass of") {
+		t.Errorf("the page does not say it: %s", text)
+	}
+}
