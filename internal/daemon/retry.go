@@ -106,6 +106,26 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
+// isElsewhere reports whether another host had the pass from the start.
+func (p *activePass) isElsewhere() bool {
+	_, ok := errors.AsType[*jobs.ElsewhereError](p.report.Err)
+	return ok && p.report.Calls == 0
+}
+
+// elsewherePause is the shortest time between two lines on passes that other
+// hosts have.
+const elsewherePause = time.Minute
+
+// logElsewhere logs how many passes other hosts had since its last line.
+func (l *loop) logElsewhere(p *activePass, now time.Time) {
+	if l.elsewhere++; now.Sub(l.elsewhereLogged) < elsewherePause {
+		return
+	}
+	p.work.log().Info("passes of other hosts", "passes", l.elsewhere, "region", p.report.Region, "tick", formatTime(p.tick),
+		"reason", p.report.Err.Error())
+	l.elsewhere, l.elsewhereLogged = 0, now
+}
+
 // logResult logs the result of a pass in one line.
 func (p *activePass) logResult(again, next time.Time) {
 	report := &p.report

@@ -130,6 +130,9 @@ type loop struct {
 	regions map[string]*regionState
 	running int       // number of running passes, of old work too
 	checked time.Time // the latest time that the wall clock showed
+
+	elsewhere       int       // passes that other hosts had, since elsewhereLogged
+	elsewhereLogged time.Time // when they were logged last
 }
 
 // regionState is the state of a region's passes.
@@ -283,7 +286,11 @@ func (l *loop) endPass(p *activePass) {
 			r.resumeAt = again
 		}
 	}
-	p.logResult(again, next)
+	if p.isElsewhere() {
+		l.logElsewhere(p, now)
+	} else {
+		p.logResult(again, next)
+	}
 	if p.work != l.work && p.work.running == 0 {
 		p.work.close()
 	}

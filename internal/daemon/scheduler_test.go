@@ -200,6 +200,28 @@ func TestWhenAPassIsTriedAgain(t *testing.T) {
 	}
 }
 
+// TestLineForEachPassOfAnotherHost: a host beside one that has the passes of 20
+// regions logged 20 lines every few seconds. It logs one a minute, with how
+// many there were.
+func TestLineForEachPassOfAnotherHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		claimed := jobs.RegionReport{Outcome: jobs.Skipped, Err: &jobs.ElsewhereError{
+			Claim: &quota.ClaimedError{Until: midnight.Add(time.Hour), After: 15 * time.Second}}}
+		var names []string
+		for i := range 20 {
+			names = append(names, fmt.Sprintf("R%d", i))
+		}
+		b := serve(t, nil, work(t, func(context.Context, string, int) jobs.RegionReport { return claimed }, "@hourly", names...))
+		b.passes(150*time.Second, "R0")
+		b.logged(t, `msg="passes of other hosts" passes=1 `, `msg="passes of other hosts" passes=80 `)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if n := strings.Count(b.log.String(), "\n"); n != 3 {
+			t.Errorf("%d lines in two and a half minutes; want 3:\n%s", n, b.log.String())
+		}
+	})
+}
+
 // TestOneRegionNeverOverlaps has passes that take longer than their period. A
 // tick waits until the last pass ends, unless a later tick replaces it.
 func TestOneRegionNeverOverlaps(t *testing.T) {
