@@ -29,7 +29,7 @@ func (a *app) sayListening(log *slog.Logger, url string) {
 		log.Info("listening", "url", url, "version", cli.ReadBuild().Version)
 		return
 	}
-	fmt.Fprintln(a.stderr, "ration: listening on", url)
+	fmt.Fprintf(a.stderr, "ration: listening on %s (version %s)\n", url, cli.ReadBuild().Version)
 }
 
 // whyStopped names the signal as people do who send it.

@@ -27,7 +27,7 @@ import (
 // url returns where a serve or proxy listens.
 func (d *served) url() string {
 	d.t.Helper()
-	d.says(`(?m)^ration: listening on .+$`)
+	d.says(`(?m)^ration: listening on \S+ \(version \S+\)$`)
 	return regexp.MustCompile(`listening on (\S+)`).FindStringSubmatch(d.text())[1]
 }
 

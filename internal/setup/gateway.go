@@ -105,7 +105,7 @@ func (s *Setup) openCA() (*gateway.CA, error) {
 
 // addPage adds the page to a gateway that is not served yet.
 func (s *Setup) addPage(d *GatewayServer, token string) {
-	o := &web.Options{Client: d.Acquire, Token: token, Redact: s.Clean, Region: SpellRegion}
+	o := &web.Options{Client: d.Acquire, Token: token, Redact: s.Clean, Version: s.Version, Region: SpellRegion}
 	if s.HasRegions() {
 		o.Regions = s.Schedule
 	}

@@ -43,6 +43,7 @@ type Setup struct {
 
 	MaxShare float64 // as in client.Options
 
+	Version   string // of this program, for the page
 	Getenv    func(string) string
 	Now       func() time.Time
 	Fixed     bool          // Now is not the system's clock

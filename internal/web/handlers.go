@@ -23,7 +23,8 @@ type pageData struct {
 	By       []string
 	Periods  []int
 	Form     string
-	Version  string
+	Version  string // of the views
+	Program  string // the version of ration; may be empty
 	SignedIn bool
 	HasPlan  bool // at /v1/plan
 	Parts    map[string]template.HTML
@@ -41,7 +42,7 @@ func (p *Page) show(w http.ResponseWriter, r *http.Request) {
 		p.write(w, http.StatusServiceUnavailable, "message", &message{Assets: assets(), Title: "Starting", Text: "There is no ledger yet, or ration is ending. Load the page again in a moment."})
 		return
 	}
-	data := &pageData{snapshot: s, Assets: assets(), View: v, By: dimensions(v.Days), Form: p.formToken(), Version: version,
+	data := &pageData{snapshot: s, Assets: assets(), View: v, By: dimensions(v.Days), Form: p.formToken(), Version: version, Program: p.options.Version,
 		Periods: periods(), SignedIn: p.options.Token != "", HasPlan: p.options.Regions != nil, Parts: map[string]template.HTML{}, Budgets: make([][]template.HTML, len(s.Accounts))}
 	for _, one := range parts {
 		account, isBudget := strings.CutPrefix(one.ID, "budget-")

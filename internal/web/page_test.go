@@ -233,18 +233,21 @@ func TestTimeOfAnotherYear(t *testing.T) {
 	contains(t, s.fetch("/").text, `is in cooldown until <time datetime="2031-01-02T03:04:05Z">2031-01-02 03:04:05Z</time>`)
 }
 
-// TestPageWithoutASchedule links to no plan, which there is none of.
+// TestPageWithoutASchedule links to no plan, which there is none of, and names
+// the version.
 func TestPageWithoutASchedule(t *testing.T) {
 	const link = `<a href="/v1/plan">`
 	s := newScene(t, sceneOptions{regions: sceneRegions})
 	contains(t, s.fetch("/").text, link)
-	page := web.New(&web.Options{Client: s.gateway.Acquire})
+	page := web.New(&web.Options{Client: s.gateway.Acquire, Version: "v1.2.3"})
 	defer page.Close()
 	w := httptest.NewRecorder()
 	page.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-	if text := w.Body.String(); w.Code != 200 || strings.Contains(text, link) {
+	text := w.Body.String()
+	if w.Code != 200 || strings.Contains(text, link) {
 		t.Errorf("%d, and a link to a plan in %s", w.Code, text)
 	}
+	contains(t, text, "ration v1.2.3.")
 }
 
 // TestUpdatesArrive: a spend, a refusal and a cooldown appear on an open page,

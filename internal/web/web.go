@@ -64,6 +64,9 @@ type Options struct {
 	// Redact removes secrets from texts of other programs. nil leaves them.
 	Redact func(string) string
 
+	// Version is that of the program; "" shows none.
+	Version string
+
 	// Every is the time between two updates of an open page; 0 is two seconds.
 	Every time.Duration
 }
