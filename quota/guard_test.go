@@ -131,7 +131,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	if !ok || !errors.Is(err, quota.ErrRefused) || errors.Is(err, quota.ErrNeverFits) {
 		t.Fatalf("got %v", err)
 	}
-	if got, want := err.Error(), "youtube has 12 of 9500 units left, search.list needs 100; try again at 2026-11-21T09:07:13Z (in 3h12m)"; got != want {
+	if got, want := err.Error(), "youtube has 12 of 9500 units left, search.list needs 100; try again at 2026-11-21T09:07:12Z (in 3h12m)"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if refused.Remaining != 12 || refused.Limit != 9500 || refused.Needed != 100 || refused.RetryAfter != 3*time.Hour+12*time.Minute {
@@ -151,7 +151,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = guard.Spend(ctx, call("videos.list", 1))
-	if got, want := fmt.Sprint(err), `my-project is in cooldown (quota\x1b[2J exceeded), videos.list must wait; try again at 2026-11-22T05:55:13Z (in 24h)`; got != want {
+	if got, want := fmt.Sprint(err), `my-project is in cooldown (quota\x1b[2J exceeded), videos.list must wait; try again at 2026-11-22T05:55:12Z (in 24h)`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

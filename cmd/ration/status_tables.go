@@ -110,7 +110,7 @@ func (a *app) keyedTable(r *inspect.Report) {
 	for _, k := range r.Keyed {
 		next := "-"
 		if k.NextFreeAt != nil {
-			next = fmt.Sprintf("%s (in %s)", a.clock(human.RoundUp(*k.NextFreeAt)), human.Duration(k.NextFreeAt.Sub(r.At)))
+			next = fmt.Sprintf("%s (in %s)", a.clock(*k.NextFreeAt), human.Duration(k.NextFreeAt.Sub(r.At)))
 		}
 		number := quota.Measure(k.Measure).Number
 		t.Row(human.Name(k.Key), human.Name(k.Budget), number(k.Used), number(k.Limit), number(k.Remaining), k.Measure, next)

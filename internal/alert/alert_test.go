@@ -299,7 +299,7 @@ func spendEarlier(t *testing.T, dir string, units quota.Units) {
 // TestAlertIgnoresTheSchedule: what the schedule will use up is told before it
 // is, once together with what the pace says.
 func TestAlertIgnoresTheSchedule(t *testing.T) {
-	at := time.Now().Add(5 * time.Hour).Truncate(time.Second) // else it is rounded up
+	at := time.Now().Add(5 * time.Hour).Truncate(time.Second) // as it is printed
 	for name, c := range map[string]struct {
 		planned []time.Time
 		failed  error

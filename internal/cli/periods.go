@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/internal/usage"
@@ -79,7 +78,7 @@ func (v *LogView) NoteMissing(ctx context.Context, guard *quota.Guard) error {
 		if v.Query.By == "day" {
 			hint = ""
 		}
-		v.Remark("log", "the ledger no longer holds entries of %s before %s%s", human.Name(account), human.Time(missing[account].Truncate(time.Second)), hint)
+		v.Remark("log", "the ledger no longer holds entries of %s before %s%s", human.Name(account), human.Time(missing[account]), hint)
 	}
 	return nil
 }

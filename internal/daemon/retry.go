@@ -149,7 +149,7 @@ func (p *activePass) logResult(again, next time.Time) {
 		fields = append(fields, "reason", report.Err.Error())
 	}
 	if !again.IsZero() {
-		fields = append(fields, "retry_at", human.Time(again))
+		fields = append(fields, "retry_at", human.JSONTime(again).Format(time.RFC3339Nano))
 	}
 	if !next.IsZero() {
 		fields = append(fields, "next", formatTime(next))

@@ -19,7 +19,3 @@ func Dated(t, now time.Time, layout string) string {
 	}
 	return t.Format(layout)
 }
-
-// RoundUp returns the first whole second at or after t: units that are said to
-// return at a second have returned then.
-func RoundUp(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }

@@ -13,11 +13,11 @@ import (
 // time: 9999-12-31T23:59:59Z.
 const MaxUnix = 253402300799
 
-// Time formats t in RFC 3339 and UTC, rounded up to a second, so that a caller
-// that retries then is not early. A time later than MaxUnix is written as that.
+// Time formats t in RFC 3339 and UTC: the second in which t falls, as a clock
+// shows it. It is never later than t; JSON documents have t exactly. A time
+// later than MaxUnix is written as that.
 func Time(t time.Time) string {
-	t = time.Unix(min(t.Add(time.Second-1).Unix(), MaxUnix), 0)
-	return t.UTC().Format(time.RFC3339)
+	return time.Unix(min(t.Unix(), MaxUnix), 0).UTC().Format(time.RFC3339)
 }
 
 // far is the longest duration that Duration spells out. time.Time.Sub saturates

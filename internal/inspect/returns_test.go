@@ -1,7 +1,9 @@
 package inspect_test
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,8 +14,8 @@ import (
 )
 
 // TestReturnsPrintedBeforeTheyAreBack: status printed +201 at the time at
-// which the first unit of that minute returned. At each time that is printed,
-// and each in the JSON, the ledger must have what is promised by then.
+// which the first unit of that minute returned. At each time in the JSON, and by
+// the end of each second that is printed, the ledger must have what is promised.
 func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 123456000, time.UTC)
 	for name, window := range map[string]quota.Window{
@@ -59,7 +61,10 @@ func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					for _, at := range []time.Time{r.At, printed} {
+					if printed.After(r.At) {
+						t.Errorf("what is back at %s is printed as %s", r.At, printed)
+					}
+					for _, at := range []time.Time{r.At, printed.Add(time.Second - time.Microsecond)} {
 						*clock = at
 						if back := start.Used - balance().Used; back < promised {
 							t.Errorf("%s: %d units are back; %d were promised (%s)", at, back, promised, inspect.ReturnText(a, start.At))
@@ -69,6 +74,44 @@ func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRefusalAndStatusNameDifferentTimes: of a minute in which many calls were
+// made, status said when the last of them returns, and a refusal when the first
+// does, rounded up to a second at which the call had long fitted.
+func TestRefusalAndStatusNameDifferentTimes(t *testing.T) {
+	start := time.Date(2026, 11, 20, 12, 0, 0, 123456000, time.UTC)
+	testledger.Each(t, start, func(t *testing.T, l quota.Log, clock *time.Time) {
+		guard, err := quota.NewGuard(l, []quota.Budget{{Account: "p", Name: "b", Limit: 3, Window: quota.Sliding(time.Hour)}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := quota.Call{Account: "p", Method: "m", Units: 1}
+		for i := range 3 {
+			*clock = start.Add(time.Duration(i) * 25 * time.Second)
+			if _, err := guard.Spend(t.Context(), call); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err = guard.Spend(t.Context(), call)
+		refused, ok := errors.AsType[*quota.RefusedError](err)
+		standings, statusErr := usage.Status(t.Context(), guard)
+		if !ok || statusErr != nil {
+			t.Fatal(err, statusErr)
+		}
+		report := usage.NewBudgetReport(&standings[0])
+		if at := report.NextFree[0].At; !at.Equal(refused.RetryAt) || !report.NextFreeAt.Equal(at) {
+			t.Errorf("a refusal says %s, status %s and %s", refused.RetryAt, at, report.NextFreeAt)
+		}
+		if text := inspect.ReturnText(report, *clock); !strings.HasPrefix(text, "+1 11-20 13:00:00Z (in 59m10s)") ||
+			!strings.Contains(refused.Error(), "at 2026-11-20T13:00:00Z (in 59m10s)") {
+			t.Errorf("status says %q, and a refusal %q", text, refused)
+		}
+		*clock = refused.RetryAt
+		if _, err := guard.Spend(t.Context(), call); err != nil {
+			t.Errorf("at %s: %v", refused.RetryAt, err)
+		}
+	})
 }
 
 // printedTime returns a time as ReturnText prints it.

@@ -64,7 +64,7 @@ func ReturnText(b *usage.BudgetReport, now time.Time) string {
 
 // tableTime writes when units return.
 func tableTime(at, now time.Time) string {
-	return human.Dated(human.RoundUp(at).UTC(), now, human.TableTime)
+	return human.Dated(at.UTC(), now, human.TableTime)
 }
 
 // EachDimension calls row with each dimension in which something was spent, and

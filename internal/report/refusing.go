@@ -169,7 +169,7 @@ func (r *Refusal) sentence(now time.Time) string {
 	if r.Key != nil {
 		calls += " of key " + human.Name(*r.Key)
 	}
-	when := func(t time.Time) string { return human.Dated(human.RoundUp(t).UTC(), now, human.TableTime) }
+	when := func(t time.Time) string { return human.Dated(t.UTC(), now, human.TableTime) }
 	since := human.Dated(r.Since, now, human.TableTime)
 	text := fmt.Sprintf("%s: all %s refused since %s", human.Name(r.Account), calls, since)
 	if r.Host != nil {

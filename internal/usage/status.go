@@ -153,7 +153,8 @@ func (s *scan) add(e *quota.Entry) {
 }
 
 // addToSpan adds units of a sliding window to the newest of its returns. A
-// return is what becomes free from its first entry on for returnSpan.
+// return is what becomes free from its first entry on for returnSpan. The first
+// one is what becomes free at one time, that of a refusal of a small call.
 func (s *scan) addToSpan(at time.Time, n quota.Units) {
 	window := s.Budget.Window
 	if len(s.Returns) == 0 || !at.Before(s.spanEnd) {
@@ -161,7 +162,10 @@ func (s *scan) addToSpan(at time.Time, n quota.Units) {
 			return
 		}
 		s.Returns = append(s.Returns, Return{})
-		s.spanEnd = at.Add(min(returnSpan, window.Length()/60))
+		s.spanEnd = at.Add(time.Microsecond)
+		if len(s.Returns) > 1 {
+			s.spanEnd = at.Add(min(returnSpan, window.Length()/60))
+		}
 	}
 	r := &s.Returns[len(s.Returns)-1]
 	r.At = returnsAt(window, at)

@@ -42,12 +42,12 @@ func amount(n quota.Units, measure string) template.HTML {
 	return number(int64(n))
 }
 
-// when writes a time in UTC as the commands do: rounded up to a second, and
+// when writes a time in UTC as the commands do: the second in which it falls,
 // with the year unless it is this one. The page's script shows it in the zone
 // of its reader.
 func when(t time.Time) template.HTML {
 	t = human.JSONTime(t)
-	shown := human.Dated(human.RoundUp(t), time.Now(), human.TableTime)
+	shown := human.Dated(t, time.Now(), human.TableTime)
 	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339Nano), shown))
 }
 

@@ -15,7 +15,7 @@
 
   function local(root) {
     for (const e of root.querySelectorAll("time")) {
-      const at = new Date(Math.ceil(Date.parse(e.dateTime) / 1000) * 1000); // not early
+      const at = new Date(e.dateTime);
       if (isNaN(at)) continue;
       const today = new Date(now());
       const date = at.toDateString() === today.toDateString() ? sameDay : at.getFullYear() === today.getFullYear() ? otherDay : otherYear;
