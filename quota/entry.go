@@ -75,6 +75,11 @@ type Query struct {
 	Since   time.Time // the earliest timestamp, inclusive; zero selects from the oldest entry
 	Until   time.Time // the latest timestamp, exclusive; zero selects to the newest entry
 
+	// Past selects also entries that the log has dropped, as far as this host's
+	// copy has them: those of the last eight days. Newest and Limit have no
+	// effect then.
+	Past bool
+
 	Newest bool // for Entries: yield the newest entry first
 	Limit  int  // for Entries: the most that it yields; 0 yields all
 }

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"strings"
@@ -27,20 +28,10 @@ func (l *engineLog) Keys(ctx context.Context, account string) iter.Seq2[string, 
 
 func (l *engineLog) Entries(ctx context.Context, query Query) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		var entries []Entry
-		err := l.each(ctx, query, func(e Entry) { entries = append(entries, e) })
-		if err != nil {
+		isWanted := true
+		err := l.stream(ctx, query, func(e Entry) bool { isWanted = yield(e, nil); return isWanted })
+		if err != nil && isWanted {
 			yield(Entry{}, err)
-			return
-		}
-		for _, e := range entries {
-			if err := ctx.Err(); err != nil {
-				yield(Entry{}, err)
-				return
-			}
-			if !yield(e, nil) {
-				return
-			}
 		}
 	}
 }
@@ -51,13 +42,10 @@ func (l *engineLog) each(ctx context.Context, query Query, add func(Entry)) erro
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	since, until := int64(0), int64(engine.Never)
-	if !query.Since.IsZero() {
-		since = ceilMicros(query.Since)
+	if query.Past {
+		return l.stream(ctx, query, func(e Entry) bool { add(e); return true })
 	}
-	if !query.Until.IsZero() {
-		until = ceilMicros(query.Until)
-	}
+	since, until := query.micros()
 	return l.engine.Account(query.Account).View(ctx, func(v *engine.View) {
 		added := 0
 		v.Entries(since, until, query.Newest, func(e engine.Entry) bool {
@@ -68,6 +56,48 @@ func (l *engineLog) each(ctx context.Context, query Query, add func(Entry)) erro
 			return query.Limit == 0 || added < query.Limit
 		})
 	})
+}
+
+// stream is each, but that the fold need not stand still meanwhile, and that it
+// stops once add returns false. For a query with Past, it adds first what the
+// host's copy has from before the oldest entry that the log has.
+func (l *engineLog) stream(ctx context.Context, query Query, add func(Entry) bool) error {
+	var present []Entry
+	hasPast := query.Past
+	query.Past = false
+	if err := l.each(ctx, query, func(e Entry) { present = append(present, e) }); err != nil {
+		return err
+	}
+	more, err := true, error(nil)
+	if hasPast {
+		since, until := query.micros()
+		if len(present) > 0 {
+			until = present[0].At.UnixMicro()
+		}
+		err = l.engine.Account(query.Account).Past(since, until, func(e engine.Entry) bool {
+			isOther := query.Key != "" && e.Labels.Key != query.Key
+			more = ctx.Err() == nil && (isOther || add(entryOf(e)))
+			return more
+		})
+		err = cmp.Or(err, ctx.Err())
+	}
+	for i := 0; i < len(present) && more && err == nil; i++ {
+		err = ctx.Err()
+		more = err == nil && add(present[i])
+	}
+	return err
+}
+
+// micros returns the range of timestamps that a query selects.
+func (q *Query) micros() (since, until int64) {
+	since, until = 0, engine.Never
+	if !q.Since.IsZero() {
+		since = ceilMicros(q.Since)
+	}
+	if !q.Until.IsZero() {
+		until = ceilMicros(q.Until)
+	}
+	return since, until
 }
 
 // ceilMicros returns the first microsecond at or after a time.

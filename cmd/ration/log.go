@@ -40,11 +40,13 @@ one total per line, and --csv the same for spreadsheets. A filter of - selects
 entries without that attribute. Log never creates a ledger, and says so if there
 is none yet.
 
-With --by day or hour it adds up by time, in UTC, oldest first. A ledger drops
-old entries; if it has dropped some of the range, log says so. --by day shows
-whole days, and also those of the last 400 that the ledger has dropped: status,
-run and serve keep their sums, with how many calls were refused. With --run, log
-asks the ledger only.
+With --by day or hour it adds up by time, in UTC, oldest first, and with --by
+job,day by a job and by day, of the last 8 days unless --since says otherwise. A
+ledger drops old entries. This host's copy keeps those of 8 days, and log reads
+them with --since; if some of the range are gone, it says so. --by day shows
+whole days, and also those of the last 400 that both have dropped: status, run
+and serve keep their sums, with how many calls were refused. With --run, log
+asks for entries only.
 
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration log --since 1h --region IN\n  ration log --by job --since 24h --top 5\n  ration log --by day --since 30d\n  ration log --csv > spent.csv",
@@ -72,7 +74,7 @@ func (f *logFlags) define(flags *pflag.FlagSet) {
 	flags.StringVar(&f.since, "since", "", "only entries of the last `period` (24h, 7d), or since yesterday, a day or a time (RFC 3339)")
 	flags.StringVar(&f.until, "until", "", "only entries before this time (RFC 3339), or older than a `period`")
 	flags.IntVar(&f.Last, "last", 50, "only the newest `n` entries; 0 means all, the default with --by and --csv")
-	flags.StringVar(&f.By, "by", "", "add up by this `attribute`: run, job, region, lane, method, key or host, or by day or hour")
+	flags.StringVar(&f.By, "by", "", "add up by this `attribute`: run, job, region, lane, method, key or host, each also by day (job,day), or by day or hour")
 	flags.IntVar(&f.Top, "top", 0, "with --by, only the `n` largest totals; 0 means all")
 	flags.StringVar(&f.account, "account", "", "only this account's entries")
 	flags.StringVar(&f.filter.Method, "method", "", "only this method's entries")
@@ -84,18 +86,29 @@ func (f *logFlags) define(flags *pflag.FlagSet) {
 	flags.StringVar(&f.filter.Run, "run", "", "only this run's entries")
 }
 
+// allDays is how far back totals by day go without --since.
+const allDays = "8d"
+
+// isByDay reports whether f adds up by a dimension and by day.
+func (f *logFlags) isByDay() bool { return strings.HasSuffix(f.By, usage.AndDay) }
+
 // check checks the command line, and returns the range of time to show.
 func (f *logFlags) check(now time.Time) (since, until time.Time, err error) {
 	f.filter.Run = strings.ToLower(f.filter.Run)
 	switch attributions := append(usage.Dimensions(), cli.Periods()...); {
 	case f.Last < 0 || f.Top < 0:
 		return since, until, &cli.Error{Err: errors.New("--last and --top: give 0 or more")}
-	case f.By != "" && !slices.Contains(attributions, f.By):
+	case f.isByDay() && f.Top > 0:
+		return since, until, &cli.Error{Err: fmt.Errorf("--top is not for --by %s; give a range with --since and --until", f.By)}
+	case f.By != "" && !slices.Contains(attributions, strings.TrimSuffix(f.By, usage.AndDay)):
 		return since, until, &cli.Error{Err: fmt.Errorf("--by %q: %s", f.By, strictyaml.Advice(f.By, attributions))}
 	case f.ByPeriod() && (f.Last > 0 || f.Top > 0):
 		return since, until, &cli.Error{Err: fmt.Errorf("--last and --top are not for --by %s; give a range with --since and --until", f.By)}
 	case f.Top > 0 && f.By == "":
 		return since, until, &cli.Error{Err: errors.New("--top is for sums; say of what with --by")}
+	}
+	if f.since == "" && f.isByDay() {
+		f.since = allDays
 	}
 	if since, err = cli.ParseMoment("--since", f.since, now); err == nil {
 		until, err = cli.ParseMoment("--until", f.until, now)

@@ -18,7 +18,7 @@ import (
 
 // LogQuery says how entries are shown.
 type LogQuery struct {
-	By   string // one of usage.Dimensions or of Periods to add up by; "" does not add up
+	By   string // one of usage.Dimensions, which usage.AndDay may follow, or of Periods to add up by; "" does not add up
 	Last int    // only the newest; 0 is all
 	Top  int    // only the largest totals; 0 is all
 }

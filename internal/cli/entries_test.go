@@ -214,3 +214,38 @@ func TestSearchOfNoCountry(t *testing.T) {
 		t.Errorf("%s, %v; want an empty list", text, err)
 	}
 }
+
+// TestPastIsWithoutItsSettles: of days that the log has dropped, what was
+// settled and refunded after midnight, by then in the file of another day, was
+// counted as it was reserved.
+func TestPastIsWithoutItsSettles(t *testing.T) {
+	w := newWorld(t)
+	w.clock = time.Date(2026, 11, 19, 23, 59, 0, 0, time.UTC)
+	var grants []*quota.Grant
+	for _, job := range []string{"settled", "refunded", "kept"} {
+		g, err := w.client.Guard().Spend(t.Context(), quota.Call{Account: "p", Method: "list", Units: 50, Caller: quota.Caller{Job: job}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		grants = append(grants, g)
+	}
+	w.clock = w.clock.Add(2 * time.Minute)
+	if err := errors.Join(grants[0].Settle(t.Context(), 7), grants[1].Refund(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		w.clock = w.clock.Add(24 * time.Hour)
+		w.spend("list", 1, "", "later")
+	}
+	w.client.Close()
+	w.open()
+	source := w.source(usage.Filter{})
+	source.Since, source.Until = w.clock.Add(-8*24*time.Hour), w.clock.Add(-3*24*time.Hour)
+	lines, _ := w.documents(cli.LogQuery{By: "job,day"}, source)
+	for _, want := range []string{`"name":"kept","day":"2026-11-19","account":"p","units":50`, `"name":"settled","day":"2026-11-19","account":"p","units":7`,
+		`"name":"refunded","day":"2026-11-19","account":"p","units":0`} {
+		if !strings.Contains(strings.Join(lines, "\n"), want) {
+			t.Errorf("%s is not in\n%s", want, strings.Join(lines, "\n"))
+		}
+	}
+}

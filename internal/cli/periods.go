@@ -66,8 +66,8 @@ func refusalText(n *int64, unknown string) string {
 	return fmt.Sprint(*n)
 }
 
-// NoteMissing says which accounts' logs do not reach back to the beginning of
-// the range that was asked for.
+// NoteMissing says which accounts' entries do not reach back to the beginning
+// of the range that was asked for.
 func (v *LogView) NoteMissing(ctx context.Context, guard *quota.Guard) error {
 	missing, err := v.Source.Missing(ctx, guard.Retention, v.Now())
 	if err != nil {
@@ -78,7 +78,7 @@ func (v *LogView) NoteMissing(ctx context.Context, guard *quota.Guard) error {
 		if v.Query.By == "day" {
 			hint = ""
 		}
-		v.Remark("log", "the ledger no longer holds entries of %s before %s%s", human.Name(account), human.Time(missing[account]), hint)
+		v.Remark("log", "neither the ledger nor this host's copy has entries of %s before %s%s", human.Name(account), human.Time(missing[account]), hint)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/internal/human"
@@ -32,7 +33,12 @@ func (v *LogView) printTotals(ctx context.Context, all *usage.Totals) error {
 	case v.CSV:
 		return v.totalsCSV(all)
 	}
-	headings := slices.Concat([]string{v.Query.By, "units", "calls"}, v.measureNames(), []string{"share", "first", "last"})
+	by, isDay := strings.CutSuffix(v.Query.By, usage.AndDay)
+	dimensions := []string{by}
+	if isDay {
+		dimensions = append(dimensions, "day")
+	}
+	headings := slices.Concat(dimensions, []string{"units", "calls"}, v.measureNames(), []string{"share", "first", "last"})
 	several := all.Accounts() > 1
 	if several {
 		headings = append(headings, "account")
@@ -40,7 +46,11 @@ func (v *LogView) printTotals(ctx context.Context, all *usage.Totals) error {
 	t := v.Table(headings...)
 	left, rest := all.Len(), all.Units()
 	for _, s := range all.Largest(v.Query.Top) {
-		row := []any{human.Name(s.Name), s.Units, s.Calls}
+		row := []any{human.Name(s.Name)}
+		if isDay {
+			row = append(row, s.Day)
+		}
+		row = append(row, s.Units, s.Calls)
 		for _, number := range s.Amounts.Numbers(v.Measures) {
 			row = append(row, number)
 		}
@@ -64,10 +74,17 @@ func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 
 func (v *LogView) totalsCSV(all *usage.Totals) error {
 	w := csv.NewWriter(v.Stdout)
 	headings := []string{"by", "name", "account", "units", "calls", "share", "first", "last"}
+	isDay := strings.HasSuffix(v.Query.By, usage.AndDay)
+	if isDay {
+		headings = slices.Insert(headings, 2, "day")
+	}
 	_ = w.Write(append(headings, v.measureNames()...)) // Error says it at the end
 	for _, s := range all.Largest(v.Query.Top) {
 		cells := []string{s.By, Cell(s.Name), Cell(s.Account), fmt.Sprint(s.Units), fmt.Sprint(s.Calls),
 			strconv.FormatFloat(s.Share, 'f', 4, 64), s.First.Format(time.RFC3339Nano), s.Last.Format(time.RFC3339Nano)}
+		if isDay {
+			cells = slices.Insert(cells, 2, s.Day)
+		}
 		_ = w.Write(append(cells, s.Amounts.Numbers(v.Measures)...))
 	}
 	w.Flush()

@@ -22,7 +22,16 @@ type Replica interface {
 	// It reports whether the host knew the log otherwise: another process has
 	// received batches that the log has lost since, and this one had not.
 	Save(account string, known Known, batches []Batch) (isFork bool)
+
+	// Past returns the days, oldest first, in which the host received batches of
+	// a time, by timestamps from since on and before until or a little beyond
+	// them, also of days that no window can see any more.
+	Past(account string, since, until int64) ([]PastDay, error)
 }
+
+// PastDay yields the batches of a day, each valid until yield returns, in no
+// particular order. A batch can be in two days. It returns the error of yield.
+type PastDay func(yield func(*Batch) error) error
 
 // Restoration says what a log lacked and got back.
 type Restoration struct {

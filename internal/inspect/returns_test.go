@@ -13,9 +13,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestReturnsPrintedBeforeTheyAreBack: status printed +201 at the time at
-// which the first unit of that minute returned. At each time in the JSON, and by
-// the end of each second that is printed, the ledger must have what is promised.
+// TestReturnsPrintedBeforeTheyAreBack: status printed +201 at the time at which
+// the first unit of that minute returned. At each time in the JSON, and by the
+// end of each second that is printed, the ledger must have what is promised.
 func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 123456000, time.UTC)
 	for name, window := range map[string]quota.Window{

@@ -104,7 +104,7 @@ func (a *accountCopy) close() error {
 
 // scanAll scans what was appended to all files.
 func (a *accountCopy) scanAll() error {
-	names, err := a.replica.logs(a.files)
+	names, err := a.replica.logs(a.files, suffix)
 	if err != nil {
 		return err
 	}

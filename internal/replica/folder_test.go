@@ -12,6 +12,8 @@ import (
 	"github.com/ration-dev/ration/internal/replica"
 )
 
+// TestFilesThatNoWindowSeesAreDeleted: they are not loaded any more, and after
+// eight days they are gone.
 func TestFilesThatNoWindowSeesAreDeleted(t *testing.T) {
 	f := newFixture(t)
 	f.keep = 48 * time.Hour
@@ -27,6 +29,12 @@ func TestFilesThatNoWindowSeesAreDeleted(t *testing.T) {
 		t.Errorf("%d files are kept", n)
 	}
 	f.want(f.load(f.open()), "7/6=5 7/7=6 7/8=7 7/9=8")
+	f.want(f.past(f.open(), noon), "1 2 3 4 5 6 7 8 9")
+	f.want(f.past(f.open(), noon.Add(5*24*time.Hour)), "5 6 7 8 9") // clocks may differ by a day
+	f.now = f.now.Add(2 * 24 * time.Hour)
+	l.add(9)
+	l.save(f.open(), 9, 10)
+	f.want(f.past(f.open(), noon), "3 4 5 6 7 8 9 10")
 	f.now = f.now.Add(30 * 24 * time.Hour)
 	if err := f.open().Prune(); err != nil {
 		t.Fatal(err)

@@ -29,8 +29,8 @@ func filesOf(ledger, account string) string {
 // nameData is the data of the element that says whose file it is.
 func nameData(ledger, account string) []byte { return []byte(ledger + "\x00" + account) }
 
-// logs returns the names of the logs that begin so, sorted; "*" is any.
-func (r *Replica) logs(files string) (names []string, err error) {
+// logs returns the names of the logs that begin and end so, sorted; "*" is any.
+func (r *Replica) logs(files, suffix string) (names []string, err error) {
 	entries, err := os.ReadDir(r.folder)
 	for _, entry := range entries {
 		if isLog, _ := path.Match(files+".????-??-??"+suffix, entry.Name()); isLog {
@@ -40,10 +40,10 @@ func (r *Replica) logs(files string) (names []string, err error) {
 	return names, err
 }
 
-// prune deletes the files that are too old. The newest one of those that begin
+// prune retires the files that are too old. The newest one of those that begin
 // before horizon is kept, so that what follows is known to be complete.
 func (r *Replica) prune(files string, horizon int64) error {
-	names, err := r.logs(files)
+	names, err := r.logs(files, suffix)
 	if err != nil {
 		return err
 	}
@@ -52,16 +52,16 @@ func (r *Replica) prune(files string, horizon int64) error {
 		if names[i+1] >= files+"."+before+suffix {
 			break
 		}
-		err := os.Remove(filepath.Join(r.folder, names[i]))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := r.retire(names[i]); err != nil {
 			return err
 		}
 	}
-	return nil
+	return r.deletePast(files)
 }
 
-// Prune deletes the files of all accounts of the ledger that no window can see
-// any more, by Options.Keep. Save does the same for its account once a day.
+// Prune retires the files of all accounts of the ledger that no window can see
+// any more, by Options.Keep, and deletes them after PastKeep. Save does the
+// same for its account once a day.
 func (r *Replica) Prune() error {
 	for account, err := range r.Accounts() {
 		if err != nil {
@@ -78,7 +78,7 @@ func (r *Replica) Prune() error {
 // order. It stops after an error.
 func (r *Replica) Accounts() iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		names, err := r.logs("*")
+		names, err := r.logs("*", suffix)
 		seen := map[string]bool{}
 		for _, name := range names {
 			var ledger, account string

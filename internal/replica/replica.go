@@ -16,6 +16,8 @@
 // one before it, so a reader knows where the copy is complete, and the engine
 // reads the rest from the ledger again. Only the owner of the folder can read
 // the files, which are never synced: a power cut can lose the newest of them.
+// Files that no window can see any more are renamed to HASH.DATE.past and kept
+// for the rest of PastKeep: only Past reads them.
 //
 // # Failures
 //

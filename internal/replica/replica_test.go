@@ -47,6 +47,25 @@ func (f *replicaFixture) open() *replica.Replica {
 	return r
 }
 
+// past returns the positions of what the copy has from a time on.
+func (f *replicaFixture) past(r *replica.Replica, since time.Time) string {
+	f.Helper()
+	days, err := r.Past(accountCopy, since.UnixMicro(), engine.Never)
+	if err != nil {
+		f.Fatal(err)
+	}
+	var positions []string
+	for _, day := range days {
+		if err := day(func(b *engine.Batch) error {
+			positions = append(positions, fmt.Sprint(b.Position))
+			return nil
+		}); err != nil {
+			f.Fatal(err)
+		}
+	}
+	return strings.Join(positions, " ")
+}
+
 // files returns the paths of the folder's logs.
 func (f *replicaFixture) files() []string {
 	f.Helper()

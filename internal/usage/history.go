@@ -90,10 +90,8 @@ func (f *filler) fill(ctx context.Context, guard *quota.Guard, balances []quota.
 		}
 		s.begin(f)
 	}
-	if f.oldest < math.MaxInt64 {
-		if err := f.readSums(ctx); err != nil {
-			return err
-		}
+	if err := f.readSums(ctx); err != nil {
+		return err
 	}
 	return f.put(ctx)
 }
@@ -110,13 +108,14 @@ func (f *filler) findOldest(ctx context.Context) error {
 	return nil
 }
 
-// readSums adds up the log for all series.
+// readSums adds up the log for all series, and what it has dropped since the
+// last Fill as far as the host's copy of it goes back.
 func (f *filler) readSums(ctx context.Context) error {
 	since := int64(math.MaxInt64)
 	for _, s := range f.series {
-		since = min(since, max(s.from, f.oldest))
+		since = min(since, s.from)
 	}
-	for e, err := range f.ledger.Entries(ctx, quota.Query{Account: f.account, Since: time.UnixMicro(since)}) {
+	for e, err := range f.ledger.Entries(ctx, quota.Query{Account: f.account, Since: time.UnixMicro(since), Past: true}) {
 		if err != nil {
 			return err
 		}

@@ -63,8 +63,19 @@ func (s *LogReader) oldest(ctx context.Context, account string) (time.Time, erro
 	return time.Time{}, nil
 }
 
+// first returns the timestamp of the first entry of an account that can be
+// selected, or the zero time.
+func (s *LogReader) first(ctx context.Context, account string) (time.Time, error) {
+	all := LogReader{Ledger: s.Ledger, Since: s.Since}
+	for e, err := range all.entries(ctx, account) {
+		return e.At, err
+	}
+	return time.Time{}, nil
+}
+
 // Missing returns the accounts whose logs have dropped entries, maybe of the
-// time from Since on, each with the timestamp of its oldest entry. retention
+// time from Since on, each with the timestamp of its oldest entry, which may be
+// one that this host's copy still has. retention
 // says how long an account's log keeps entries, 0 if it keeps none, and now is
 // the ledger's time.
 func (s *LogReader) Missing(ctx context.Context, retention func(account string) time.Duration, now time.Time) (map[string]time.Time, error) {
@@ -82,7 +93,7 @@ func (s *LogReader) Missing(ctx context.Context, retention func(account string) 
 		} else if !dropped {
 			continue
 		}
-		oldest, err := s.oldest(ctx, account)
+		oldest, err := s.first(ctx, account)
 		if err != nil {
 			return nil, err
 		}

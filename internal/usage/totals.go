@@ -4,16 +4,18 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
 )
 
 // Total adds up the entries of an account that have the same name in a
-// dimension.
+// dimension, on one day if they are added up by day too.
 type Total struct {
 	By      string      `json:"by"`
 	Name    string      `json:"name"`
+	Day     string      `json:"day,omitempty"` // of UTC: 2026-11-20
 	Account string      `json:"account"`
 	Units   quota.Units `json:"units"`
 	Calls   quota.Units `json:"calls"`
@@ -23,21 +25,29 @@ type Total struct {
 	Amounts Amounts     `json:"amounts,omitempty"` // in named measures
 }
 
-// Totals is a Total for each account and name.
+// Totals is a Total for each account and name, or also for each day.
 type Totals struct {
 	by    string
+	isDay bool // by days too
 	all   map[totalName]*Total
 	units map[string]quota.Units // by account
 }
 
 // totalName is what a total adds up.
-type totalName struct{ account, name string }
+type totalName struct{ account, name, day string }
+
+// AndDay follows a dimension by which entries are added up for each day:
+// job,day.
+const AndDay = ",day"
 
 func newTotals(by string) *Totals {
-	return &Totals{by: by, all: map[totalName]*Total{}, units: map[string]quota.Units{}}
+	t := &Totals{all: map[totalName]*Total{}, units: map[string]quota.Units{}}
+	t.by, t.isDay = strings.CutSuffix(by, AndDay)
+	return t
 }
 
-// Totals adds up the selected entries by one of the Dimensions.
+// Totals adds up the selected entries by one of the Dimensions, which AndDay
+// may follow.
 func (s *LogReader) Totals(ctx context.Context, by string) (*Totals, error) {
 	t := newTotals(by)
 	for _, account := range s.Accounts {
@@ -51,7 +61,7 @@ func (s *LogReader) Totals(ctx context.Context, by string) (*Totals, error) {
 	return t, nil
 }
 
-// TotalsOf adds up lines by one of the Dimensions.
+// TotalsOf adds up lines as Totals does.
 func TotalsOf(lines []Line, by string) *Totals {
 	t := newTotals(by)
 	for i := range lines {
@@ -78,10 +88,13 @@ func (t *Totals) add(account string, e *quota.Entry) {
 	if e.Kind == quota.EntryRefused { // which spent nothing
 		return
 	}
-	of := totalName{account, nameIn(t.by, e)}
+	of := totalName{account: account, name: nameIn(t.by, e)}
+	if t.isDay {
+		of.day = e.At.UTC().Format(time.DateOnly)
+	}
 	total, known := t.all[of]
 	if !known {
-		total = &Total{By: t.by, Name: of.name, Account: account, First: e.At.UTC(), Last: e.At.UTC()}
+		total = &Total{By: t.by, Name: of.name, Day: of.day, Account: account, First: e.At.UTC(), Last: e.At.UTC()}
 		t.all[of] = total
 	}
 	total.Units += e.Units
@@ -96,20 +109,24 @@ func (t *Totals) add(account string, e *quota.Entry) {
 	t.units[account] += e.Units
 }
 
-// Largest returns the n totals of most units, or all if n is 0, largest first.
-// A share is of its own account, because another account may count other units.
+// Largest returns the n totals of most units, or all if n is 0, largest first;
+// of totals by day, the days of each name together. A share is of its own
+// account, because another account may count other units.
 func (t *Totals) Largest(n int) []Total {
 	all := make([]Total, 0, len(t.all))
+	whole := map[totalName]quota.Amounts{} // of all days
 	for _, total := range t.all {
 		one := *total
 		if units := t.units[one.Account]; units > 0 {
 			one.Share = float64(one.Units) / float64(units)
 		}
 		all = append(all, one)
+		name := totalName{account: one.Account, name: one.Name}
+		whole[name] = whole[name].Plus(quota.Amounts{Units: one.Units, Calls: one.Calls})
 	}
 	slices.SortFunc(all, func(x, y Total) int {
-		amounts := cmp.Or(cmp.Compare(y.Units, x.Units), cmp.Compare(y.Calls, x.Calls))
-		return cmp.Or(amounts, cmp.Compare(x.Name, y.Name), cmp.Compare(x.Account, y.Account))
+		of, than := whole[totalName{account: x.Account, name: x.Name}], whole[totalName{account: y.Account, name: y.Name}]
+		return cmp.Or(cmp.Compare(than.Units, of.Units), cmp.Compare(than.Calls, of.Calls), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Account, y.Account), cmp.Compare(x.Day, y.Day))
 	})
 	if n > 0 {
 		all = all[:min(n, len(all))]

@@ -177,10 +177,10 @@ func TestTotals(t *testing.T) {
 	dear.Measures = map[quota.Measure]quota.Units{quota.USD: 30}
 	got := usage.TotalsOf([]usage.Line{dear, dear, line(1, "p", "IN", 100, 1), line(2, "q", "GB", 7, 1), line(3, "p", "GB", 48, 0), line(4, "p", "GB", 50, 0), line(5, "p", "", 0, 1)}, "region").Largest(0)
 	want := []usage.Total{
-		{"region", "GB", "p", 100, 2, 0.5, noon, noon.Add(4 * time.Minute), usage.Amounts{quota.USD: 60}},
-		{"region", "IN", "p", 100, 1, 0.5, noon.Add(time.Minute), noon.Add(time.Minute), nil},
-		{"region", "GB", "q", 7, 1, 1, noon.Add(2 * time.Minute), noon.Add(2 * time.Minute), nil},
-		{"region", "-", "p", 0, 1, 0, noon.Add(5 * time.Minute), noon.Add(5 * time.Minute), nil},
+		{"region", "GB", "", "p", 100, 2, 0.5, noon, noon.Add(4 * time.Minute), usage.Amounts{quota.USD: 60}},
+		{"region", "IN", "", "p", 100, 1, 0.5, noon.Add(time.Minute), noon.Add(time.Minute), nil},
+		{"region", "GB", "", "q", 7, 1, 1, noon.Add(2 * time.Minute), noon.Add(2 * time.Minute), nil},
+		{"region", "-", "", "p", 0, 1, 0, noon.Add(5 * time.Minute), noon.Add(5 * time.Minute), nil},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("totals (-want +got):\n%s", diff)
