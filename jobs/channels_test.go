@@ -128,7 +128,7 @@ func TestLongChannelsCallKeepsItsClaims(t *testing.T) {
 			upstream.ServeHTTP(answer, req)
 			return answer.Result(), nil
 		})
-		client, err := youtube.New(t.Context(), &http.Client{Transport: &youtube.KeyTransport{Key: "k", Hosts: []string{"youtube.test"}, Base: long}}, "https://youtube.test/")
+		client, err := youtube.New(t.Context(), &http.Client{Transport: &youtube.KeyTransport{Key: func() (string, error) { return "k", nil }, Hosts: []string{"youtube.test"}, Base: long}}, "https://youtube.test/")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func ExampleFetcher() {
 	defer videos.Close()
 
 	ctx := context.Background()
-	fetcher := &jobs.Fetcher{Client: c, Catalog: videos, Config: config, Key: "any", Endpoint: srv.URL}
+	fetcher := &jobs.Fetcher{Client: c, Catalog: videos, Config: config, Key: func() (string, error) { return "any", nil }, Endpoint: srv.URL}
 	runner, err := fetcher.NewRunner(ctx)
 	if err != nil {
 		log.Fatal(err)

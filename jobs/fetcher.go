@@ -34,7 +34,9 @@ type Fetcher struct {
 	Catalog *catalog.Catalog
 	Config  *Config // how long calls may wait; nil is the defaults of regions.yaml
 
-	Key      string            // the API key, sent to the upstream's hosts only; "" sends none
+	// Key returns the API key for a request to the upstream's hosts, and "" for
+	// none; nil sends none.
+	Key      func() (string, error)
 	Endpoint string            // base URL of a server that gets the calls instead, priced by Table.WithEndpoint
 	Base     http.RoundTripper // nil is youtube.NewBase
 	Now      func() time.Time  // nil is time.Now

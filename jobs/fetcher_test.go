@@ -81,7 +81,7 @@ func TestFetcherWaitsAsRegionsYAMLSays(t *testing.T) {
 		}
 		defer guarded.Close()
 		environ := []string{"OF=the test"}
-		runner, err := (&jobs.Fetcher{Client: guarded, Catalog: videos, Config: config, Key: "any", Endpoint: srv.URL, Environ: environ, ClaimTime: hostClaimTime}).NewRunner(t.Context())
+		runner, err := (&jobs.Fetcher{Client: guarded, Catalog: videos, Config: config, Key: func() (string, error) { return "any", nil }, Endpoint: srv.URL, Environ: environ, ClaimTime: hostClaimTime}).NewRunner(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -62,7 +62,7 @@ func (h *host) run(t *testing.T) *jobs.Report {
 	said, err := feedback.New("google", feedback.Options{Zone: table.Upstreams()[0].Resets, Budgets: table.Budgets(), Now: h.clock.Now})
 	check(err)
 	client, err := youtube.New(t.Context(), &http.Client{Transport: &quota.Transport{Guard: guard, Price: table.Price, Feedback: said,
-		Base: &youtube.KeyTransport{Key: "k", Hosts: []string{strings.TrimPrefix(h.web.URL, "http://")}, Base: &http.Transport{}}}}, h.web.URL+"/")
+		Base: &youtube.KeyTransport{Key: func() (string, error) { return "k", nil }, Hosts: []string{strings.TrimPrefix(h.web.URL, "http://")}, Base: &http.Transport{}}}}, h.web.URL+"/")
 	check(err)
 	report, err := (&jobs.Runner{Catalog: store, Client: client, Now: h.clock.Now}).Run(t.Context(), config.Regions)
 	check(err)

@@ -93,7 +93,7 @@ func newScene(t testing.TB, budgets, fetch string, o *youtubetest.Options, regio
 	meter := &jobs.Meter{}
 	s.transport = &quota.Transport{
 		Guard: s.guard, Price: table.Price, Charged: meter.Charged, Feedback: said,
-		Base: &youtube.KeyTransport{Key: "k", Hosts: []string{strings.TrimPrefix(web.URL, "http://")}, Base: &http.Transport{MaxIdleConnsPerHost: 16}},
+		Base: &youtube.KeyTransport{Key: func() (string, error) { return "k", nil }, Hosts: []string{strings.TrimPrefix(web.URL, "http://")}, Base: &http.Transport{MaxIdleConnsPerHost: 16}},
 	}
 	client, err := youtube.New(t.Context(), &http.Client{Transport: s.transport}, web.URL+"/")
 	if err != nil {

@@ -18,14 +18,10 @@ func (a *app) setup() *setup.Setup {
 		return a.place
 	}
 	a.place = &setup.Setup{Folder: a.configDir, Ledger: a.ledgerURL, State: a.stateDir, Endpoint: a.endpoint, ClaimTime: a.claimTime, MaxShare: a.maxShare,
-		Version: cli.ReadBuild().Version, Getenv: a.getenv, Now: a.now, Fixed: a.fixed, Conceal: a.conceal, Clean: cli.RedactMessage, Report: a.report, Documents: a.documents,
-		Redactor: func() func(string) string {
-			stderr := a.stderr // knows the secrets read so far; others may be read while it is used
-			return func(text string) string { return cli.RedactText(stderr, text) }
-		},
+		Version: cli.ReadBuild().Version, Getenv: a.getenv, Now: a.now, Fixed: a.fixed, Conceal: a.secrets.Hide, Redact: a.secrets.Text, Clean: cli.RedactMessage, Report: a.report, Documents: a.documents,
 		ConcealProxies: func() {
 			for _, secret := range cli.ProxyPasswords(a.getenv) {
-				a.conceal(secret)
+				a.secrets.Hide(secret)
 			}
 		}}
 	return a.place

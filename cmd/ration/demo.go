@@ -86,7 +86,7 @@ func (a *stage) Act(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f, err := a.setup().OpenFetcher(ctx, table, config, "demo-key")
+	f, err := a.setup().OpenFetcher(ctx, table, config, func() (string, error) { return "demo-key", nil })
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (a *app) exec(ctx context.Context, args []string, caller quota.Caller, key 
 	defer d.Close()
 	d.Use(c)
 	session := d.NewSession(caller, quota.Caller{Lane: quota.LaneManual, Job: filepath.Base(args[0])}, key)
-	a.conceal(session.Token)
+	a.secrets.Hide(session.Token)
 	environ, err := a.setup().SessionEnvironment(d, session)
 	if err != nil {
 		return err

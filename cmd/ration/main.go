@@ -52,13 +52,15 @@ type app struct {
 
 	place *setup.Setup // nil until it is used
 
+	secrets *cli.Secrets // hidden in all that is printed
+
 	forgotten []*client.MissingError // by a ledger that is gone
 }
 
 func newApp() *app {
 	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 	return &app{stdin: os.Stdin, stdout: cli.NewWriter(os.Stdout), stderr: cli.NewWriter(os.Stderr), plain: [2]io.Writer{os.Stdout, os.Stderr},
-		getenv: os.Getenv, now: time.Now,
+		secrets: new(cli.Secrets), getenv: os.Getenv, now: time.Now,
 		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr), interactive: isTerminal(os.Stdin), columns: cli.Columns}
 }
 
@@ -67,7 +69,8 @@ func (a *app) main(args []string) int {
 	log.SetOutput(cli.WithoutAnswers(a.plain[1]))
 	ctx, stop := interruptible(context.Background())
 	defer stop()
-	stdout, stderr := a.stdout.(*cli.Writer), a.stderr.(*cli.Writer) // before conceal wraps them
+	stdout, stderr := a.stdout.(*cli.Writer), a.stderr.(*cli.Writer)
+	a.stdout, a.stderr = a.secrets.Writer(stdout), a.secrets.Writer(stderr)
 	defer stderr.Flush()
 	root := a.root()
 	root.SetArgs(args)

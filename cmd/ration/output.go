@@ -49,8 +49,3 @@ func (a *app) clock(t time.Time) string { return human.Dated(t.UTC(), a.now(), h
 
 // dash is how tables and JSON show what is not attributed.
 func dash(s string) string { return cmp.Or(s, "-") }
-
-// conceal keeps a secret out of all that is printed from now on.
-func (a *app) conceal(secret string) {
-	a.stdout, a.stderr = cli.Hide(a.stdout, secret), cli.Hide(a.stderr, secret)
-}

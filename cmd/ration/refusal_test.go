@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/cli"
 	"github.com/ration-dev/ration/quota"
 )
 
 // TestRefusalIsKept: the last refusal is read back as it was, without what is
 // secret, while other processes write beside it.
 func TestRefusalIsKept(t *testing.T) {
-	a := &app{stdout: new(bytes.Buffer), stderr: new(bytes.Buffer), stateDir: t.TempDir(), getenv: func(string) string { return "" }}
-	a.conceal("AIzaSECRET")
-	a.conceal("another-secret")
+	a := &app{secrets: new(cli.Secrets), stdout: new(bytes.Buffer), stderr: new(bytes.Buffer), stateDir: t.TempDir(), getenv: func(string) string { return "" }}
+	a.secrets.Hide("AIzaSECRET")
+	a.secrets.Hide("another-secret")
 	table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: u\naccount: p\ncosts: {m: 1}\nbudgets: [{name: all, limit: 100, window: 1h}]\n"))
 	if err != nil {
 		t.Fatal(err)

@@ -241,7 +241,7 @@ func (a *app) outputTo(shown *cli.Bars) func(jobs.OutputLine) {
 	case a.json:
 		return daemon.LogOutput(a.logger())
 	case shown.Shown():
-		return func(l jobs.OutputLine) { shown.Log(cli.RedactText(a.stderr, outputText(l))) }
+		return func(l jobs.OutputLine) { shown.Log(a.secrets.Text(outputText(l))) }
 	}
 	out := cli.NewLocked(a.stderr)
 	return func(l jobs.OutputLine) { fmt.Fprintln(out, outputText(l)) }

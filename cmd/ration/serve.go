@@ -32,11 +32,12 @@ resumes at the time the refusal gave; serve makes no call for it before. While
 the ledger is down, serve retries at growing intervals and does not exit.
 
 It logs a line for each pass to stderr (-q: only problems, -v: more, --json: as
-JSON). On SIGHUP it reloads both files and the key, and logs what changed. If a
-file is invalid or names another ledger, serve reports that and keeps the old
-configuration; moving to another ledger takes a restart. On SIGTERM or SIGINT it
-waits up to --grace for pages in flight and programs, saves what is done, and
-exits 0. Under systemd it uses sd_notify and the watchdog: see docs/running.md.
+JSON). It reads the key file for each request. On SIGHUP it reloads both other
+files, and logs what changed. If a file is invalid or names another ledger,
+serve reports that and keeps the old configuration; moving to another ledger
+takes a restart. On SIGTERM or SIGINT it waits up to --grace for pages in flight
+and programs, saves what is done, and exits 0. Under systemd it uses sd_notify
+and the watchdog: see docs/running.md.
 
 It also serves the gateway for programs in other languages, as proxy does
 (--listen none: it does not). At / of the gateway is a page that shows budgets,

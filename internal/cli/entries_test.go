@@ -36,7 +36,7 @@ func newWorld(t *testing.T) *world {
 	}
 	env := map[string]string{"RATION_CONFIG": w.dir, "RATION_STATE": filepath.Join(w.dir, "state"), "RATION_JOURNAL": filepath.Join(w.dir, "replica")}
 	w.place = &setup.Setup{Getenv: func(name string) string { return env[name] }, Now: func() time.Time { return w.clock }, Fixed: true, Conceal: func(string) {}, ConcealProxies: func() {},
-		Redactor: func() func(string) string { return func(text string) string { return text } }, Clean: func(text string) string { return text },
+		Redact: func(text string) string { return text }, Clean: func(text string) string { return text },
 		Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }}
 	w.open()
 	t.Cleanup(func() { w.client.Close() })

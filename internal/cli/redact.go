@@ -1,49 +1,67 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
-// writer replaces one secret, wherever it comes from: an upstream may repeat a
-// key in its error.
+// Secrets are hidden in what is written, wherever they come from: an upstream
+// may repeat a key in its error. The zero value has none. They are safe for
+// concurrent use.
+type Secrets struct {
+	mu       sync.Mutex // of known
+	known    []string
+	replacer atomic.Pointer[strings.Replacer] // nil without secrets
+}
+
+// Hide replaces a secret with [hidden] from now on. It is a no-op for a secret
+// that is hidden already, or that has less than four characters and would take
+// words apart.
+func (s *Secrets) Hide(secret string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(secret) < 4 || s.Text(secret) == "[hidden]" {
+		return
+	}
+	s.known = append(s.known, secret)
+	slices.SortFunc(s.known, func(x, y string) int { return cmp.Compare(len(y), len(x)) }) // one may begin with another
+	var pairs []string
+	for _, one := range s.known {
+		pairs = append(pairs, forms(one)...)
+	}
+	s.replacer.Store(strings.NewReplacer(pairs...))
+}
+
+// Text returns text without the secrets.
+func (s *Secrets) Text(text string) string {
+	if r := s.replacer.Load(); r != nil {
+		return r.Replace(text)
+	}
+	return text
+}
+
+// Writer returns a writer to out that hides the secrets.
+func (s *Secrets) Writer(out io.Writer) io.Writer { return writer{out, s} }
+
 type writer struct {
 	out     io.Writer
-	secrets *strings.Replacer
+	secrets *Secrets
 }
 
 // Write implements io.Writer.
 func (w writer) Write(p []byte) (int, error) {
-	if _, err := w.secrets.WriteString(w.out, string(p)); err != nil {
+	if _, err := io.WriteString(w.out, w.secrets.Text(string(p))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
-}
-
-// Hide returns a writer to out that replaces a secret with [hidden]. It returns
-// out itself if it hides the secret already, or if the secret has less than
-// four characters and would take words apart.
-func Hide(out io.Writer, secret string) io.Writer {
-	if len(secret) < 4 || RedactText(out, secret) == "[hidden]" {
-		return out
-	}
-	return writer{out, strings.NewReplacer(forms(secret)...)}
-}
-
-// RedactText returns text without the secrets that are hidden in what is
-// written to out.
-func RedactText(out io.Writer, text string) string {
-	for {
-		w, ok := out.(writer)
-		if !ok {
-			return text
-		}
-		text, out = w.secrets.Replace(text), w.out
-	}
 }
 
 // forms returns the arguments of a strings.Replacer that hides a secret: as it

@@ -1,11 +1,10 @@
 // This file says what differs between two configurations of the same
-// program: the prices, the budgets, the regions and the key.
+// program: the prices, the budgets and the regions.
 
 package daemon
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,9 +17,8 @@ import (
 )
 
 // ConfigDescription describes a configuration by subject, such as a budget, and
-// property, such as its limit. It keeps a hash of the key and is immutable.
+// property, such as its limit. It is immutable.
 type ConfigDescription struct {
-	key        [sha256.Size]byte
 	subjects   []string // in the order of the files
 	properties map[string][]property
 }
@@ -40,10 +38,9 @@ func (d *ConfigDescription) set(subject, name string, value any) {
 	d.properties[subject] = append(d.properties[subject], property{name, text})
 }
 
-// DescribeConfig returns the description of a configuration. key is the API
-// key.
-func DescribeConfig(table *costs.Table, config *jobs.Config, key string) *ConfigDescription {
-	d := &ConfigDescription{key: sha256.Sum256([]byte(key)), properties: map[string][]property{}}
+// DescribeConfig returns the description of a configuration.
+func DescribeConfig(table *costs.Table, config *jobs.Config) *ConfigDescription {
+	d := &ConfigDescription{properties: map[string][]property{}}
 	several := len(table.Accounts()) > 1
 	for _, u := range table.Upstreams() {
 		in := ""
@@ -191,9 +188,6 @@ func (d *ConfigDescription) Changes(later *ConfigDescription) (lines []string) {
 				printf("%s: %s %s -> %s", subject, name, cmp.Or(values[0], "none"), cmp.Or(values[1], "none"))
 			}
 		}
-	}
-	if d.key != later.key {
-		printf("key: changed")
 	}
 	return lines
 }

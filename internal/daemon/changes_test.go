@@ -25,7 +25,7 @@ func TestReloadCallsAChangeNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return daemon.DescribeConfig(table, config, "key")
+		return daemon.DescribeConfig(table, config)
 	}
 	for _, c := range []struct{ more, zone, says string }{
 		{"", "UTC", ""},

@@ -75,8 +75,8 @@ type configuration struct {
 	*ConfigDescription
 }
 
-func (s *service) newConfiguration(table *costs.Table, config *jobs.Config, key string) *configuration {
-	return &configuration{client.LedgerName(table, s.setup.Options()), DescribeConfig(table, config, key)}
+func (s *service) newConfiguration(table *costs.Table, config *jobs.Config) *configuration {
+	return &configuration{client.LedgerName(table, s.setup.Options()), DescribeConfig(table, config)}
 }
 
 // checkMove refuses another ledger than the one in force.

@@ -55,7 +55,7 @@ func (s *service) openCosts(ctx context.Context) (*client.Client, *configuration
 	if err := s.setup.CheckCredentials(table); err != nil {
 		return nil, nil, err
 	}
-	later := s.newConfiguration(table, &jobs.Config{}, "")
+	later := s.newConfiguration(table, &jobs.Config{})
 	if err := s.checkMove(later); err != nil {
 		return nil, nil, err
 	}

@@ -109,8 +109,8 @@ func serving(work *Work) string {
 	return "STATUS=serving " + human.Count(len(work.Regions), "region")
 }
 
-// load reads the files and the key and opens all that passes need. While the
-// ledger cannot even be opened, there is nothing to do.
+// load reads the files, checks the key and opens all that passes need. While
+// the ledger cannot even be opened, there is nothing to do.
 func (s *scheduled) load(ctx context.Context) (*Work, error) {
 	var f *setup.Fetcher
 	var config *jobs.Config
@@ -152,7 +152,7 @@ func (s *scheduled) openAll(ctx context.Context) (*jobs.Config, *setup.Fetcher, 
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	later := s.newConfiguration(table, config, key)
+	later := s.newConfiguration(table, config)
 	if err := s.checkMove(later); err != nil {
 		return nil, nil, nil, err
 	}

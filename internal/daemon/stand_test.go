@@ -69,7 +69,7 @@ func (s *stand) setup() *setup.Setup {
 		env[name] = value
 	}
 	return &setup.Setup{Getenv: func(name string) string { return env[name] }, Now: time.Now, Conceal: func(string) {}, ConcealProxies: func() {},
-		Redactor: func() func(string) string { return func(text string) string { return text } }, Clean: func(text string) string { return text },
+		Redact: func(text string) string { return text }, Clean: func(text string) string { return text },
 		Report: func(_ quota.Call, err error) { s.Errorf("reported: %v", err) }}
 }
 

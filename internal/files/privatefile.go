@@ -54,6 +54,9 @@ func ReadLinked(path string, most int64) ([]byte, error) {
 	return ReadFile(path, most)
 }
 
+// IsStream reports whether a path is /dev/stdin or in /dev/fd.
+func IsStream(path string) bool { return path == "/dev/stdin" || strings.HasPrefix(path, "/dev/fd/") }
+
 // ReadSecret returns the content of a file that holds a password or a key. In
 // addition to the rules of the package, only its owner may read it. If root
 // owns the file and this process runs as another user, its group may read it
@@ -63,7 +66,7 @@ func ReadLinked(path string, most int64) ([]byte, error) {
 func ReadSecret(path string) ([]byte, error) {
 	var file *os.File
 	var err error
-	if path == "/dev/stdin" || strings.HasPrefix(path, "/dev/fd/") {
+	if IsStream(path) {
 		file, err = os.Open(path)
 	} else {
 		file, err = openSecret(path)

@@ -99,7 +99,7 @@ func newSetup(t *testing.T, dir string) *setup.Setup {
 	env := map[string]string{"RATION_JOURNAL": filepath.Join(dir, "replica")}
 	return &setup.Setup{Folder: dir, Ledger: "sqlite:" + filepath.Join(dir, "empty.db"), State: filepath.Join(dir, "state"), Now: time.Now,
 		Getenv:  func(name string) string { return env[name] },
-		Conceal: func(string) {}, Redactor: func() func(string) string { return func(text string) string { return text } },
+		Conceal: func(string) {}, Redact: func(text string) string { return text },
 		Clean: func(text string) string { return text }, Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }}
 }
 

@@ -20,7 +20,7 @@ import (
 
 // Options returns the options by which package client finds the ledger.
 func (s *Setup) Options() *client.Options {
-	o := &client.Options{Ledger: s.Ledger, State: s.State, Report: s.Report, Conceal: s.Conceal, Redact: s.Redactor(), Getenv: s.Getenv}
+	o := &client.Options{Ledger: s.Ledger, State: s.State, Report: s.Report, Conceal: s.Conceal, Redact: s.Redact, Getenv: s.Getenv}
 	o.MaxShare = s.MaxShare
 	o.Layer = func(inner quota.Ledger) quota.Ledger {
 		s.Timer = metrics.NewLedger(inner)
@@ -151,7 +151,7 @@ func (s *Setup) NewWatch(c *client.Client, failed func(error)) *alert.Watch {
 	if err != nil {
 		environ = nil // of this process
 	}
-	w := alert.New(c, &alert.Options{Environ: environ, Report: failed, Redact: s.Redactor(),
+	w := alert.New(c, &alert.Options{Environ: environ, Report: failed, Redact: s.Redact,
 		Planned: func(ctx context.Context) ([]time.Time, error) { return s.Planned(ctx, c) }})
 	s.relay.watch.Store(w)
 	return w

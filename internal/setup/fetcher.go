@@ -20,7 +20,7 @@ type Fetcher struct {
 
 // OpenFetcher opens the ledger, the catalogue and, if regions.yaml has
 // programs, their gateway.
-func (s *Setup) OpenFetcher(ctx context.Context, table *costs.Table, config *jobs.Config, key string) (*Fetcher, error) {
+func (s *Setup) OpenFetcher(ctx context.Context, table *costs.Table, config *jobs.Config, key func() (string, error)) (*Fetcher, error) {
 	if _, err := s.MakeState(); err != nil {
 		return nil, err
 	}

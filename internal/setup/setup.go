@@ -49,11 +49,10 @@ type Setup struct {
 	Fixed     bool          // Now is not the system's clock
 	ClaimTime time.Duration // of passes, as in jobs.Runner
 
-	// Conceal keeps a secret out of all that is printed from now on. Redactor
-	// returns what removes the secrets known by now from a text; that is safe
-	// for concurrent use.
-	Conceal  func(secret string)
-	Redactor func() func(text string) string
+	// Conceal keeps a secret out of all that is printed from now on. Redact
+	// removes these secrets from a text. Both are safe for concurrent use.
+	Conceal func(secret string)
+	Redact  func(text string) string
 	// ConcealProxies conceals the passwords of the proxies that the
 	// environment names.
 	ConcealProxies func()
@@ -302,13 +301,17 @@ func (s *Setup) Key(file string) (string, error) {
 	return key, nil
 }
 
-// FetchKey returns the API key, as Key does. It is an error if the regions need
-// one and there is none.
-func (s *Setup) FetchKey(file string, regions []jobs.Region) (string, error) {
+// FetchKey checks the API key, and returns a function that reads it, as Key
+// does, for each request: the file may have another one by then. It is an error
+// if the regions need a key and there is none.
+func (s *Setup) FetchKey(file string, regions []jobs.Region) (func() (string, error), error) {
 	key, err := s.Key(file)
 	needsKey := jobs.FetchesYouTube(regions) && s.UpstreamEndpoint() == ""
 	if err == nil && needsKey && key == "" {
 		err = &client.ConfigError{Err: errors.New("no API key; put it into YOUTUBE_API_KEY, or name a file with --key-file")}
 	}
-	return key, err
+	if files.IsStream(file) { // which can be read once
+		return func() (string, error) { return key, nil }, err
+	}
+	return func() (string, error) { return s.Key(file) }, err
 }

@@ -30,7 +30,7 @@ func newStand(t *testing.T) *stand {
 	s.env["RATION_JOURNAL"] = filepath.Join(s.dir, "replica")
 	s.Setup = &setup.Setup{Folder: s.dir, State: filepath.Join(s.dir, "state"), Now: time.Now, Getenv: func(name string) string { return s.env[name] },
 		Conceal: func(secret string) { s.concealed = append(s.concealed, secret) }, ConcealProxies: func() {},
-		Redactor: func() func(string) string { return func(text string) string { return text } }, Clean: func(text string) string { return text },
+		Redact: func(text string) string { return text }, Clean: func(text string) string { return text },
 		Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }}
 	return s
 }
@@ -81,6 +81,29 @@ func TestKeyOfSeveralLinesIsSent(t *testing.T) {
 	s.concealed = nil
 	if key, err := s.Key(s.file(t, "key", " AIzaSECRET\n")); err != nil || key != "AIzaSECRET" || !slices.Contains(s.concealed, key) {
 		t.Errorf("%q, %v, concealed %q; want the key of the file, concealed", key, err, s.concealed)
+	}
+}
+
+// TestNewKeyTakesARestart: the key in a file was read at the start and on a
+// reload only. Each request has that of the file, which is concealed by then.
+func TestNewKeyTakesARestart(t *testing.T) {
+	s := newStand(t)
+	path := s.file(t, "key", "AIzaFIRST")
+	read, err := s.FetchKey(path, s.regions(t, "[trending]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"AIzaFIRST", "AIzaSECOND"} {
+		s.file(t, "key", want)
+		if key, err := read(); key != want || err != nil || !slices.Contains(s.concealed, want) {
+			t.Errorf("%q, %v, concealed %q; want %s", key, err, s.concealed, want)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if key, err := read(); key != "" || !isConfigError(err, "key file: ") {
+		t.Errorf("%q, %v; want the missing file", key, err)
 	}
 }
 

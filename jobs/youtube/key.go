@@ -19,22 +19,32 @@ const KeyHeader = "X-Goog-Api-Key"
 // one of the hosts over plain http is an error and is not sent, unless the host
 // is a loopback address. Use it as the Base of a quota.Transport.
 type KeyTransport struct {
-	Key   string            // "" adds nothing
+	// Key returns the API key for a request, and "" for none; nil adds none. A
+	// request for which it returns an error is not sent.
+	Key   func() (string, error)
 	Hosts []string          // host[:port], as in a URL
 	Base  http.RoundTripper // required
 }
 
 // RoundTrip sends req, or a copy of it with the key.
 func (t *KeyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if t.Key != "" && t.isAPIHost(req.URL) {
-		if !quota.Confidential(req.URL) {
+	key := ""
+	if t.Key != nil && t.isAPIHost(req.URL) {
+		var err error
+		key, err = t.Key()
+		if err == nil && key != "" && !quota.Confidential(req.URL) {
+			err = fmt.Errorf("the API key is not sent to %s://%s, which is not encrypted; use https", req.URL.Scheme, req.URL.Host)
+		}
+		if err != nil {
 			if req.Body != nil {
 				req.Body.Close()
 			}
-			return nil, fmt.Errorf("the API key is not sent to %s://%s, which is not encrypted; use https", req.URL.Scheme, req.URL.Host)
+			return nil, err
 		}
+	}
+	if key != "" {
 		req = req.Clone(req.Context())
-		req.Header.Set(KeyHeader, t.Key)
+		req.Header.Set(KeyHeader, key)
 	}
 	return t.Base.RoundTrip(req)
 }

@@ -41,7 +41,7 @@ func TestKeyIsNotSentOverPlainHTTP(t *testing.T) {
 		wire := &sent{}
 		body := &closing{Reader: strings.NewReader("x")}
 		req, _ := http.NewRequest("POST", url, body)
-		_, err := (&youtube.KeyTransport{Key: "key", Hosts: hosts, Base: wire}).RoundTrip(req)
+		_, err := (&youtube.KeyTransport{Key: func() (string, error) { return "key", nil }, Hosts: hosts, Base: wire}).RoundTrip(req)
 		if want == "refused" {
 			if err == nil || len(wire.requests) > 0 || !body.closed || !strings.Contains(err.Error(), "use https") || strings.Contains(err.Error(), "key,") {
 				t.Errorf("%s: %v, %d sent; want an error that says what to do", url, err, len(wire.requests))
@@ -78,7 +78,7 @@ func TestRedirectDoesNotTakeTheKeyAlong(t *testing.T) {
 			t.Fatal(err)
 		}
 		wire := &sent{location: location}
-		client := &http.Client{Transport: &quota.Transport{Guard: guard, Base: &youtube.KeyTransport{Key: "key", Hosts: hosts, Base: wire},
+		client := &http.Client{Transport: &quota.Transport{Guard: guard, Base: &youtube.KeyTransport{Key: func() (string, error) { return "key", nil }, Hosts: hosts, Base: wire},
 			Price: func(r *http.Request) (quota.Call, error) {
 				if !strings.HasSuffix(r.URL.Host, ".googleapis.com") {
 					return quota.Call{}, quota.ErrUnguarded

@@ -24,7 +24,7 @@ func newClient(t *testing.T, upstream http.Handler, wrap func(http.RoundTripper)
 	t.Helper()
 	web := httptest.NewServer(upstream)
 	t.Cleanup(web.Close)
-	var transport http.RoundTripper = &youtube.KeyTransport{Key: secret, Hosts: []string{strings.TrimPrefix(web.URL, "http://")}, Base: &http.Transport{}}
+	var transport http.RoundTripper = &youtube.KeyTransport{Key: func() (string, error) { return secret, nil }, Hosts: []string{strings.TrimPrefix(web.URL, "http://")}, Base: &http.Transport{}}
 	if wrap != nil {
 		transport = wrap(transport)
 	}
@@ -153,7 +153,7 @@ func TestKeyIsSentToItsHostsOnly(t *testing.T) {
 	defer elsewhere.Close()
 	home := note("home", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) })
 	defer home.Close()
-	client := &http.Client{Transport: &youtube.KeyTransport{Key: secret, Hosts: []string{strings.TrimPrefix(home.URL, "http://")}, Base: &http.Transport{}}}
+	client := &http.Client{Transport: &youtube.KeyTransport{Key: func() (string, error) { return secret, nil }, Hosts: []string{strings.TrimPrefix(home.URL, "http://")}, Base: &http.Transport{}}}
 	req, err := http.NewRequestWithContext(t.Context(), "GET", home.URL, nil)
 	if err != nil {
 		t.Fatal(err)
