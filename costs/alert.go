@@ -56,7 +56,8 @@ func (a *Alert) String() string {
 	for _, level := range a.Levels {
 		levels = append(levels, fmt.Sprintf("%d %%", level))
 	}
-	return fmt.Sprintf("%s on %s, levels %s, again after %s", to, strings.Join(a.On, ", "), strings.Join(levels, ", "), human.Exactly(a.Repeat))
+	return fmt.Sprintf("%s on %s, levels %s, again after %s", to, strings.Join(a.On, ", "), strings.Join(levels, ", "),
+		human.Exactly(a.Repeat))
 }
 
 func (d *document) readAlert(n strictyaml.Node) {
@@ -94,7 +95,8 @@ func (d *document) alertFields(a *Alert) []strictyaml.Field {
 			a.On = nil
 			n.Items(func(n strictyaml.Node) { a.On = append(a.On, n.OneOf("alert", AlertKinds())) })
 			if len(a.On) == 0 {
-				n.Mistake("an empty list: write some of %s, or remove the key for all", strings.Join(AlertKinds(), ", "))
+				n.Mistake("an empty list: write some of %s, or remove the key for all",
+					strings.Join(AlertKinds(), ", "))
 			}
 		}},
 		{Key: "levels", Read: func(n strictyaml.Node) {

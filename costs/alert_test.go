@@ -18,29 +18,33 @@ func TestAlertLeaksItsWebhook(t *testing.T) {
 	for text, want := range map[string]string{
 		"{}": "an alert goes one way: write one of webhook, webhook_file and command",
 		"{webhook: https://x.example/SECRET, command: [a]}": "an alert goes one way",
-		"{webhook: /services/SECRET}":                       "webhook: not the URL of a web server: write https://hooks.example.com/path",
-		"{webhook: \"https://u:SECRET@x.example/\"}":        "webhook: a URL with a user name or password",
-		"{webhook: ftp://x.example/SECRET}":                 "webhook: not the URL of a web server",
-		"{webhook: \"https://x.example/%zz?SECRET\"}":       "webhook: not the URL of a web server",
-		"{webhook_file: ~/x}":                               "file begins with ~",
-		"{command: []}":                                     "no program: write [./page.sh]",
-		"{command: [a], on: []}":                            "an empty list: write some of refused, level, exhaustion, cooldown, ledger, drift, credential",
-		"{command: [a], on: [levl]}":                        `unknown alert "levl": write level`,
-		"{command: [a], levels: [101]}":                     "is 101: write an integer from 1 to 100",
-		"{command: [a], levels: []}":                        "an empty list: write percentages",
-		"{command: [a], repeat: 1m}":                        "repeat is \"1m\": write a duration from 10m to 720h",
+		"{webhook: /services/SECRET}": "webhook: not the URL of a web server: write " +
+			"https://hooks.example.com/path",
+		"{webhook: \"https://u:SECRET@x.example/\"}":  "webhook: a URL with a user name or password",
+		"{webhook: ftp://x.example/SECRET}":           "webhook: not the URL of a web server",
+		"{webhook: \"https://x.example/%zz?SECRET\"}": "webhook: not the URL of a web server",
+		"{webhook_file: ~/x}":                         "file begins with ~",
+		"{command: []}":                               "no program: write [./page.sh]",
+		"{command: [a], on: []}": "an empty list: write some of refused, level, " +
+			"exhaustion, cooldown, ledger, drift, credential",
+		"{command: [a], on: [levl]}":    `unknown alert "levl": write level`,
+		"{command: [a], levels: [101]}": "is 101: write an integer from 1 to 100",
+		"{command: [a], levels: []}":    "an empty list: write percentages",
+		"{command: [a], repeat: 1m}":    "repeat is \"1m\": write a duration from 10m to 720h",
 	} {
 		_, err := costs.Parse("costs.yaml", []byte(beforeAlert+"alert: "+text+"\n"))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%s: %v; want %q", text, err, want)
 		}
 	}
-	table, err := costs.Parse("costs.yaml", []byte(beforeAlert+"alert: {webhook: \"https://hooks.example.com/SECRET?SECRET\"}\n"))
+	table, err := costs.Parse("costs.yaml",
+		[]byte(beforeAlert+"alert: {webhook: \"https://hooks.example.com/SECRET?SECRET\"}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := table.Upstreams()[0].Alert.String()
-	if want := "webhook of hooks.example.com on refused, level, exhaustion, cooldown, ledger, drift, credential, levels 80 %, 95 %, again after 24h"; got != want {
+	if want := "webhook of hooks.example.com on refused, level, exhaustion, cooldown, ledger, drift, credential, " +
+		"levels 80 %, 95 %, again after 24h"; got != want {
 		t.Errorf("%s; want %s", got, want)
 	}
 }

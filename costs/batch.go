@@ -49,7 +49,8 @@ func (d *document) readBatches(n strictyaml.Node) {
 func batchFields(b *BatchMethod) []strictyaml.Field {
 	return []strictyaml.Field{
 		{Key: "list", Read: func(n strictyaml.Node) { b.List = n.Text(maxText) }},
-		{Key: "most", Missing: "most: 25, the calls that one request may hold", Read: func(n strictyaml.Node) { b.Most = n.Int(1, maxBatch) }},
+		{Key: "most", Missing: "most: 25, the calls that one request may hold",
+			Read: func(n strictyaml.Node) { b.Most = n.Int(1, maxBatch) }},
 	}
 }
 
@@ -62,7 +63,8 @@ func (d *document) checkBatches(b *quota.Budget, at *budgetAt) {
 	coverage, caller := b.Coverage(), coveredCaller(b)
 	for _, batch := range d.Batches {
 		if coverage.Covers(batch.Method, caller) {
-			at.entry.Mistake("budget %q counts calls, and a request of %s, which batches has, holds several: write count: units, or except: [%s]", b.Name, batch.Method, batch.Method)
+			at.entry.Mistake("budget %q counts calls, and a request of %s, which batches has, holds several: write "+
+				"count: units, or except: [%s]", b.Name, batch.Method, batch.Method)
 		}
 	}
 }

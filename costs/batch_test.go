@@ -21,7 +21,8 @@ func salesforce(t testing.TB) *costs.Table { return use(t, uses["salesforce"]) }
 
 func post(t testing.TB, path, body string) *http.Request {
 	t.Helper()
-	req, err := http.NewRequest("POST", "https://my-domain.my.salesforce.com/services/data/v65.0/"+path, strings.NewReader(body))
+	req, err := http.NewRequest("POST", "https://my-domain.my.salesforce.com/services/data/v65.0/"+path,
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,8 @@ func post(t testing.TB, path, body string) *http.Request {
 
 // subrequests returns the body of a batch of n.
 func subrequests(n int) string {
-	return `{"haltOnError":false,"batchRequests":[` + strings.TrimSuffix(strings.Repeat(`{"method":"GET","url":"v65.0/limits"},`, n), ",") + `]}`
+	return `{"haltOnError":false,"batchRequests":[` +
+		strings.TrimSuffix(strings.Repeat(`{"method":"GET","url":"v65.0/limits"},`, n), ",") + `]}`
 }
 
 func TestBatchIsPricedByItsSubrequests(t *testing.T) {
@@ -53,16 +55,18 @@ func TestBatchIsPricedByItsSubrequests(t *testing.T) {
 		"null":                            {"composite/batch", `{"batchRequests":null}`, 25},
 		"the key twice":                   {"composite/batch", `{"batchRequests":[1],"batchRequests":[1,2,3]}`, 4},
 		"the key in capitals and escaped": {"composite/batch", `{"\u0062atchRequests":[1,2],"BATCHREQUESTS":[1]}`, 3},
-		"the key deeper":                  {"composite/batch", `{"x":{"batchRequests":[1,2,3]},"batchRequests":[1]}`, 1},
-		"more behind it":                  {"composite/batch", subrequests(1) + subrequests(25), 25},
-		"a long one":                      {"composite/batch", `{"batchRequests":["` + strings.Repeat("x", 1<<20) + `"]}`, 25},
-		"connect":                         {"connect/batch", subrequests(2), 25},
-		"chatter":                         {"chatter/batch", subrequests(2), 25},
-		"GraphQL":                         {"graphql", `{"query":"{uiapi{query{Account{edges{node{Id}}}}}}"}`, 10},
-		"composite":                       {"composite", `{"compositeRequest":[{},{},{}]}`, 1},
-		"composite/graph":                 {"composite/graph", `{"graphs":[{"compositeRequest":[{},{}]}]}`, 1},
-		"composite/sobjects":              {"composite/sobjects", `{"records":[{},{},{}]}`, 1},
-		"composite/tree":                  {"composite/tree/Account", `{"records":[{},{},{}]}`, 1},
+		"the key deeper": {"composite/batch", `{"x":{"batchRequests":[1,2,3]},"batchRequests":[1]}`,
+			1},
+		"more behind it": {"composite/batch", subrequests(1) + subrequests(25), 25},
+		"a long one": {"composite/batch", `{"batchRequests":["` + strings.Repeat("x", 1<<20) +
+			`"]}`, 25},
+		"connect":            {"connect/batch", subrequests(2), 25},
+		"chatter":            {"chatter/batch", subrequests(2), 25},
+		"GraphQL":            {"graphql", `{"query":"{uiapi{query{Account{edges{node{Id}}}}}}"}`, 10},
+		"composite":          {"composite", `{"compositeRequest":[{},{},{}]}`, 1},
+		"composite/graph":    {"composite/graph", `{"graphs":[{"compositeRequest":[{},{}]}]}`, 1},
+		"composite/sobjects": {"composite/sobjects", `{"records":[{},{},{}]}`, 1},
+		"composite/tree":     {"composite/tree/Account", `{"records":[{},{},{}]}`, 1},
 	} {
 		req := post(t, c.path, c.body)
 		call, err := table.Price(req)
@@ -98,7 +102,8 @@ func TestABatchThatCannotBeReadCostsTheMost(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, call, err)
 		}
 		sent, err := io.ReadAll(req.Body)
-		if want := subrequests(2); name != "broken" && (err != nil || string(sent) != want) || name == "broken" && (string(sent) != "{" || !errors.Is(err, broken)) {
+		if want := subrequests(2); name != "broken" && (err != nil || string(sent) != want) || name == "broken" &&
+			(string(sent) != "{" || !errors.Is(err, broken)) {
 			t.Errorf("%s: %q would be sent, %v", name, sent, err)
 		}
 	}
@@ -180,13 +185,19 @@ func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return
 func TestParseReportsAllMistakesInBatches(t *testing.T) {
 	const budgets = "budgets:\n"
 	expect(t, []mistake{
-		{budgets, "batches: {serach.list: {most: 2}}\n" + budgets, `12:11: unknown method of youtube/v3 "serach.list": write search.list`},
-		{budgets, "batches: {search.list: {list: x}}\n" + budgets, `12:24: missing key "most": write most: 25, the calls that one request may hold`},
-		{budgets, "batches: {search.list: {most: 0}}\n" + budgets, `12:31: most is 0: write an integer from 1 to 10000`},
+		{budgets, "batches: {serach.list: {most: 2}}\n" + budgets,
+			`12:11: unknown method of youtube/v3 "serach.list": write search.list`},
+		{budgets, "batches: {search.list: {list: x}}\n" + budgets,
+			`12:24: missing key "most": write most: 25, the calls that one request may hold`},
+		{budgets, "batches: {search.list: {most: 0}}\n" + budgets,
+			`12:31: most is 0: write an integer from 1 to 10000`},
 		{budgets, "batches: {search.list: 25}\n" + budgets, `12:24: search.list is 25: write a map, {most: …}`},
 	})
-	_, err := costs.Parse("costs.yaml", []byte(strings.Replace(valid, "    limit: 500", "    count: calls\n    limit: 500", 1)+"batches: {search.list: {most: 2}}\n"))
-	const want = `costs.yaml:14:5: budget "search" counts calls, and a request of search.list, which batches has, holds several: write count: units, or except: [search.list]`
+	_, err := costs.Parse("costs.yaml",
+		[]byte(strings.Replace(valid, "    limit: 500", "    count: calls\n    limit: 500", 1)+
+			"batches: {search.list: {most: 2}}\n"))
+	const want = `costs.yaml:14:5: budget "search" counts calls, and a request of search.list, which batches has, ` +
+		`holds several: write count: units, or except: [search.list]`
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}
@@ -198,12 +209,16 @@ func TestBatchesByNameCostTheMost(t *testing.T) {
 	if call, err := salesforce(t).Call("", "composite.batch"); err != nil || call.Units != 25 {
 		t.Errorf("%+v, %v", call, err)
 	}
-	huge := use(t, "costs: {get: 2147483647}\nbatches: {get: {most: 10000}}\nbudgets: [{name: all, limit: 2147483647, window: 1h}]")
+	huge := use(t,
+		"costs: {get: 2147483647}\nbatches: {get: {most: 10000}}\nbudgets: [{name: all, limit: 2147483647, window: "+
+			"1h}]")
 	if call, err := huge.Call("", "get"); err != nil || call.Units != quota.MaxUnits {
 		t.Errorf("%+v, %v", call, err)
 	}
-	own := use(t, "preset: salesforce\nhosts: [my.my.salesforce.com]\nbatches: {composite.batch: {list: batchRequests, most: 5}}\n"+
-		"budgets: [{name: salesforce, limit: 9}, {name: long, limit: 25, in_flight: true}]")
+	own := use(t,
+		"preset: salesforce\nhosts: [my.my.salesforce.com]\nbatches: {composite.batch: {list: batchRequests, most: "+
+			"5}}\n"+
+			"budgets: [{name: salesforce, limit: 9}, {name: long, limit: 25, in_flight: true}]")
 	for method, want := range map[string]quota.Units{"composite.batch": 5, "graphql": 10} {
 		if call, err := own.Call("", method); err != nil || call.Units != want {
 			t.Errorf("over the preset's, beside a budget in flight: %s: %+v, %v", method, call, err)
@@ -216,8 +231,10 @@ func TestBatchesByNameCostTheMost(t *testing.T) {
 // a batch.
 func TestABatchWithAFormatIsPricedAsOneCall(t *testing.T) {
 	table := use(t, uses["salesforce"])
-	for path, want := range map[string]quota.Units{"composite/batch.json": 3, "composite/batch.xml": 3, "connect/batch.json": 25, "connect/batch.xml": 25, "chatter/batch.json": 25, "chatter/batch.xml": 25} {
-		req, _ := http.NewRequest("POST", "https://my-domain.my.salesforce.com/services/data/v65.0/"+path, strings.NewReader(`{"batchRequests":[{},{},{}]}`))
+	for path, want := range map[string]quota.Units{"composite/batch.json": 3, "composite/batch.xml": 3,
+		"connect/batch.json": 25, "connect/batch.xml": 25, "chatter/batch.json": 25, "chatter/batch.xml": 25} {
+		req, _ := http.NewRequest("POST", "https://my-domain.my.salesforce.com/services/data/v65.0/"+path,
+			strings.NewReader(`{"batchRequests":[{},{},{}]}`))
 		if call, err := table.Price(req); err != nil || call.Units != want {
 			t.Errorf("%s: %+v, %v; want %d units", path, call, err, want)
 		}

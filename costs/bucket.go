@@ -38,7 +38,8 @@ func readBucket(n strictyaml.Node) quota.Window {
 
 func bucketFields(restore *strictyaml.Node, every *time.Duration) []strictyaml.Field {
 	return []strictyaml.Field{
-		{Key: "restore", Missing: "restore: 50/s, how fast the bucket refills", Read: func(n strictyaml.Node) { *restore = n }},
+		{Key: "restore", Missing: "restore: 50/s, how fast the bucket refills",
+			Read: func(n strictyaml.Node) { *restore = n }},
 		{Key: "every", Read: func(n strictyaml.Node) { *every = readLength(n) }},
 	}
 }

@@ -74,7 +74,8 @@ func (d *document) checkNew(n strictyaml.Node, name string) {
 			what = near + ", or " + what
 		}
 		if !n.Has(key) && (key != "window" || !n.Has("in_flight")) {
-			n.Mistake("missing key %q: preset %s has no budget %q to take it from: write %s", key, d.Preset.Name, name, what)
+			n.Mistake("missing key %q: preset %s has no budget %q to take it from: write %s", key, d.Preset.Name, name,
+				what)
 		}
 	}
 }
@@ -136,7 +137,8 @@ func (d *document) budgetFields(e *budgetEntry) []strictyaml.Field {
 		{Key: "upstream_limit", Read: func(n strictyaml.Node) {
 			limit := readAmount(n, b.Measure, 1, quota.MaxLimit)
 			if d.UpstreamLimits[b.Name] = limit; limit > 0 && limit < b.Limit {
-				n.Mistake("upstream_limit %s is less than the limit, %s: the upstream would refuse what the budget admits; write a limit of at most %[1]s",
+				n.Mistake("upstream_limit %s is less than the limit, %s: the upstream would refuse what the budget "+
+					"admits; write a limit of at most %[1]s",
 					b.Measure.Number(limit), b.Measure.Number(b.Limit))
 			}
 		}},
@@ -183,7 +185,8 @@ func newTable(documents []*document) *Table {
 		}
 		for j, host := range d.Hosts {
 			if t.sites[host] != nil {
-				d.hostsAt[j].Mistake("repeated host %s: write it once, since a request finds its upstream by host", host)
+				d.hostsAt[j].Mistake("repeated host %s: write it once, since a request finds its upstream by host",
+					host)
 			}
 			t.sites[host] = d.site
 		}
@@ -216,7 +219,8 @@ func checkAccounts(documents []*document) {
 	for i, d := range documents {
 		for _, before := range documents[:i] {
 			if quota.CheckLookAlike(d.Account, before.Account) != nil {
-				d.accountAt.Mistake("account %q differs from account %q only in case or spaces: each would have the whole limit; write both alike, or choose another name", d.Account, before.Account)
+				d.accountAt.Mistake("account %q differs from account %q only in case or spaces: each would have the "+
+					"whole limit; write both alike, or choose another name", d.Account, before.Account)
 				break
 			}
 		}
@@ -242,7 +246,8 @@ func checkCoverages(documents []*document) {
 				coverages[quota.NewCoverage(of).Key()] = true
 			}
 			if before <= quota.MaxCoverages && len(coverages) > quota.MaxCoverages {
-				d.budgets[i].entry.Mistake("the budgets of account %q cover more than %d different sets of calls, floors included: remove some", d.Account, quota.MaxCoverages)
+				d.budgets[i].entry.Mistake("the budgets of account %q cover more than %d different sets of calls, "+
+					"floors included: remove some", d.Account, quota.MaxCoverages)
 			}
 		}
 	}
@@ -263,15 +268,19 @@ func (d *document) checkLimit(b *quota.Budget) {
 		switch {
 		case !coverage.Covers(method, caller):
 		case amount > b.Limit:
-			at.Mistake("%s costs %s, more than the limit %s of budget %q: lower the cost or raise the limit", method, number(amount), number(b.Limit), b.Name)
+			at.Mistake("%s costs %s, more than the limit %s of budget %q: lower the cost or raise the limit", method,
+				number(amount), number(b.Limit), b.Name)
 		case amount > b.Limit-kept:
-			at.Mistake("%s costs %s, which never fits beside the floors of budget %q, %s of its limit %s: lower the floors or raise the limit",
+			at.Mistake("%s costs %s, which never fits beside the floors of budget %q, %s of its limit %s: lower the "+
+				"floors or raise the limit",
 				method, number(amount), b.Name, number(kept), number(b.Limit))
 		}
 	}
 	unlisted := func(method string) bool { return d.site.costs[method] == 0 }
-	if coverage.Amount(&quota.Call{Units: d.Unlisted}) > b.Limit && (len(b.Methods) == 0 || slices.ContainsFunc(b.Methods, unlisted)) {
-		d.unlistedAt.Mistake("unlisted costs %d, more than the limit %d of budget %q: lower the cost or raise the limit", d.Unlisted, b.Limit, b.Name)
+	if coverage.Amount(&quota.Call{Units: d.Unlisted}) > b.Limit &&
+		(len(b.Methods) == 0 || slices.ContainsFunc(b.Methods, unlisted)) {
+		d.unlistedAt.Mistake("unlisted costs %d, more than the limit %d of budget %q: lower the cost or raise the "+
+			"limit", d.Unlisted, b.Limit, b.Name)
 	}
 }
 

@@ -51,7 +51,8 @@ func (c *choice) fields() []strictyaml.Field {
 				c.cases = append(c.cases, choiceCase{text, regexp.MustCompile(form), readChoice(value)})
 			})
 			if n.Kind() == strictyaml.Map && len(c.cases) == 0 {
-				n.Mistake("no value: write one, such as {\"gpt-4o*\": chat}, or remove the key if the field names the method")
+				n.Mistake("no value: write one, such as {\"gpt-4o*\": chat}, or remove the key if the field names " +
+					"the method")
 			}
 			slices.SortStableFunc(c.cases, compareCases)
 		}},

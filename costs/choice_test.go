@@ -56,7 +56,8 @@ var fieldRequests = []struct {
 	{"POST /v1/models {\"options\":{\"model\":\"chat-mini\"}}", nil, "chat-mini 2"},
 	{"POST /v1/models {\"options\":{\"model\":\"CHAT-MINI\"}}", nil, "names no method"},
 	{"POST /v1/models {\"options\":{\"model\":\"unknown\"}}", nil, "no cost"},
-	{"POST /v1/models model=x&options.model=chat-mini", http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, "chat-mini 2"},
+	{"POST /v1/models model=x&options.model=chat-mini",
+		http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, "chat-mini 2"},
 	{"GET /states/all", nil, "all 4"},
 	{"GET /states/all?lamin=1.5&lomin=2", nil, "box 1"},
 	{"GET /states/all?l%61min=1.5", http.Header{"X-Tier": {"gold"}}, "box-gold 2"},
@@ -117,25 +118,35 @@ func TestFieldsOfARequestChooseItsMethodAndPrice(t *testing.T) {
 
 func TestMistakesInFieldsOfARequestSayWhereTheyAre(t *testing.T) {
 	for text, want := range map[string]string{
-		"routes: {/x: {is: {a: m}}}":                                                 "4:14: no field of the request: write query: NAME, header: NAME or body: NAME",
-		"routes: {/x: {query: a, body: b}}":                                          "4:31: body beside query: write one of them",
-		"routes: {/x: {query: a, is: {}}}":                                           "4:29: no value: write one",
-		"routes: {/x: {query: a, is: {b: \"c d\"}}}":                                 `4:33: "c d" is not a method`,
-		"routes: {/x: {query: a, else: m}}":                                          `4:25: unknown key "else"`,
-		"routes: {\"/x?a={b}\": m}":                                                  `4:10: route "/x?a={b}" has a query: write the path alone, and {query: NAME`,
-		"routes: {/x: m}\ncosts: {m: {query: a}}":                                    `5:12: missing key "or": write or: 20, what the upstream takes`,
-		"routes: {/x: m}\ncosts: {m: {or: 1}}":                                       "5:12: no field of the request",
-		"routes: {/x: m}\ncosts: {m: {query: a, or: -1}}":                            "5:27: or is -1: write an integer from 0",
-		"routes: {/x: m}\ncosts: {m: {query: a, or: 1, least: 9, most: 2}}":          "5:12: least 9 is more than most 2",
-		"routes: {/x: m}\ncosts: {m: {query: a, or: 1, times: 2, steps: {more: 4}}}": "5:12: times beside steps, which are the whole price: remove one",
-		"routes: {/x: m}\ncosts: {m: {area: [a, b], or: 1}}":                         "5:19: an area of 2 parameters",
-		"routes: {/x: m}\ncosts: {m: {query: a, or: 1, steps: {9: 1, 2: 2}}}":        "5:44: a step that is not above the one before",
-		"routes: {/x: m}\ncosts: {m: {query: a, or: 99}}":                            "5:12: m costs 99, more than the limit 9",
+		"routes: {/x: {is: {a: m}}}": "4:14: no field of the " +
+			"request: write query: NAME, header: NAME or body: NAME",
+		"routes: {/x: {query: a, body: b}}": "4:31: body beside query: " +
+			"write one of them",
+		"routes: {/x: {query: a, is: {}}}":           "4:29: no value: write one",
+		"routes: {/x: {query: a, is: {b: \"c d\"}}}": `4:33: "c d" is not a method`,
+		"routes: {/x: {query: a, else: m}}":          `4:25: unknown key "else"`,
+		"routes: {\"/x?a={b}\": m}": `4:10: route "/x?a={b}" has a ` +
+			`query: write the path alone, and {query: NAME`,
+		"routes: {/x: m}\ncosts: {m: {query: a}}": `5:12: missing key "or": ` +
+			`write or: 20, what the upstream takes`,
+		"routes: {/x: m}\ncosts: {m: {or: 1}}": "5:12: no field of the request",
+		"routes: {/x: m}\ncosts: {m: {query: a, or: -1}}": "5:27: or is -1: write an " +
+			"integer from 0",
+		"routes: {/x: m}\ncosts: {m: {query: a, or: 1, least: 9, most: 2}}": "5:12: least 9 is more than " +
+			"most 2",
+		"routes: {/x: m}\ncosts: {m: {query: a, or: 1, times: 2, steps: {more: 4}}}": "5:12: times beside steps, " +
+			"which are the whole price: remove one",
+		"routes: {/x: m}\ncosts: {m: {area: [a, b], or: 1}}": "5:19: an area of 2 parameters",
+		"routes: {/x: m}\ncosts: {m: {query: a, or: 1, steps: {9: 1, 2: 2}}}": "5:44: a step that is not " +
+			"above the one before",
+		"routes: {/x: m}\ncosts: {m: {query: a, or: 99}}": "5:12: m costs 99, more than " +
+			"the limit 9",
 	} {
 		if !strings.Contains(text, "costs:") {
 			text += "\ncosts: {m: 1}"
 		}
-		text = "version: 1\naccount: a\nhosts: [api.example.com]\n" + text + "\nbudgets: [{name: all, limit: 9, window: 24h}]\n"
+		text = "version: 1\naccount: a\nhosts: [api.example.com]\n" + text +
+			"\nbudgets: [{name: all, limit: 9, window: 24h}]\n"
 		if _, err := costs.Parse("costs.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %s", text, err, want)
 		}

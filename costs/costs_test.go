@@ -54,18 +54,22 @@ func TestShippedFile(t *testing.T) {
 	want := []quota.Budget{
 		{Account: "my-project", Name: "youtube", Limit: 9500, Window: quota.Sliding(24 * time.Hour)},
 		{Account: "my-project", Name: "youtube-day", Limit: 9500, Window: quota.Daily(pacific)},
-		{Account: "my-project", Name: "youtube-search", Limit: 4000, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search.list"}},
-		{Account: "my-project", Name: "youtube-search-burst", Limit: 1500, Window: quota.Sliding(10 * time.Minute), Methods: []string{"search.list"}},
+		{Account: "my-project", Name: "youtube-search", Limit: 4000, Window: quota.Sliding(24 * time.Hour),
+			Methods: []string{"search.list"}},
+		{Account: "my-project", Name: "youtube-search-burst", Limit: 1500, Window: quota.Sliding(10 * time.Minute),
+			Methods: []string{"search.list"}},
 	}
 	sameWindow := cmp.Comparer(func(a, b quota.Window) bool { return a.String() == b.String() })
 	if diff := cmp.Diff(want, table.Budgets(), sameWindow); diff != "" {
 		t.Error(diff)
 	}
-	if table.Ledger() != "sqlite:../ration.db" || !regexp.MustCompile(`^\.\./costs\.yaml:[0-9]+:9$`).MatchString(table.LedgerPlace()) {
+	if table.Ledger() != "sqlite:../ration.db" ||
+		!regexp.MustCompile(`^\.\./costs\.yaml:[0-9]+:9$`).MatchString(table.LedgerPlace()) {
 		t.Errorf("the ledger is %s at %s", table.Ledger(), table.LedgerPlace())
 	}
 	u := table.Upstreams()[0]
-	if u.Name != "youtube" || u.Account != "my-project" || u.API != "youtube/v3" || u.Hosts[0] != "youtube.googleapis.com" || u.Resets.String() != "America/Los_Angeles" || u.Unlisted != 0 {
+	if u.Name != "youtube" || u.Account != "my-project" || u.API != "youtube/v3" ||
+		u.Hosts[0] != "youtube.googleapis.com" || u.Resets.String() != "America/Los_Angeles" || u.Unlisted != 0 {
 		t.Errorf("%+v", u)
 	}
 	for method, want := range map[string]quota.Units{"search.list": 0, "videos.insert": 0, "videos.list": 50} {
@@ -152,7 +156,9 @@ func methods(t *testing.T) []map[string]string {
 
 func TestAllMethodsHaveTheirRoutesAndDocumentedCosts(t *testing.T) {
 	table := load(t)
-	free := parse(t, "version: 1\naccount: a\napi: youtube/v3\nhosts: [youtube.googleapis.com, www.googleapis.com]\nunlisted: 7\ncosts: {}\nbudgets: [{name: all, limit: 100, window: 24h}]\n")
+	free := parse(t,
+		"version: 1\naccount: a\napi: youtube/v3\nhosts: [youtube.googleapis.com, www.googleapis.com]\nunlisted: "+
+			"7\ncosts: {}\nbudgets: [{name: all, limit: 100, window: 24h}]\n")
 	for _, row := range methods(t) {
 		method := strings.TrimPrefix(row["method_id"], "youtube.")
 		for _, path := range []string{row["path"], row["simple_upload_path"], row["resumable_upload_path"]} {
@@ -162,7 +168,8 @@ func TestAllMethodsHaveTheirRoutesAndDocumentedCosts(t *testing.T) {
 			path = strings.ReplaceAll(path, "{id}", "AbC-_1%2Fd=")
 			for _, host := range []string{"youtube.googleapis.com", "www.googleapis.com"} {
 				got, err := free.Quote(row["verb"], "https://"+host+path+"?part=snippet&uploadType=resumable")
-				if err != nil || !reflect.DeepEqual(got.Call, quota.Call{Account: "a", Method: method, Units: 7}) || len(got.Budgets) != 1 {
+				if err != nil || !reflect.DeepEqual(got.Call, quota.Call{Account: "a", Method: method, Units: 7}) ||
+					len(got.Budgets) != 1 {
 					t.Errorf("%s %s%s: %+v, %v; want %s", row["verb"], host, path, got, err, method)
 				}
 			}
@@ -196,10 +203,11 @@ func TestLoadResolvesTheLedgersPath(t *testing.T) {
 	path := filepath.Join(dir, "costs.yaml")
 	text := "version: 1\naccount: a\nledger: LEDGER\ncosts: {get: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"
 	for ledger, want := range map[string]string{
-		"sqlite:ration.db":                    "sqlite:" + filepath.Join(dir, "ration.db"),
-		"sqlite:../x/r.db?synchronous=normal": "sqlite:" + filepath.Join(filepath.Dir(dir), "x", "r.db") + "?synchronous=normal",
-		"sqlite:/var/lib/ration/r.db":         "sqlite:/var/lib/ration/r.db",
-		"rediss://ration@redis:6379/0":        "rediss://ration@redis:6379/0",
+		"sqlite:ration.db": "sqlite:" + filepath.Join(dir, "ration.db"),
+		"sqlite:../x/r.db?synchronous=normal": "sqlite:" + filepath.Join(filepath.Dir(dir), "x", "r.db") +
+			"?synchronous=normal",
+		"sqlite:/var/lib/ration/r.db":  "sqlite:/var/lib/ration/r.db",
+		"rediss://ration@redis:6379/0": "rediss://ration@redis:6379/0",
 	} {
 		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "LEDGER", ledger)), 0o600); err != nil {
 			t.Fatal(err)
@@ -215,7 +223,8 @@ func TestLoadResolvesTheLedgersPath(t *testing.T) {
 	if err := os.Chmod(path, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := costs.Load(path); runtime.GOOS != "windows" && (!errors.Is(err, files.ErrUnsafe) || !strings.Contains(err.Error(), "chmod go-w")) {
+	if _, err := costs.Load(path); runtime.GOOS != "windows" &&
+		(!errors.Is(err, files.ErrUnsafe) || !strings.Contains(err.Error(), "chmod go-w")) {
 		t.Errorf("a file that everyone may write: %v", err)
 	}
 	if _, err := costs.Load(filepath.Join(dir, "none.yaml")); !errors.Is(err, os.ErrNotExist) {
@@ -261,7 +270,8 @@ func TestMethodsByName(t *testing.T) {
 		{"none", "search.list", quota.Call{}, costs.ErrNoCost, "name one of youtube, other"},
 	} {
 		got, err := table.Call(c.upstream, c.method)
-		if !reflect.DeepEqual(got, c.want) || !errors.Is(err, c.err) || err != nil && !strings.Contains(err.Error(), c.says) {
+		if !reflect.DeepEqual(got, c.want) || !errors.Is(err, c.err) || err != nil &&
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("Call(%q, %q) = %+v, %v", c.upstream, c.method, got, err)
 		}
 	}
@@ -288,25 +298,37 @@ func TestQuoteSaysThePriceOrWhyThereIsNone(t *testing.T) {
 	if got, err := table.Quote("GET", "https://example.com/youtube/v3/search"); err != nil || got.Guarded {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := table.Quote("PUT", "https://youtube.googleapis.com/upload/youtube/v3/videos?uploadType=resumable&upload_id=x"); !errors.Is(err, costs.ErrNoCost) {
+	if got, err := table.Quote("PUT",
+		"https://youtube.googleapis.com/upload/youtube/v3/videos?uploadType=resumable&upload_id=x"); !errors.Is(err,
+		costs.ErrNoCost) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for request, want := range map[string]string{
-		"POST /youtube/v3/search": "the path takes no such verb; write GET", "GET /youtube/v3/sarch": "no method of the upstream has this path",
-		"GET /batch": "a batch hides how many calls it is", "GET /youtube/v3/search/": "the path is not clean", "GET /youtube/v3/%73earch": "the path has encoded letters",
+		"POST /youtube/v3/search":  "the path takes no such verb; write GET",
+		"GET /youtube/v3/sarch":    "no method of the upstream has this path",
+		"GET /batch":               "a batch hides how many calls it is",
+		"GET /youtube/v3/search/":  "the path is not clean",
+		"GET /youtube/v3/%73earch": "the path has encoded letters",
 	} {
 		verb, path, _ := strings.Cut(request, " ")
-		if _, err := table.Quote(verb, "https://youtube.googleapis.com"+path); !errors.Is(err, costs.ErrNoRoute) || !strings.Contains(err.Error(), want) {
+		if _, err := table.Quote(verb, "https://youtube.googleapis.com"+path); !errors.Is(err, costs.ErrNoRoute) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %s", request, err, want)
 		}
 	}
-	for _, raw := range []string{"/youtube/v3/search?q=a", "youtube/v3/search", "youtube.googleapis.com/youtube/v3/search"} {
-		const want = "the request is refused: the URL is incomplete; write https://youtube.googleapis.com/youtube/v3/search"
+	for _, raw := range []string{"/youtube/v3/search?q=a", "youtube/v3/search",
+		"youtube.googleapis.com/youtube/v3/search"} {
+		const want = "the request is refused: the URL is incomplete; write " +
+			"https://youtube.googleapis.com/youtube/v3/search"
 		if _, err := table.Quote("GET", raw); err == nil || err.Error() != want {
 			t.Errorf("%s: %v; want %s", raw, err, want)
 		}
 	}
-	for _, raw := range []string{"/youtube/v3/search?key=AIzaSECRET", "https://youtube.googleapis.com/nothing?key=AIzaSECRET", "https://you tube/?key=AIzaSECRET", "https://youtube.googleapis.com/search%3Fkey=SECRET", "https:youtube.googleapis.com/?key=AIzaSECRET", "u:AIzaSECRET@youtube.googleapis.com/youtube", "/u:AIzaSECRET@youtube.googleapis.com/youtube", "https://u:AIzaSECRET@youtube.googleapis.com/youtube/v3/search"} {
+	for _, raw := range []string{"/youtube/v3/search?key=AIzaSECRET",
+		"https://youtube.googleapis.com/nothing?key=AIzaSECRET", "https://you tube/?key=AIzaSECRET",
+		"https://youtube.googleapis.com/search%3Fkey=SECRET", "https:youtube.googleapis.com/?key=AIzaSECRET",
+		"u:AIzaSECRET@youtube.googleapis.com/youtube", "/u:AIzaSECRET@youtube.googleapis.com/youtube",
+		"https://u:AIzaSECRET@youtube.googleapis.com/youtube/v3/search"} {
 		_, err := table.Quote("GET", raw)
 		if !errors.Is(err, costs.ErrNoRoute) || strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%s: %v", raw, err)
@@ -322,7 +344,8 @@ func TestEndpointsArePricedAsTheUpstreamsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for raw, units := range map[string]quota.Units{"http://127.0.0.1:8080/youtube/v3/search": 100, "https://youtube.googleapis.com/youtube/v3/search": 100, "http://127.0.0.1:8081/youtube/v3/search": 0} {
+	for raw, units := range map[string]quota.Units{"http://127.0.0.1:8080/youtube/v3/search": 100,
+		"https://youtube.googleapis.com/youtube/v3/search": 100, "http://127.0.0.1:8081/youtube/v3/search": 0} {
 		if got, err := table.Quote("GET", raw); err != nil || got.Call.Units != units {
 			t.Errorf("%s: %+v, %v", raw, got, err)
 		}
@@ -330,7 +353,9 @@ func TestEndpointsArePricedAsTheUpstreamsOwn(t *testing.T) {
 	if _, err := table.Quote("GET", "http://127.0.0.1:8080/other"); !errors.Is(err, costs.ErrNoRoute) {
 		t.Errorf("another path of an endpoint: %v", err)
 	}
-	for _, c := range [][2]string{{"", "127.0.0.1:8080"}, {"", "http://example.com"}, {"", "https://127.0.0.1/prefix"}, {"", "https://u:p@127.0.0.1"}, {"", "ftp://127.0.0.1"}, {"other", "http://127.0.0.1:1"}, {"", "http://[::1"}, {"", "https://a~b.example"}, {"", "http://127.0.0.1:0"}, {"", "http://127.0.0.1:65536"}} {
+	for _, c := range [][2]string{{"", "127.0.0.1:8080"}, {"", "http://example.com"}, {"", "https://127.0.0.1/prefix"},
+		{"", "https://u:p@127.0.0.1"}, {"", "ftp://127.0.0.1"}, {"other", "http://127.0.0.1:1"}, {"", "http://[::1"},
+		{"", "https://a~b.example"}, {"", "http://127.0.0.1:0"}, {"", "http://127.0.0.1:65536"}} {
 		if _, err := table.WithEndpoint(c[0], c[1]); err == nil {
 			t.Errorf("%v is an endpoint", c)
 		}

@@ -42,7 +42,9 @@ func (t *Table) CheckCredentials(folder string) error {
 	for i := range t.upstreams {
 		u := &t.upstreams[i]
 		if u.Credential != nil && !isBelow(resolved(u.Credential.File), resolved(folder)) {
-			return fmt.Errorf("credential of %s: %s is not below %s, where costs.yaml was found but not named, so another author could have it sent away; move it there, or name the folder with --config if you trust its costs.yaml",
+			return fmt.Errorf("credential of %s: %s is not below %s, where costs.yaml was found but not named, so "+
+				"another author could have it sent away; move it there, or name the folder with --config if you "+
+				"trust its costs.yaml",
 				u.Name, u.Credential.File, folder)
 		}
 	}
@@ -88,7 +90,8 @@ func (d *document) readCredential(n strictyaml.Node) {
 
 func (d *document) credentialFields(c *Credential) []strictyaml.Field {
 	return []strictyaml.Field{
-		{Key: "file", Missing: "file: upstream.key, which holds the secret and nothing else", Read: func(n strictyaml.Node) { c.File = d.readSecretFile(n) }},
+		{Key: "file", Missing: "file: upstream.key, which holds the secret and nothing else",
+			Read: func(n strictyaml.Node) { c.File = d.readSecretFile(n) }},
 		{Key: "header", Read: func(n strictyaml.Node) { c.Header = readHeaderName(n) }},
 		{Key: "prefix", Read: func(n strictyaml.Node) { c.Prefix = readPrefix(n) }},
 		{Key: "query", Read: func(n strictyaml.Node) { c.Query = readParameter(n) }},
@@ -122,7 +125,8 @@ func looksSecret(text string) bool {
 }
 
 // ownHeaders are set by net/http or by the gateway itself.
-var ownHeaders = []string{"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+var ownHeaders = []string{"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Keep-Alive",
+	"Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 
 func readHeaderName(n strictyaml.Node) string {
 	name := n.Text(maxText)
@@ -132,7 +136,8 @@ func readHeaderName(n strictyaml.Node) string {
 	case !httpguts.ValidHeaderFieldName(name):
 		n.Mistake("not the name of a header: write letters, digits and hyphens, such as Authorization")
 	case slices.Contains(ownHeaders, canonical) || strings.HasPrefix(canonical, "Ration-"):
-		n.Mistake("%s is not for credentials: write the header that the upstream reads, such as Authorization", canonical)
+		n.Mistake("%s is not for credentials: write the header that the upstream reads, such as Authorization",
+			canonical)
 	default:
 		return canonical
 	}
@@ -152,7 +157,8 @@ func readPrefix(n strictyaml.Node) string {
 
 func readParameter(n strictyaml.Node) string {
 	name := n.Text(maxText)
-	if strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("&=#;+%", r) }) {
+	if strings.ContainsFunc(name,
+		func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("&=#;+%", r) }) {
 		n.Mistake("not the name of a query parameter: write letters, digits, hyphens and underscores, such as key")
 		return ""
 	}

@@ -80,7 +80,8 @@ func readDomain(n strictyaml.Node) string {
 	name, ok := canonicalHost("", text)
 	hasPort := withoutPort(text) != text
 	if !ok || hasPort || !isDomain(name) {
-		n.Mistake("%q is not the name of a domain or host: write one such as example.com, without scheme, port, path or wildcard", text)
+		n.Mistake("%q is not the name of a domain or host: write one such as example.com, without scheme, port, "+
+			"path or wildcard", text)
 		return ""
 	}
 	return name
@@ -122,7 +123,8 @@ func (d *document) checkUnguarded() {
 		case slices.Contains(d.Hosts, host):
 			n.Mistake("host %s is in hosts as well: remove it here or there", host)
 		case !slices.ContainsFunc(d.Domains, func(domain string) bool { return isWithin(host, domain) }):
-			n.Mistake("host %s is in none of the guarded domains (%s), so its requests are sent without a charge: remove it", host, strings.Join(d.Domains, ", "))
+			n.Mistake("host %s is in none of the guarded domains (%s), so its requests are sent without a charge: "+
+				"remove it", host, strings.Join(d.Domains, ", "))
 		}
 	}
 }
@@ -220,10 +222,12 @@ func (t *Table) sameServer(host string) string {
 // whyRefused returns why a request to a host of the domain must not be sent
 // without a charge, or "" if it may.
 func (dom *domain) whyRefused(req *http.Request) string {
-	if dom.apis != nil && req.URL.Opaque == "" && !slices.ContainsFunc(dom.apis, func(a *api) bool { return a.mayServe(req.URL) }) {
+	if dom.apis != nil && req.URL.Opaque == "" &&
+		!slices.ContainsFunc(dom.apis, func(a *api) bool { return a.mayServe(req.URL) }) {
 		return ""
 	}
-	return "the host is in the guarded domain " + dom.name + ", but not in hosts in costs.yaml; write " + dom.hosts[0] + ", or add the host to hosts or, if it has a quota of its own, to unguarded"
+	return "the host is in the guarded domain " + dom.name + ", but not in hosts in costs.yaml; write " + dom.hosts[0] +
+		", or add the host to hosts or, if it has a quota of its own, to unguarded"
 }
 
 // mayServe reports whether a server could take a path for one of the API, or

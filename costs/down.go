@@ -156,7 +156,8 @@ func (d *document) readDownRules(n strictyaml.Node) {
 		rule.Allow = readThen(then)
 		for i := range d.Down {
 			if d.Down[i].includes(&rule) {
-				n.Mistake("rule %q is never reached, since the rule in line %d decides its calls: write it before that one, or remove it", rule.String(), d.Down[i].Origin.Line)
+				n.Mistake("rule %q is never reached, since the rule in line %d decides its calls: write it before "+
+					"that one, or remove it", rule.String(), d.Down[i].Origin.Line)
 				return
 			}
 		}
@@ -224,7 +225,8 @@ func (d *document) checkAllowances() {
 	for _, allowed := range d.allowed {
 		for _, method := range allowed.rule.Methods {
 			if cost, units := d.site.costs[method], allowed.rule.Allow; units > 0 && cost > units {
-				allowed.at.Mistake("%s costs %d, more than its allowance of %d units: write refuse, or at least %d", method, cost, units, cost)
+				allowed.at.Mistake("%s costs %d, more than its allowance of %d units: write refuse, or at least %d",
+					method, cost, units, cost)
 			}
 		}
 	}

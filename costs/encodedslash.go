@@ -74,7 +74,8 @@ const maxReadings = 128
 
 // steps are what servers, proxies and caches do to a path, in any order and any
 // number of times.
-var steps = []func(string) string{decodePath, cutQuery, cutSegmentParameters, cutParameters, splitBackslashes, trimSegments, cleanSlashes}
+var steps = []func(string) string{decodePath, cutQuery, cutSegmentParameters, cutParameters, splitBackslashes,
+	trimSegments, cleanSlashes}
 
 // allReadings reports whether accept returns true for every reading of a path.
 // It returns false if a reading has a segment that hasDotPart reports, or bytes

@@ -32,31 +32,42 @@ budgets: [{name: all, limit: 1000, window: 1h}]
 func TestEncodedSlash(t *testing.T) {
 	table := parse(t, slashed)
 	for path, want := range map[string]string{
-		"/gp/x": "cheap", "/gp/group%2Fproject": "cheap", "/gp/group%2fproject": "cheap", "/gp/a%2Fb%2Fc": "cheap", "/gp/a%2F": "cheap",
-		"/gp/https%3A%2F%2Fwww.example.com%2F": "cheap", "/gp/%C3%BC%2F%E4%BE%8B": "cheap", "/gp/a%2Fb.c": "cheap", "/gp/a%20b%2Fc": "cheap", "/gp/50%25%2Fx": "cheap",
+		"/gp/x": "cheap", "/gp/group%2Fproject": "cheap", "/gp/group%2fproject": "cheap", "/gp/a%2Fb%2Fc": "cheap",
+		"/gp/a%2F":                             "cheap",
+		"/gp/https%3A%2F%2Fwww.example.com%2F": "cheap", "/gp/%C3%BC%2F%E4%BE%8B": "cheap", "/gp/a%2Fb.c": "cheap",
+		"/gp/a%20b%2Fc": "cheap", "/gp/50%25%2Fx": "cheap",
 		"/gp/%2Fexport": "cheap", // /gp/export is the id "export"
 		"/gp/a%2Fb;v=1": "cheap", "/gp/a%2Fb%3Fc": "cheap", "/gp/a%2Fexports": "cheap",
 		"/gp/a%2Fb/export": "dear", "/rpc/list/a%2Fb": "list",
 
 		// As reported.
-		"/gp/%2e%2e%2Fadmin": "", "/gp/.%2E%2Fadmin": "", "/gp/x%2F%65xport": "", "/gp/x%2F%2e%2Fexport": "", "/gp/x%2Fexport%3Ba": "", "/gp/x%2Fexport%00": "",
+		"/gp/%2e%2e%2Fadmin": "", "/gp/.%2E%2Fadmin": "", "/gp/x%2F%65xport": "", "/gp/x%2F%2e%2Fexport": "",
+		"/gp/x%2Fexport%3Ba": "", "/gp/x%2Fexport%00": "",
 		"/gp/..%2Fadmin": "", "/gp/x%2Fexport": "", "/gp/x%252Fexport": "", "/gp/x%252Fy": "",
 
 		// Other letters, separators and ends.
-		"/gp/x%2fexport": "", "/gp/x%2FEXPORT": "", "/gp/x%2Fe%58port": "", "/gp/x%2F%65%78%70%6f%72%74": "", "/gp/x%2Fexport%2F": "", "/gp/x%2F%2Fexport": "",
-		"/gp/x%2F%2F%65xport%2F%2F": "", "/gp/x%2F%5Cexport": "", "/gp/x%5Cexport": "", "/gp/x%5C%2Fexport": "", "/gp/y%2F..%5Cadmin": "", "/gp/..%5C%2Fadmin": "",
-		"/gp/a%2Fb/": "", "/gp//a%2Fb": "", "//gp/a%2Fb": "", "/gp%2F": "", "/gp%2Fx": "", "/%2Fadmin": "", "/admin%2F": "", "/gp/x%2Fexport/": "",
+		"/gp/x%2fexport": "", "/gp/x%2FEXPORT": "", "/gp/x%2Fe%58port": "", "/gp/x%2F%65%78%70%6f%72%74": "",
+		"/gp/x%2Fexport%2F": "", "/gp/x%2F%2Fexport": "",
+		"/gp/x%2F%2F%65xport%2F%2F": "", "/gp/x%2F%5Cexport": "", "/gp/x%5Cexport": "", "/gp/x%5C%2Fexport": "",
+		"/gp/y%2F..%5Cadmin": "", "/gp/..%5C%2Fadmin": "",
+		"/gp/a%2Fb/": "", "/gp//a%2Fb": "", "//gp/a%2Fb": "", "/gp%2F": "", "/gp%2Fx": "", "/%2Fadmin": "",
+		"/admin%2F": "", "/gp/x%2Fexport/": "",
 
 		// Parameters, queries, blanks and dots.
-		"/gp/x%2Fexport;a": "", "/gp/x;a%2Fexport": "", "/gp/x%3Ba%2Fexport": "", "/gp/x%2Fexport%3Ba%2Fb": "", "/gp/x%2F;a%2Fexport": "", "/gp/x%2Fexport%3F": "",
-		"/gp/x%2Fexport%23a": "", "/gp/x%2Fexport%20": "", "/gp/x%2Fexport.": "", "/gp/x%2F...%2Fexport": "", "/gp/x%2F.%3Ba%2Fexport": "", "/gp/..;%2Fadmin": "", "/gp/a%2F..": "", "/gp/a%2F%2e": "",
+		"/gp/x%2Fexport;a": "", "/gp/x;a%2Fexport": "", "/gp/x%3Ba%2Fexport": "", "/gp/x%2Fexport%3Ba%2Fb": "",
+		"/gp/x%2F;a%2Fexport": "", "/gp/x%2Fexport%3F": "",
+		"/gp/x%2Fexport%23a": "", "/gp/x%2Fexport%20": "", "/gp/x%2Fexport.": "", "/gp/x%2F...%2Fexport": "",
+		"/gp/x%2F.%3Ba%2Fexport": "", "/gp/..;%2Fadmin": "", "/gp/a%2F..": "", "/gp/a%2F%2e": "",
 
 		// Control bytes and malformed UTF-8.
-		"/gp/x%2Fy%00": "", "/gp/%00%2Fy": "", "/gp/x%2Fy%0A": "", "/gp/x%2Fexport%0D%0Aa": "", "/gp/x%2Fy%7F": "", "/gp/x%2Fy%C2%85": "", "/gp/x%2Fex%FFport": "",
-		"/gp/x%2F%C0%AE%C0%AE%2Fexport": "", "/gp/x%C0%AFexport": "", "/gp/x%E0%80%AFexport": "", "/gp/x%F0%80%80%AFexport": "", "/gp/x%25C0%25AFexport": "", "/gp/x%2F%C1%A5xport": "",
+		"/gp/x%2Fy%00": "", "/gp/%00%2Fy": "", "/gp/x%2Fy%0A": "", "/gp/x%2Fexport%0D%0Aa": "", "/gp/x%2Fy%7F": "",
+		"/gp/x%2Fy%C2%85": "", "/gp/x%2Fex%FFport": "",
+		"/gp/x%2F%C0%AE%C0%AE%2Fexport": "", "/gp/x%C0%AFexport": "", "/gp/x%E0%80%AFexport": "",
+		"/gp/x%F0%80%80%AFexport": "", "/gp/x%25C0%25AFexport": "", "/gp/x%2F%C1%A5xport": "",
 
 		// Encoded more than once.
-		"/gp/x%2F%2565xport": "", "/gp/x%2Fy%252Fz": "", "/gp/%252e%252e%2Fadmin": "", "/gp/%252e%252e%252Fadmin": "", "/gp/x%25252Fy": "", "/gp/%25zz%252Fexport": "",
+		"/gp/x%2F%2565xport": "", "/gp/x%2Fy%252Fz": "", "/gp/%252e%252e%2Fadmin": "", "/gp/%252e%252e%252Fadmin": "",
+		"/gp/x%25252Fy": "", "/gp/%25zz%252Fexport": "",
 		"/gp/%25zz%2F%2565xport": "", "/gp/x%2Fy%2500": "", "/gp/x%2Fexport%253Ba": "",
 
 		// The segment that names the method.
@@ -84,8 +95,10 @@ func TestEncodedSlashAndOtherMethods(t *testing.T) {
 		`"/p/{id}": a, "/p/{id}/Y": unlisted`:                 "",
 		`"/p/{id}": a, "POST /p/{id}/y": unlisted`:            "a",
 	} {
-		table := parse(t, "version: 1\naccount: a\nhosts: [h.example]\nunlisted: 100\nroutes: {"+routes+"}\ncosts: {a: 2, b: 1}\nbudgets: [{name: all, limit: 1000, window: 1h}]\n")
-		if got, err := table.Quote("GET", "https://h.example/p/x%2Fy"); got.Call.Method != want || (err == nil) != (want != "") {
+		table := parse(t, "version: 1\naccount: a\nhosts: [h.example]\nunlisted: 100\nroutes: {"+routes+
+			"}\ncosts: {a: 2, b: 1}\nbudgets: [{name: all, limit: 1000, window: 1h}]\n")
+		if got, err := table.Quote("GET", "https://h.example/p/x%2Fy"); got.Call.Method != want ||
+			(err == nil) != (want != "") {
 			t.Errorf("%s: %q, %v; want %q", routes, got.Call.Method, err, want)
 		}
 	}
@@ -159,14 +172,18 @@ func checkCheap(t interface {
 // is cheap under each reading.
 func TestCheapEncodedSlashIsCheapInEachReading(t *testing.T) {
 	table := parse(t, slashed)
-	parts := []string{"/gp/", "/rpc/list/", "x", "export", "admin", "gp", "%2F", "%2f", "/", ".", "..", ";a", `\`, "\x00", "?", " ", "%", "é", "\xc0\xaf"}
+	parts := []string{"/gp/", "/rpc/list/", "x", "export", "admin", "gp", "%2F", "%2f", "/", ".", "..", ";a", `\`,
+		"\x00", "?", " ", "%", "é", "\xc0\xaf"}
 	rapid.Check(t, func(t *rapid.T) {
 		var raw strings.Builder
-		raw.WriteString(rapid.SampledFrom([]string{"/gp/", "/gp/x%2F", "/gp/..%2F", "/rpc/list/", "/"}).Draw(t, "start"))
+		raw.WriteString(rapid.SampledFrom([]string{"/gp/", "/gp/x%2F", "/gp/..%2F", "/rpc/list/", "/"}).Draw(t,
+			"start"))
 		for _, part := range rapid.SliceOfN(rapid.SampledFrom(parts), 1, 7).Draw(t, "parts") {
 			for i := range len(part) {
-				isPlain := strings.IndexByte("/;.%", part[i]) >= 0 || part[i] > ' ' && part[i] < 0x7f && part[i] != '?' && part[i] != '\\'
-				if len(part) > 1 && part[0] == '%' || isPlain && part != "%" && rapid.IntRange(0, 3).Draw(t, "encode") > 0 {
+				isPlain := strings.IndexByte("/;.%", part[i]) >= 0 || part[i] > ' ' && part[i] < 0x7f &&
+					part[i] != '?' && part[i] != '\\'
+				if len(part) > 1 && part[0] == '%' || isPlain && part != "%" &&
+					rapid.IntRange(0, 3).Draw(t, "encode") > 0 {
 					raw.WriteByte(part[i])
 				} else {
 					fmt.Fprintf(&raw, "%%%02X", part[i])
@@ -179,7 +196,8 @@ func TestCheapEncodedSlashIsCheapInEachReading(t *testing.T) {
 
 func FuzzEncodedSlash(f *testing.F) {
 	table := parse(f, slashed)
-	for _, seed := range []string{"/gp/group%2Fproject", "/gp/%2e%2e%2Fadmin", "/gp/x%2F%65xport", "/gp/x%2Fexport%3Ba", "/gp/x%2Fexport%00", "/gp/x%2F%5Cexport", "/gp/x%2F%C0%AFexport"} {
+	for _, seed := range []string{"/gp/group%2Fproject", "/gp/%2e%2e%2Fadmin", "/gp/x%2F%65xport", "/gp/x%2Fexport%3Ba",
+		"/gp/x%2Fexport%00", "/gp/x%2F%5Cexport", "/gp/x%2F%C0%AFexport"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) { checkCheap(t, table, raw) })

@@ -89,7 +89,10 @@ func (p *FieldPrice) fields() []strictyaml.Field {
 	}
 	return append(places, []strictyaml.Field{
 		{Key: "or", Missing: "or: 20, what the upstream takes if the request does not say", Read: number(&p.Or, 0)},
-		{Key: "count", Read: func(n strictyaml.Node) { p.count = n.OneOf("count", []string{countItems, "number", countText}) }},
+		{Key: "count", Read: func(n strictyaml.Node) {
+			p.count = n.OneOf("count",
+				[]string{countItems, "number", countText})
+		}},
 		{Key: "least", Read: number(&p.Least, 0)},
 		{Key: "most", Read: number(&p.Most, 1)},
 		{Key: "each", Read: number(&p.Each, 1)},

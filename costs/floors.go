@@ -36,7 +36,8 @@ func (d *document) finishBudgets() {
 		}
 		d.checkFloors(b, at)
 		if b.Window.Kind() == quota.KindBucket && b.Limit > 0 && !b.Window.Refills(b.Limit) {
-			at.entry.Mistake("bucket %q of %d refills by %s: let it refill within 100 days", b.Name, b.Limit, b.Window.Rate())
+			at.entry.Mistake("bucket %q of %d refills by %s: let it refill within 100 days", b.Name, b.Limit,
+				b.Window.Rate())
 		}
 	}
 }
@@ -60,14 +61,16 @@ func (d *document) checkFloors(b *quota.Budget, at *budgetAt) {
 	for name, units := range b.Floor {
 		sum += units
 		if len(b.Regions) > 0 && !slices.Contains(b.Regions, name) {
-			at.floors[name].Mistake("a floor for %s, which budget %q does not cover: remove it, or add %s to regions", name, b.Name, name)
+			at.floors[name].Mistake("a floor for %s, which budget %q does not cover: remove it, or add %s to regions",
+				name, b.Name, name)
 		}
 	}
 	isKnown := b.Window.Kind() != 0
 	switch {
 	case len(b.Floor) == 0:
 	case isKnown && !b.Window.CountsSince():
-		at.keys["floor"].Mistake("a floor in window %s: write a window such as 24h or {day: America/Los_Angeles}, or remove the floor", b.Window)
+		at.keys["floor"].Mistake("a floor in window %s: write a window such as 24h or {day: America/Los_Angeles}, "+
+			"or remove the floor", b.Window)
 	case b.Limit > 0 && sum > b.Limit:
 		at.keys["floor"].Mistake("floors of %s together, more than the limit %s: lower them or raise the limit",
 			b.Measure.Number(sum), b.Measure.Number(b.Limit))
@@ -78,9 +81,11 @@ func (d *document) checkFloors(b *quota.Budget, at *budgetAt) {
 	case len(b.Floor) == 0 && at.keys["floor"] == (strictyaml.Node{}):
 		until.Mistake("floor_until without a floor: write floor: {IN: 500}, or remove it")
 	case b.Window.Kind() != quota.KindCalendar && isKnown:
-		until.Mistake("floor_until on window %s, which has no end: write window: {day: America/Los_Angeles}, or remove it", b.Window)
+		until.Mistake("floor_until on window %s, which has no end: write window: {day: America/Los_Angeles}, or "+
+			"remove it", b.Window)
 	case isKnown && b.FloorUntil >= b.Window.Shortest():
-		until.Mistake("floor_until is %s, nearly the whole window: write less than %s", human.Duration(b.FloorUntil), human.Duration(b.Window.Shortest()))
+		until.Mistake("floor_until is %s, nearly the whole window: write less than %s", human.Duration(b.FloorUntil),
+			human.Duration(b.Window.Shortest()))
 	}
 }
 

@@ -26,12 +26,14 @@ func (e *budgetEntry) finishWindow(n strictyaml.Node, isNeeded bool) {
 	case e.isInFlight && w.Kind() != quota.KindInFlight:
 		*w = quota.InFlight(defaultLease)
 	case isMissing:
-		n.Mistake("missing key \"window\": write window: 24h, {day: America/Los_Angeles}, {bucket: {restore: 50/s}}, or in_flight: true")
+		n.Mistake("missing key \"window\": write window: 24h, {day: America/Los_Angeles}, {bucket: {restore: " +
+			"50/s}}, or in_flight: true")
 	}
 	if e.lease > 0 && w.Kind() == quota.KindInFlight {
 		*w = quota.InFlight(e.lease)
 	} else if e.lease > 0 && w.Kind() != 0 {
-		e.at.keys["lease"].Mistake("lease is for budgets of calls in flight: write in_flight: true in place of the window, or remove it")
+		e.at.keys["lease"].Mistake("lease is for budgets of calls in flight: write in_flight: true in place of the " +
+			"window, or remove it")
 	}
 	if _, counts := e.at.keys["count"]; w.Kind() == quota.KindInFlight && !counts {
 		e.budget.Measure = quota.Calls

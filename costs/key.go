@@ -30,12 +30,14 @@ func (k *KeyPlace) String() string {
 func (d *document) readKey(n strictyaml.Node) {
 	var f requestField
 	d.keyAt = n
-	fields := append(f.fields(), strictyaml.Field{Key: "path", Read: f.readAs("path")}, strictyaml.Field{Key: "json", Read: f.readAs("body")})
+	fields := append(f.fields(), strictyaml.Field{Key: "path", Read: f.readAs("path")},
+		strictyaml.Field{Key: "json", Read: f.readAs("body")})
 	for i, field := range fields {
 		fields[i].Read = func(n strictyaml.Node) {
 			field.Read(n)
 			if isShown := f.place == "header" || f.place == "query"; isShown && namesCredential(f.name) {
-				n.Mistake("%s is a credential, and keys are shown in logs: write another place that tells the keys apart, or give the key with Ration-Key", f.name)
+				n.Mistake("%s is a credential, and keys are shown in logs: write another place that tells the keys "+
+					"apart, or give the key with Ration-Key", f.name)
 			}
 		}
 	}
@@ -52,17 +54,21 @@ func (d *document) readKey(n strictyaml.Node) {
 // most likely holds a credential.
 func namesCredential(name string) bool {
 	name = strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
-	isNamed := slices.Contains([]string{"authorization", "proxyauthorization", "cookie", "key", "password", "signature", "sig"}, name)
-	return isNamed || slices.ContainsFunc([]string{"apikey", "token", "secret"}, func(part string) bool { return strings.Contains(name, part) })
+	isNamed := slices.Contains([]string{"authorization", "proxyauthorization", "cookie", "key", "password", "signature",
+		"sig"}, name)
+	return isNamed || slices.ContainsFunc([]string{"apikey", "token", "secret"},
+		func(part string) bool { return strings.Contains(name, part) })
 }
 
 // checkKey reports a key from a part of the path that no route has.
 func (d *document) checkKey() {
 	isNamed := func(p *pattern) bool {
-		return slices.ContainsFunc(p.segments, func(s segment) bool { return s.kind == anySegment && s.name == d.Key.Name })
+		return slices.ContainsFunc(p.segments,
+			func(s segment) bool { return s.kind == anySegment && s.name == d.Key.Name })
 	}
 	if d.Key.Place == "path" && !slices.ContainsFunc(d.site.patterns, isNamed) {
-		d.keyAt.Mistake("no route has a part {%s}: write one, such as \"/v1/{%[1]s}/{rest...}\": read, or another place", d.Key.Name)
+		d.keyAt.Mistake("no route has a part {%s}: write one, such as \"/v1/{%[1]s}/{rest...}\": read, or another "+
+			"place", d.Key.Name)
 	}
 }
 
@@ -118,7 +124,8 @@ func (s *site) keyOf(req *http.Request) (key, reason string) {
 		return "", fmt.Sprintf("its %s, the key, has several values; give one", s.key.String())
 	}
 	if quota.CheckKey(keys[0]) != nil {
-		return "", fmt.Sprintf("its %s, the key, is not a text of at most %d bytes; shorten it", s.key.String(), quota.MaxKey)
+		return "", fmt.Sprintf("its %s, the key, is not a text of at most %d bytes; shorten it", s.key.String(),
+			quota.MaxKey)
 	}
 	return keys[0], ""
 }

@@ -38,7 +38,8 @@ func TestPriceFindsTheKey(t *testing.T) {
 		{place: "{query: site}", url: "/v0/x/y?site=a&site=a", key: "a"},
 		{place: "{body: model}", body: `{"n": {"model": "no"}, "model": "gpt"}`, key: "gpt"},
 		{place: "{json: tenant.id}", body: `{"tenant": {"name": "x", "id": 7}}`, key: "7"},
-		{place: "{json: tenant.id}", body: `{"tenant": {"id": "first", "blob": "` + strings.Repeat("x", 70<<10) + `"}}`, key: "first"},
+		{place: "{json: tenant.id}", body: `{"tenant": {"id": "first", "blob": "` + strings.Repeat("x", 70<<10) + `"}}`,
+			key: "first"},
 		{place: "{body: model}", body: `{"model": "a", "model": "b"}`, refused: "has several values"},
 		{place: "{body: model}", body: long, key: "late"},
 		{place: "{body: model}", body: `{"model": "a", "blob": "` + strings.Repeat("x", 1<<20) + `"}`},
@@ -101,7 +102,8 @@ func TestKeysAreChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b := table.Budgets()[0]; !b.PerKey || b.LimitOf("acme") != 5000 || b.LimitOf("shop 7") != 100 || b.LimitOf("other") != 5 {
+	if b := table.Budgets()[0]; !b.PerKey || b.LimitOf("acme") != 5000 || b.LimitOf("shop 7") != 100 ||
+		b.LimitOf("other") != 5 {
 		t.Errorf("%+v", b)
 	}
 }

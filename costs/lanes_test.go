@@ -14,7 +14,8 @@ const lanesTable = "version: 1\naccount: p\ncosts: {m: 1}\nbudgets: [{name: all,
 // TestPriorityOfALane: the highest of an account's documents counts, and lanes
 // without one have 0.
 func TestPriorityOfALane(t *testing.T) {
-	other := strings.NewReplacer("version: 1", "version: 1\nupstream: other", "{m: 1}", "{n: 1}", "name: all", "name: rest").Replace(lanesTable)
+	other := strings.NewReplacer("version: 1", "version: 1\nupstream: other", "{m: 1}", "{n: 1}", "name: all",
+		"name: rest").Replace(lanesTable)
 	third := strings.NewReplacer("account: p", "account: q").Replace(lanesTable)
 	table := parse(t, lanesTable+"lanes: {cron: {priority: 2}, backfill: {priority: 0}}\n---\n"+
 		other+"lanes: {nightly: {priority: 100}, cron: {priority: 7}}\n---\n"+third)
@@ -48,17 +49,20 @@ func TestMistakesInLanesAreReported(t *testing.T) {
 		"lanes: {}":                      "5:8: no lane: write one, such as {cron: {priority: 1}}, or remove the key",
 		"lanes: [cron]":                  "5:8: lanes is a list: write a map",
 	} {
-		if _, err := costs.Parse("costs.yaml", []byte(lanesTable+lanes+"\n")); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := costs.Parse("costs.yaml", []byte(lanesTable+lanes+"\n")); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %s", lanes, err, want)
 		}
 	}
 }
 
 func TestPacedLanesAreThoseOfTheirAccount(t *testing.T) {
-	const document = "version: 1\naccount: %s\nupstream: %s\nlanes: {backfill: {pace: %v}, cron: {priority: 1}}\ncosts: {get: 1}\nbudgets: [{name: all, limit: 9, window: 24h}]\n"
+	const document = "version: 1\naccount: %s\nupstream: %s\nlanes: {backfill: {pace: %v}, cron: {priority: " +
+		"1}}\ncosts: {get: 1}\nbudgets: [{name: all, limit: 9, window: 24h}]\n"
 	table := parse(t, fmt.Sprintf(document, "a", "a", true)+"---\n"+fmt.Sprintf(document, "b", "b", false))
 	paced := table.Paced()
-	for lane, want := range map[[2]string]bool{{"a", "backfill"}: true, {"a", "cron"}: false, {"b", "backfill"}: false} {
+	for lane, want := range map[[2]string]bool{{"a", "backfill"}: true, {"a", "cron"}: false,
+		{"b", "backfill"}: false} {
 		if got := paced(lane[0], lane[1]); got != want {
 			t.Errorf("%v: %v; want %v", lane, got, want)
 		}

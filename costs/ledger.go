@@ -23,7 +23,8 @@ func (d *document) readLedger(n strictyaml.Node) {
 	case !found || len(scheme) < 2 || strings.ContainsAny(scheme, "/\\.@ "): // C:\ration.db is a path as well
 		n.Mistake("ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database")
 	case hasPassword(text) && strings.HasPrefix(scheme, "postgres"):
-		n.Mistake("ledger holds a password: remove it here and put it into ~/.pgpass, or into the environment as PGPASSWORD")
+		n.Mistake("ledger holds a password: remove it here and put it into ~/.pgpass, or into the environment as " +
+			"PGPASSWORD")
 	case hasPassword(text):
 		n.Mistake("ledger holds a password: remove it here and put it into the environment as RATION_REDIS_PASSWORD")
 	case scheme == "sqlite" && strings.HasPrefix(rest, "~"):

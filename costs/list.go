@@ -25,11 +25,12 @@ type List struct {
 // ListedMethod is the cost of a method, and the budgets that its calls are
 // charged to.
 type ListedMethod struct {
-	Account          string      `json:"account"`
-	Method           string      `json:"method"`
-	Units            quota.Units `json:"units"`
-	Amounts          []string    `json:"amounts"` // in named measures, as Amount.Describe says
-	By               *string     `json:"by"`      // the field of the request that says the cost; Units is that of one without
+	Account string      `json:"account"`
+	Method  string      `json:"method"`
+	Units   quota.Units `json:"units"`
+	Amounts []string    `json:"amounts"` // in named measures, as Amount.Describe says
+	// the field of the request that says the cost; Units is that of one without
+	By               *string     `json:"by"`
 	NotModifiedUnits quota.Units `json:"not_modified_units"`
 	Budgets          []string    `json:"budgets"`
 	From             Origin      `json:"from"`
@@ -136,10 +137,13 @@ type UsedPreset struct {
 
 // List returns everything that the table says, in the order of the file.
 func (t *Table) List() *List {
-	l := &List{Methods: []ListedMethod{}, Budgets: []ListedBudget{}, Routes: []ListedRoute{}, Settings: []Setting{}, Down: []ListedRule{}, Presets: []UsedPreset{}}
+	l := &List{Methods: []ListedMethod{}, Budgets: []ListedBudget{}, Routes: []ListedRoute{}, Settings: []Setting{},
+		Down: []ListedRule{}, Presets: []UsedPreset{}}
 	for _, u := range t.Upstreams() {
 		for _, c := range u.Costs {
-			one := ListedMethod{Account: u.Account, Method: c.Method, Units: c.Units, NotModifiedUnits: u.NotModified(c.Method), Budgets: []string{}, From: u.Origin("costs", c.Method), Amounts: []string{}}
+			one := ListedMethod{Account: u.Account, Method: c.Method, Units: c.Units,
+				NotModifiedUnits: u.NotModified(c.Method), Budgets: []string{}, From: u.Origin("costs", c.Method),
+				Amounts: []string{}}
 			if c.By != nil {
 				one.By = new(c.By.String())
 			}
@@ -157,7 +161,8 @@ func (t *Table) List() *List {
 		}
 		for _, r := range u.Routes {
 			refused := u.price(r.Method) == 0 && r.isNamed()
-			l.Routes = append(l.Routes, ListedRoute{u.Account, r.Pattern, human.Optional(r.When), r.Method, u.Origin("routes", r.Pattern), refused})
+			l.Routes = append(l.Routes, ListedRoute{u.Account, r.Pattern, human.Optional(r.When), r.Method,
+				u.Origin("routes", r.Pattern), refused})
 		}
 		l.Settings = append(l.Settings, u.settings()...)
 		for _, r := range u.Down {
@@ -166,7 +171,8 @@ func (t *Table) List() *List {
 			l.Down = append(l.Down, ListedRule{u.Account, r})
 		}
 		if u.Preset != nil {
-			l.Presets = append(l.Presets, UsedPreset{Account: u.Account, Variant: human.Optional(u.Variant), Preset: u.Preset})
+			l.Presets = append(l.Presets, UsedPreset{Account: u.Account, Variant: human.Optional(u.Variant),
+				Preset: u.Preset})
 		}
 	}
 	return l
@@ -175,8 +181,10 @@ func (t *Table) List() *List {
 func notNil(words []string) []string { return append([]string{}, words...) }
 
 func (u *Upstream) listBudget(b *quota.Budget) ListedBudget {
-	one := ListedBudget{Account: b.Account, Name: b.Name, Limit: b.Limit, Measure: b.Measure.String(), Window: b.Window.String(),
-		Methods: notNil(b.Methods), Except: notNil(b.Except), Lanes: notNil(b.Lanes), Regions: notNil(b.Regions), PerKey: b.PerKey, Keys: map[string]quota.Units{}, Floor: map[string]quota.Units{}, Shadow: b.Shadow,
+	one := ListedBudget{Account: b.Account, Name: b.Name, Limit: b.Limit, Measure: b.Measure.String(),
+		Window:  b.Window.String(),
+		Methods: notNil(b.Methods), Except: notNil(b.Except), Lanes: notNil(b.Lanes), Regions: notNil(b.Regions),
+		PerKey: b.PerKey, Keys: map[string]quota.Units{}, Floor: map[string]quota.Units{}, Shadow: b.Shadow,
 		From: u.Origin("budgets", b.Name, "limit"), WindowFrom: u.Origin("budgets", b.Name, "window")}
 	maps.Copy(one.Floor, b.Floor)
 	maps.Copy(one.Keys, b.Keys)
@@ -257,7 +265,8 @@ func (u *Upstream) settings() []Setting {
 		add("alert", u.Alert.String())
 	}
 	for i := range u.Batches {
-		all = append(all, Setting{u.Account, "batches", u.Batches[i].String(), u.Origin("batches", u.Batches[i].Method)})
+		all = append(all, Setting{u.Account, "batches", u.Batches[i].String(),
+			u.Origin("batches", u.Batches[i].Method)})
 	}
 	for _, lane := range slices.Sorted(maps.Keys(u.Priorities)) {
 		value := fmt.Sprintf("%s: priority %d", lane, u.Priorities[lane])

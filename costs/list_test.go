@@ -31,8 +31,10 @@ when_ledger_down: {default: {allow: 7}}
 		return string(out)
 	}
 	for _, m := range list.Methods {
-		if m.Method == "captions.download" && text(m) != `{"account":"a","method":"captions.download","units":250,"amounts":[],"by":null,"not_modified_units":250,"budgets":["youtube-day"],`+
-			`"from":{"file":"costs.yaml","line":5,"preset":null,"document":null,"read":null}}` {
+		if m.Method == "captions.download" &&
+			text(m) != `{"account":"a","method":"captions.download","units":250,"amounts":[],"by":null,`+
+				`"not_modified_units":250,"budgets":["youtube-day"],`+
+				`"from":{"file":"costs.yaml","line":5,"preset":null,"document":null,"read":null}}` {
 			t.Errorf("a method of the file: %s", text(m))
 		}
 	}
@@ -41,7 +43,8 @@ when_ledger_down: {default: {allow: 7}}
 			t.Errorf("a budget whose limit is the file's: %s", text(b))
 		}
 	}
-	if got := text(list.Down); got != `[{"account":"a","methods":[],"lanes":[],"jobs":[],"regions":[],"allow":7,"from":{"file":"costs.yaml","line":7,"preset":null,"document":null,"read":null}}]` {
+	if got := text(list.Down); got != `[{"account":"a","methods":[],"lanes":[],"jobs":[],"regions":[],"allow":7,`+
+		`"from":{"file":"costs.yaml","line":7,"preset":null,"document":null,"read":null}}]` {
 		t.Errorf("when_ledger_down: %s", got)
 	}
 	if p := list.Presets[0]; p.Name != "youtube/2026-06" || p.Variant != nil || p.Date.String() != "2026-11-20" {
@@ -52,7 +55,9 @@ when_ledger_down: {default: {allow: 7}}
 // TestNamesOfBudgets: lanes and regions that only a budget or a floor names are
 // known too.
 func TestNamesOfBudgets(t *testing.T) {
-	table := parse(t, "version: 1\nupstream: u\naccount: p\ncosts: {m: 1}\nbudgets: [{name: a, limit: 9, window: 1h, lanes: [cron, nightly], regions: [IN]}, {name: b, limit: 9, window: 1h, floor: {BR: 2}}]\n")
+	table := parse(t,
+		"version: 1\nupstream: u\naccount: p\ncosts: {m: 1}\nbudgets: [{name: a, limit: 9, window: 1h, lanes: "+
+			"[cron, nightly], regions: [IN]}, {name: b, limit: 9, window: 1h, floor: {BR: 2}}]\n")
 	if got, want := table.Lanes(), []string{"cron", "backfill", "manual", "nightly"}; !slices.Equal(got, want) {
 		t.Errorf("lanes %q; want %q", got, want)
 	}

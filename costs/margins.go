@@ -21,6 +21,7 @@ func (t *Table) MarginNote() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "short windows return their units later, since some calls take longer to arrive than others: " + strings.Join(names, ", ") +
+	return "short windows return their units later, since some calls take longer to arrive than others: " +
+		strings.Join(names, ", ") +
 		"; margin in their windows changes that"
 }

@@ -109,7 +109,8 @@ func (d *document) readMethodCost(n strictyaml.Node, method string) (units quota
 	for _, amount := range amounts {
 		for m := range amount.Per {
 			if other, ok := amounts[m]; !ok || len(other.Per) > 0 {
-				n.Mistake("per names %s, of which %s has no amount: write %s: {body: max_tokens, or: 1000} beside it", m, method, m)
+				n.Mistake("per names %s, of which %s has no amount: write %s: {body: max_tokens, or: 1000} beside it",
+					m, method, m)
 			}
 		}
 	}
@@ -131,9 +132,10 @@ func (d *document) readComputed(n strictyaml.Node, m quota.Measure) (a Amount) {
 					}
 				})
 			}},
-			strictyaml.Field{Key: "each", Missing: "each: 1000000, for how many the price is", Read: func(n strictyaml.Node) {
-				a.Each = quota.Units(n.Int(1, 1_000_000_000))
-			}},
+			strictyaml.Field{Key: "each", Missing: "each: 1000000, for how many the price is",
+				Read: func(n strictyaml.Node) {
+					a.Each = quota.Units(n.Int(1, 1_000_000_000))
+				}},
 		)
 	case m == quota.USD:
 		n.Mistake("dollars that a field says: write a number, or {per: {input_tokens: 2.5}, each: 1000000}")
@@ -181,7 +183,8 @@ func checkMeasuresOfAccounts(documents []*document) {
 		}
 		isReported := before > maxNamed || len(d.Measures) > maxNamed
 		if len(known) > maxNamed && !isReported {
-			d.accountAt.Mistake("the documents of account %q have more than %d measures together, errors included: remove some", d.Account, maxNamed)
+			d.accountAt.Mistake("the documents of account %q have more than %d measures together, errors included: "+
+				"remove some", d.Account, maxNamed)
 		}
 	}
 }

@@ -54,16 +54,19 @@ func TestCallsCostWhatTheirRequestSays(t *testing.T) {
 		lease                time.Duration
 	}{
 		{"chat", `{}`, 1, 800, 1000, 12_000, 2 * time.Minute},
-		{"chat", `{"messages":[{"role":"user","content":"twelve bytes"}],"max_completion_tokens":7}`, 1, 4, 7, 80, 2 * time.Minute},
+		{"chat", `{"messages":[{"role":"user","content":"twelve bytes"}],"max_completion_tokens":7}`, 1, 4, 7, 80,
+			2 * time.Minute},
 		{"chat", `{"messages":"abcde","options":{"most":2.5}}`, 1, 2, 3, 35, 2 * time.Minute},
 		{"chat", `{"max_completion_tokens":"7"}`, 1, 800, 7, 2070, 2 * time.Minute},
 		{"chat", `{"max_completion_tokens":7,"max_completion_tokens":9}`, 1, 800, 9, 2090, 2 * time.Minute},
 		{"chat", `{"max_completion_tokens":null,"options":{"most":9}}`, 1, 800, 9, 2090, 2 * time.Minute},
-		{"chat", `{"messages":[{"image_url":{"url":"data:image/png;base64,` + strings.Repeat("iVBO", 5000) + `"}}]}`, 1, 1600, 1000, 14_000, 2 * time.Minute},
+		{"chat", `{"messages":[{"image_url":{"url":"data:image/png;base64,` + strings.Repeat("iVBO", 5000) + `"}}]}`, 1,
+			1600, 1000, 14_000, 2 * time.Minute},
 		{"rows", `{"rows":250,"pages":0}`, 3, 500, 0, 1000, 2 * time.Minute},
 		{"chat", `{"max_completion_tokens":-7}`, 1, 800, 1000, 12_000, 2 * time.Minute},
 		{"chat", `[]`, 1, 800, 1000, 12_000, 2 * time.Minute},
-		{"chat", `{"max_completion_tokens":0,"messages":"a"}`, 1, 1, 0, 3, 2 * time.Minute}, // 2.5 millionths, rounded up
+		// 2.5 millionths, rounded up
+		{"chat", `{"max_completion_tokens":0,"messages":"a"}`, 1, 1, 0, 3, 2 * time.Minute},
 		{"embed", `{}`, 3, 500, 0, 100, 0},
 		{"plain", `{}`, 2, 0, 0, 0, 0},
 	} {
@@ -123,14 +126,17 @@ func TestAmountsThatAreGiven(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := table.ParseAmounts(call, map[string]json.Number{"input_tokens": "900"})
-	if want := map[quota.Measure]quota.Units{"input_tokens": 900, quota.USD: 12_250}; err != nil || !maps.Equal(got, want) {
+	if want := map[quota.Measure]quota.Units{"input_tokens": 900, quota.USD: 12_250}; err != nil ||
+		!maps.Equal(got, want) {
 		t.Errorf("900 input tokens: %v, %v; want %v", got, err, want)
 	}
 	got, err = table.ParseAmounts(call, map[string]json.Number{"input_tokens": "900", "usd": "0.25"})
-	if want := map[quota.Measure]quota.Units{"input_tokens": 900, quota.USD: 250_000}; err != nil || !maps.Equal(got, want) {
+	if want := map[quota.Measure]quota.Units{"input_tokens": 900, quota.USD: 250_000}; err != nil ||
+		!maps.Equal(got, want) {
 		t.Errorf("with a price: %v, %v; want %v", got, err, want)
 	}
-	for name, text := range map[string]json.Number{"inputtokens": "1", "units": "1", "input_tokens": "1.5", "output_tokens": "-1", "usd": "1e3"} {
+	for name, text := range map[string]json.Number{"inputtokens": "1", "units": "1", "input_tokens": "1.5",
+		"output_tokens": "-1", "usd": "1e3"} {
 		if _, err := table.ParseAmounts(call, map[string]json.Number{name: text}); !errors.Is(err, quota.ErrBadCall) {
 			t.Errorf("%s of %s: %v; want ErrBadCall", text, name, err)
 		}
@@ -141,17 +147,21 @@ func TestAmountsThatAreGiven(t *testing.T) {
 // call, if they tell.
 func TestAmountsOfAMethodOfTwoDocuments(t *testing.T) {
 	table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: one\naccount: a\nmeasures: [tok, usd]\n"+
-		"costs: {chat: {tok: 100, usd: {per: {tok: 10}, each: 1000}}}\nbudgets: [{name: money, limit: 5, window: 1h, count: usd}]\n"+
-		"---\nversion: 1\nupstream: two\naccount: a\nmeasures: [tok]\ncosts: {chat: {tok: 50}}\nbudgets: [{name: toks, limit: 900, window: 1h, count: tok}]\n"))
+		"costs: {chat: {tok: 100, usd: {per: {tok: 10}, each: 1000}}}\nbudgets: [{name: money, limit: 5, window: "+
+		"1h, count: usd}]\n"+
+		"---\nversion: 1\nupstream: two\naccount: a\nmeasures: [tok]\ncosts: {chat: {tok: 50}}\nbudgets: [{name: "+
+		"toks, limit: 900, window: 1h, count: tok}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for upstream, want := range map[string]map[quota.Measure]quota.Units{"one": {"tok": 200, quota.USD: 2_000_000}, "two": {"tok": 200}} {
+	for upstream, want := range map[string]map[quota.Measure]quota.Units{"one": {"tok": 200, quota.USD: 2_000_000},
+		"two": {"tok": 200}} {
 		call, err := table.Call(upstream, "chat")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := table.ParseAmounts(call, map[string]json.Number{"tok": "200"}); err != nil || !maps.Equal(got, want) {
+		if got, err := table.ParseAmounts(call, map[string]json.Number{"tok": "200"}); err != nil ||
+			!maps.Equal(got, want) {
 			t.Errorf("%s: %v, %v; want %v", upstream, got, err, want)
 		}
 	}
@@ -159,26 +169,42 @@ func TestAmountsOfAMethodOfTwoDocuments(t *testing.T) {
 
 // TestMeaninglessMeasuresAreMistakes, each where it is written.
 func TestMeaninglessMeasuresAreMistakes(t *testing.T) {
-	const measures, embed, spend = "[input_tokens, output_tokens, usd]", "embed: {units: 3, input_tokens: 500, usd: 0.0001}", "limit: 12.50"
+	const measures, embed, spend = "[input_tokens, output_tokens, usd]",
+		"embed: {units: 3, input_tokens: 500, usd: 0.0001}", "limit: 12.50"
 	for _, c := range []struct{ old, new, want string }{
-		{measures, "[input_tokens, output_tokens, usd, spare]", "5:46: measure spare without a cost: write costs: {METHOD: {spare: 1}}, or remove it"},
+		{measures, "[input_tokens, output_tokens, usd, spare]",
+			"5:46: measure spare without a cost: write costs: {METHOD: {spare: 1}}, or remove it"},
 		{measures, "[input_tokens, output_tokens, usd, calls]", "5:46: calls are always counted: remove it"},
-		{measures, "[input_tokens, output_tokens, usd, Tokens]", `5:46: "Tokens" is not a measure: write lower case letters, digits and _, such as input_tokens`},
-		{measures, "[input_tokens, output_tokens, usd, body]", "5:46: body is a word of answers: write another name, such as body_count"},
-		{measures, "[input_tokens, output_tokens, usd, a, b, c, d]", "5:11: 7 measures: write at most 6, those of a preset included"},
-		{embed, "embed: {tokens: 3}", `11:11: unknown measure "tokens": write one of units, input_tokens, output_tokens, usd`},
-		{embed, "embed: {usd: -1}", "11:16: usd is -1: write a number from 0 to 140737488 with up to 6 decimals, such as 0.25"},
-		{embed, "embed: {usd: 0.1234567}", "11:16: usd is 0.1234567: write a number from 0 to 140737488 with up to 6 decimals, such as 0.25"},
+		{measures, "[input_tokens, output_tokens, usd, Tokens]",
+			`5:46: "Tokens" is not a measure: write lower case letters, digits and _, such as input_tokens`},
+		{measures, "[input_tokens, output_tokens, usd, body]",
+			"5:46: body is a word of answers: write another name, such as body_count"},
+		{measures, "[input_tokens, output_tokens, usd, a, b, c, d]",
+			"5:11: 7 measures: write at most 6, those of a preset included"},
+		{embed, "embed: {tokens: 3}",
+			`11:11: unknown measure "tokens": write one of units, input_tokens, output_tokens, usd`},
+		{embed, "embed: {usd: -1}",
+			"11:16: usd is -1: write a number from 0 to 140737488 with up to 6 decimals, such as 0.25"},
+		{embed, "embed: {usd: 0.1234567}",
+			"11:16: usd is 0.1234567: write a number from 0 to 140737488 with up to 6 decimals, such as 0.25"},
 		{embed, "embed: {input_tokens: 1.5}", "11:25: input_tokens is 1.5: write an integer from 0 to 140737488355327"},
 		{embed, "embed: {}", "11:10: no amount: write one, such as {usd: 1}"},
-		{embed, "embed: {usd: {per: {input_tokens: 1}, each: 1}}", "11:10: per names input_tokens, of which embed has no amount: write input_tokens: {body: max_tokens, or: 1000} beside it"},
-		{embed, "embed: {usd: {per: {input_tokens: 1}}, input_tokens: 1}", "11:16: missing key \"each\": write each: 1000000, for how many the price is"},
-		{embed, "embed: {input_tokens: {body: x}}", `11:25: missing key "or": write or: 20, what the upstream takes if the request does not say`},
-		{embed, "embed: {usd: 12.51}", `11:10: embed costs 12.51, more than the limit 12.50 of budget "spend": lower the cost or raise the limit`},
-		{embed, "embed: {output_tokens: 4001}", `11:10: embed costs 4001, more than the limit 4000 of budget "output": lower the cost or raise the limit`},
-		{embed, "embed: {usd: {body: most, or: 1}}", "11:16: dollars that a field says: write a number, or {per: {input_tokens: 2.5}, each: 1000000}"},
+		{embed, "embed: {usd: {per: {input_tokens: 1}, each: 1}}",
+			"11:10: per names input_tokens, of which embed has no amount: write input_tokens: {body: max_tokens, " +
+				"or: 1000} beside it"},
+		{embed, "embed: {usd: {per: {input_tokens: 1}}, input_tokens: 1}",
+			"11:16: missing key \"each\": write each: 1000000, for how many the price is"},
+		{embed, "embed: {input_tokens: {body: x}}",
+			`11:25: missing key "or": write or: 20, what the upstream takes if the request does not say`},
+		{embed, "embed: {usd: 12.51}",
+			`11:10: embed costs 12.51, more than the limit 12.50 of budget "spend": lower the cost or raise the limit`},
+		{embed, "embed: {output_tokens: 4001}",
+			`11:10: embed costs 4001, more than the limit 4000 of budget "output": lower the cost or raise the limit`},
+		{embed, "embed: {usd: {body: most, or: 1}}",
+			"11:16: dollars that a field says: write a number, or {per: {input_tokens: 2.5}, each: 1000000}"},
 		{spend, "limit: 0", "21:26: an amount of 0 dollars: write more than 0"},
-		{"count: output_tokens", "count: tokens", `20:52: unknown count "tokens": write one of units, calls, errors, input_tokens, output_tokens, usd`},
+		{"count: output_tokens", "count: tokens",
+			`20:52: unknown count "tokens": write one of units, calls, errors, input_tokens, output_tokens, usd`},
 	} {
 		text := strings.Replace(llm, c.old, c.new, 1)
 		_, err := costs.Parse("costs.yaml", []byte(text))

@@ -23,7 +23,8 @@ type override struct {
 // checkOverride reports an entry whose keys change what an inherited key means.
 // The meaning of a limit depends on what is counted, over which window and of
 // which calls.
-func (d *document) checkOverride(at strictyaml.Node, e *budgetEntry, inherited quota.Budget, had map[string]strictyaml.Node) {
+func (d *document) checkOverride(at strictyaml.Node, e *budgetEntry, inherited quota.Budget,
+	had map[string]strictyaml.Node) {
 	o := &override{document: d, at: at, inherited: inherited, had: had, own: map[string]bool{}, now: &e.budget}
 	for key := range e.at.keys {
 		o.own[key] = at.Has(key)
@@ -45,7 +46,8 @@ func (o *override) checkCount() bool {
 	}
 	for _, key := range []string{"limit", "floor"} {
 		if o.own[key] {
-			o.mistake("%s %s counts units as it is written, and %s with count: %[3]s of %[4]s: write count: %[3]s or count: units beside it",
+			o.mistake("%s %s counts units as it is written, and %s with count: %[3]s of %[4]s: write count: %[3]s "+
+				"or count: units beside it",
 				key, o.formatKey(o.now, key), counts, o.describeSource())
 			return false
 		}
@@ -61,7 +63,8 @@ func (o *override) checkLimit() {
 	for _, key := range []string{"count", "window", "methods", "except", "lanes", "regions", "per"} {
 		if o.own[key] && o.changesMeaning(key) {
 			o.mistake("%s %s over the limit %s of %s, which is for %s: write the limit as well",
-				key, o.formatKey(o.now, key), o.formatKey(&o.inherited, "limit"), o.describeSource(), o.formatInherited(key))
+				key, o.formatKey(o.now, key), o.formatKey(&o.inherited, "limit"), o.describeSource(),
+				o.formatInherited(key))
 			return
 		}
 	}
@@ -86,7 +89,8 @@ func (o *override) checkWhole() {
 	}
 	for _, key := range []string{"methods", "except", "lanes", "regions", "per", "keys", "floor", "floor_until"} {
 		if !o.own[key] && o.isInherited(key) {
-			o.mistake("limit and window make budget %q a whole one, and %s has %s %s beside them: write %s as well, or another name for a budget of your own",
+			o.mistake("limit and window make budget %q a whole one, and %s has %s %s beside them: write %s as well, "+
+				"or another name for a budget of your own",
 				o.now.Name, o.describeSource(), key, o.formatKey(&o.inherited, key), key)
 			return
 		}
@@ -123,7 +127,8 @@ func (o *override) changesMeaning(key string) bool {
 		isGiven := b.Window.Kind() != 0
 		return o.isInherited(key) && isGiven && !a.Window.IsLike(b.Window)
 	}
-	before, after := slices.Sorted(slices.Values(narrowingWords(&a, key))), slices.Sorted(slices.Values(narrowingWords(b, key)))
+	before, after := slices.Sorted(slices.Values(narrowingWords(&a, key))),
+		slices.Sorted(slices.Values(narrowingWords(b, key)))
 	return !slices.Equal(before, after)
 }
 

@@ -47,7 +47,8 @@ var (
 
 // commonVerbs are those of net/http. A route may have another one, unless it is
 // nearly one of these: the requests meant would be priced by a wider route.
-var commonVerbs = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace}
+var commonVerbs = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+	http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace}
 
 // readRoutes reads routes such as {"GET /v1/{path...}": read}.
 func (d *document) readRoutes(n strictyaml.Node) {
@@ -106,7 +107,9 @@ func parsePattern(text, method string) (*pattern, error) {
 	if p.verb = verb; !found {
 		p.verb, rest = "", text
 	} else if !isUpper(p.verb) {
-		return nil, fmt.Errorf("%q is not a verb: write it in capital letters before the path, such as GET /v1/items, or leave it out for all", p.verb)
+		return nil,
+			fmt.Errorf("%q is not a verb: write it in capital letters before the path, such as GET /v1/items, or "+
+				"leave it out for all", p.verb)
 	} else if near := strictyaml.Nearest(p.verb, commonVerbs); near != "" && near != p.verb {
 		return nil, fmt.Errorf("unknown verb %q: write %s", p.verb, near)
 	}
@@ -122,11 +125,17 @@ func parsePattern(text, method string) (*pattern, error) {
 		parameter := parameterForm.FindStringSubmatch(part)
 		switch {
 		case part == "*", part == "**":
-			return nil, fmt.Errorf("part %q of route %q is no wildcard: write {name} for any one part, or {name...} for all that follow", part, text)
+			return nil,
+				fmt.Errorf("part %q of route %q is no wildcard: write {name} for any one part, or {name...} for all "+
+					"that follow", part, text)
 		case parameter == nil && strings.Contains(part, "?"):
-			return nil, fmt.Errorf("route %q has a query: write the path alone, and {query: NAME, is: {\"*\": METHOD}, or: METHOD} for its method", text)
+			return nil,
+				fmt.Errorf("route %q has a query: write the path alone, and {query: NAME, is: {\"*\": METHOD}, or: "+
+					"METHOD} for its method", text)
 		case parameter == nil && (isDotPart(part) || !literalForm.MatchString(part)):
-			return nil, fmt.Errorf("part %q of route %q: write plain letters, {name} for any one part, or {name...} for all that follow", part, text)
+			return nil,
+				fmt.Errorf("part %q of route %q: write plain letters, {name} for any one part, or {name...} for all "+
+					"that follow", part, text)
 		case parameter == nil:
 			p.segments = append(p.segments, segment{kind: literalSegment, literal: part})
 		case names[parameter[1]]:
@@ -224,7 +233,8 @@ func (s *site) findMethod(verb string, req *http.Request) (method, reason string
 		})
 	}
 	if !isCertain {
-		return "", "the path can be read in several ways; write it plainly, letter for letter as the upstream documents it"
+		return "",
+			"the path can be read in several ways; write it plainly, letter for letter as the upstream documents it"
 	}
 	switch {
 	case found.choice != nil:

@@ -80,12 +80,15 @@ func TestRoutesLeadToTheMostExactMethod(t *testing.T) {
 	}
 	if with, err := table.WithEndpoint("", "http://127.0.0.1:8080"); err != nil {
 		t.Error(err)
-	} else if got, err := with.Quote("POST", "http://127.0.0.1:8080/admin/1/graphql.json"); err != nil || got.Call.Units != 100 {
+	} else if got, err := with.Quote("POST", "http://127.0.0.1:8080/admin/1/graphql.json"); err != nil ||
+		got.Call.Units != 100 {
 		t.Errorf("at an endpoint: %+v, %v", got, err)
 	}
-	if with, err := parse(t, two+"---\n"+strings.Replace(shop, "account: a", "account: shop", 1)).WithEndpoint("", "http://127.0.0.1:8080"); err != nil {
+	if with, err := parse(t, two+"---\n"+strings.Replace(shop, "account: a", "account: shop", 1)).WithEndpoint("",
+		"http://127.0.0.1:8080"); err != nil {
 		t.Error(err)
-	} else if got, err := with.Quote("GET", "http://127.0.0.1:8080/youtube/v3/search"); err != nil || got.Call.Method != "search.list" {
+	} else if got, err := with.Quote("GET", "http://127.0.0.1:8080/youtube/v3/search"); err != nil ||
+		got.Call.Method != "search.list" {
 		t.Errorf("the endpoint is not of the upstream with an api: %+v, %v", got, err)
 	}
 }
@@ -93,23 +96,35 @@ func TestRoutesLeadToTheMostExactMethod(t *testing.T) {
 func TestParseReportsAllMistakesInRoutes(t *testing.T) {
 	const head = "version: 1\naccount: a\nhosts: [a]\ncosts: {read: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"
 	for lines, want := range map[string]string{
-		"routes: {}":                       `6:9: no route: write one, such as "GET /v1/{path...}": read`,
-		"routes: {GET /x/*: read}":         `6:10: part "*" of route "GET /x/*" is no wildcard: write {name} for any one part, or {name...} for all that follow`,
-		"routes: {get /x: read}":           `6:10: "get" is not a verb: write it in capital letters before the path, such as GET /v1/items, or leave it out for all`,
-		"routes: {GET x: read}":            `6:10: route "GET x" has no path: write a verb and a path, such as GET /v1/items/{id}`,
-		"routes: {PSOT /x: read}":          `6:10: unknown verb "PSOT": write POST`,
-		"routes: {GOT /x: read}":           `6:10: unknown verb "GOT": write GET`,
-		"routes: {GET: read}":              `6:10: route "GET" has no path: write a verb and a path, such as GET /v1/items/{id}`,
-		`routes: {"/a/": read}`:            `6:10: part "" of route "/a/": write plain letters, {name} for any one part, or {name...} for all that follow`,
-		`routes: {"/a/{}": read}`:          `6:10: part "{}" of route "/a/{}": write plain letters, {name} for any one part, or {name...} for all that follow`,
-		`routes: {"/a/x{b}": read}`:        `6:10: part "x{b}" of route "/a/x{b}": write plain letters, {name} for any one part, or {name...} for all that follow`,
-		`routes: {"/a/..": read}`:          `6:10: part ".." of route "/a/..": write plain letters, {name} for any one part, or {name...} for all that follow`,
-		`routes: {"/a%20b": read}`:         `6:10: part "a%20b" of route "/a%20b": write plain letters, {name} for any one part, or {name...} for all that follow`,
-		`routes: {"/{a...}/b": read}`:      `6:10: route "/{a...}/b" goes on after {a...}: write it last`,
-		`routes: {"/{a}/{a}": read}`:       `6:10: route "/{a}/{a}" names {a} twice: give each its own name`,
-		`routes: {"/{a}": "{b}"}`:          `6:10: route "/{a}" leads to method "{b}": write a name, or one of the path's {name}`,
-		`routes: {"/{a...}": "{a...}"}`:    `6:10: route "/{a...}" leads to method "{a...}": write a name, or one of the path's {name}`,
-		`routes: {/x: a b}`:                `6:10: route "/x" leads to method "a b": write a name, or one of the path's {name}`,
+		"routes: {}": `6:9: no route: write one, such as "GET /v1/{path...}": read`,
+		"routes: {GET /x/*: read}": `6:10: part "*" of route "GET /x/*" is no wildcard: write {name} for ` +
+			`any one part, or {name...} for all that follow`,
+		"routes: {get /x: read}": `6:10: "get" is not a verb: write it in capital letters before the path,` +
+			` such as GET /v1/items, or leave it out for all`,
+		"routes: {GET x: read}": `6:10: route "GET x" has no path: write a verb and a path, such as GET ` +
+			`/v1/items/{id}`,
+		"routes: {PSOT /x: read}": `6:10: unknown verb "PSOT": write POST`,
+		"routes: {GOT /x: read}":  `6:10: unknown verb "GOT": write GET`,
+		"routes: {GET: read}": `6:10: route "GET" has no path: write a verb and a path, such as GET ` +
+			`/v1/items/{id}`,
+		`routes: {"/a/": read}`: `6:10: part "" of route "/a/": write plain letters, {name} for any one ` +
+			`part, or {name...} for all that follow`,
+		`routes: {"/a/{}": read}`: `6:10: part "{}" of route "/a/{}": write plain letters, {name} for any ` +
+			`one part, or {name...} for all that follow`,
+		`routes: {"/a/x{b}": read}`: `6:10: part "x{b}" of route "/a/x{b}": write plain letters, {name} for ` +
+			`any one part, or {name...} for all that follow`,
+		`routes: {"/a/..": read}`: `6:10: part ".." of route "/a/..": write plain letters, {name} for any ` +
+			`one part, or {name...} for all that follow`,
+		`routes: {"/a%20b": read}`: `6:10: part "a%20b" of route "/a%20b": write plain letters, {name} for ` +
+			`any one part, or {name...} for all that follow`,
+		`routes: {"/{a...}/b": read}`: `6:10: route "/{a...}/b" goes on after {a...}: write it last`,
+		`routes: {"/{a}/{a}": read}`:  `6:10: route "/{a}/{a}" names {a} twice: give each its own name`,
+		`routes: {"/{a}": "{b}"}`: `6:10: route "/{a}" leads to method "{b}": write a name, or one of the ` +
+			`path's {name}`,
+		`routes: {"/{a...}": "{a...}"}`: `6:10: route "/{a...}" leads to method "{a...}": write a name, or one ` +
+			`of the path's {name}`,
+		`routes: {/x: a b}`: `6:10: route "/x" leads to method "a b": write a name, or one of the ` +
+			`path's {name}`,
 		`routes: {/{a}: read, /{b}: x}`:    "6:10: mapping",
 		"routes:\n  /{a}: read\n  /{b}: x": `8:3: route "/{b}" takes the same requests as "/{a}": remove one`,
 		"routes: [a]":                      "6:9: routes is a list: write a map, key: value",
@@ -123,10 +138,13 @@ func TestParseReportsAllMistakesInRoutes(t *testing.T) {
 			t.Errorf("%q:\ngot  %s\nwant %s", lines, got, want)
 		}
 	}
-	for _, verb := range []string{"GET", "TRACE", "QUERY", "COPY", "MOVE", "LOCK", "LINK", "BIND", "PRI", "ACL", "LABEL", "MERGE", "MKCOL", "PROPFIND", "PROPPATCH", "REPORT", "SEARCH", "UPDATE", "UNLOCK", "PURGE"} {
+	for _, verb := range []string{"GET", "TRACE", "QUERY", "COPY", "MOVE", "LOCK", "LINK", "BIND", "PRI", "ACL",
+		"LABEL", "MERGE", "MKCOL", "PROPFIND", "PROPPATCH", "REPORT", "SEARCH", "UPDATE", "UNLOCK", "PURGE"} {
 		parse(t, head+"routes: {"+verb+" /x: read}\n")
 	}
-	_, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: a\nroutes: {/x: read}\ncosts: {read: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"))
+	_, err := costs.Parse("costs.yaml",
+		[]byte("version: 1\naccount: a\nroutes: {/x: read}\ncosts: {read: 1}\nbudgets: [{name: all, limit: 10, "+
+			"window: 1h}]\n"))
 	if err == nil || err.Error() != "costs.yaml:3:9: routes without hosts: write hosts: [api.example.com]" {
 		t.Error(err)
 	}
@@ -136,9 +154,13 @@ func TestParseReportsAllMistakesInRoutes(t *testing.T) {
 // which costs more than the route that takes everything, and leave out a
 // segment of dots and blanks.
 func TestEmptySegmentBeforeAShortRoute(t *testing.T) {
-	table := parse(t, "version: 1\naccount: a\nhosts: [a.example]\nroutes: {POST /graphql: graphql, \"/{path...}\": call}\ncosts: {graphql: 100, call: 1}\nbudgets: [{name: all, limit: 1000, window: 1h}]\n")
-	for path, want := range map[string]quota.Units{"/graphql": 100, "//graphql": 0, "/graphql/": 0, "/graphql/.%20.": 0, "/graphql/...": 0, "/.graphql": 1, "/x": 1} {
-		if found, err := table.Quote("POST", "https://a.example"+path); found.Call.Units != want || (err == nil) != (want > 0) {
+	table := parse(t,
+		"version: 1\naccount: a\nhosts: [a.example]\nroutes: {POST /graphql: graphql, \"/{path...}\": call}\ncosts: "+
+			"{graphql: 100, call: 1}\nbudgets: [{name: all, limit: 1000, window: 1h}]\n")
+	for path, want := range map[string]quota.Units{"/graphql": 100, "//graphql": 0, "/graphql/": 0, "/graphql/.%20.": 0,
+		"/graphql/...": 0, "/.graphql": 1, "/x": 1} {
+		if found, err := table.Quote("POST", "https://a.example"+path); found.Call.Units != want ||
+			(err == nil) != (want > 0) {
 			t.Errorf("%s: %+v, %v; want %d units", path, found.Call, err, want)
 		}
 	}
@@ -147,8 +169,11 @@ func TestEmptySegmentBeforeAShortRoute(t *testing.T) {
 // TestRoutedMethodWithoutACost: a budget may name it, and a call of it is
 // refused for want of a cost, not as a typo.
 func TestRoutedMethodWithoutACost(t *testing.T) {
-	table := parse(t, "version: 1\naccount: a\nhosts: [a.example]\nroutes: {GET /x: read, GET /y: ping, \"GET /z/{method}\": \"{method}\"}\ncosts: {read: 1}\nbudgets: [{name: all, limit: 10, window: 1h, methods: [read, ping]}]\n")
-	for method, want := range map[string]string{"ping": "has no cost", "pnig": "write ping", "": "is not a known method; write one"} {
+	table := parse(t,
+		"version: 1\naccount: a\nhosts: [a.example]\nroutes: {GET /x: read, GET /y: ping, \"GET /z/{method}\": "+
+			"\"{method}\"}\ncosts: {read: 1}\nbudgets: [{name: all, limit: 10, window: 1h, methods: [read, ping]}]\n")
+	for method, want := range map[string]string{"ping": "has no cost", "pnig": "write ping",
+		"": "is not a known method; write one"} {
 		if _, err := table.Call("", method); !errors.Is(err, costs.ErrNoCost) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %s", method, err, want)
 		}
@@ -159,12 +184,14 @@ func TestRoutedMethodWithoutACost(t *testing.T) {
 func TestNoMutationMakesAnExpensiveRouteCheap(t *testing.T) {
 	table := parse(t, shop)
 	rapid.Check(t, func(t *rapid.T) {
-		req := &http.Request{Method: "POST", URL: &url.URL{Scheme: "https", Host: "shop.example", Path: "/admin/1/graphql.json"}, Header: http.Header{}}
+		req := &http.Request{Method: "POST",
+			URL: &url.URL{Scheme: "https", Host: "shop.example", Path: "/admin/1/graphql.json"}, Header: http.Header{}}
 		for _, mutate := range rapid.SliceOfN(rapid.SampledFrom(mutations[:4]), 1, 4).Draw(t, "mutations") {
 			mutate(t, req)
 		}
 		call, err := table.Price(req)
-		if _, refused := errors.AsType[*costs.PriceError](err); !refused && (err != nil || call.Units != 100 || call.Method != "graphql") {
+		if _, refused := errors.AsType[*costs.PriceError](err); !refused &&
+			(err != nil || call.Units != 100 || call.Method != "graphql") {
 			t.Fatalf("%s %s: %+v, %v", req.Method, req.URL, call, err)
 		}
 	})
@@ -174,7 +201,9 @@ func TestNoMutationMakesAnExpensiveRouteCheap(t *testing.T) {
 // below it.
 func FuzzRoutes(f *testing.F) {
 	table := parse(f, shop)
-	for _, p := range []string{"/admin/1/graphql.json", "/admin/1/x/../graphql.json", "/admin%2f1%2fgraphql.json", "/ADMIN/1/graphql.json;v=1", "//admin/1/graphql.json/", "/api/users.list", "/admin/1%255C..%255C2/graphql.json"} {
+	for _, p := range []string{"/admin/1/graphql.json", "/admin/1/x/../graphql.json", "/admin%2f1%2fgraphql.json",
+		"/ADMIN/1/graphql.json;v=1", "//admin/1/graphql.json/", "/api/users.list",
+		"/admin/1%255C..%255C2/graphql.json"} {
 		f.Add("POST", p)
 	}
 	f.Fuzz(func(t *testing.T, verb, rawPath string) {
@@ -184,10 +213,12 @@ func FuzzRoutes(f *testing.F) {
 		}
 		call, err := table.Price(&http.Request{Method: verb, URL: u})
 		read := lenient(u.EscapedPath())
-		if expensive, _ := path.Match("/admin/*/graphql.json", read); expensive && verb == "POST" && err == nil && call.Units < 100 {
+		if expensive, _ := path.Match("/admin/*/graphql.json", read); expensive && verb == "POST" && err == nil &&
+			call.Units < 100 {
 			t.Errorf("%s %s (%s): %+v", verb, u, read, call)
 		}
-		if err == nil && (call.Units < 1 || call.Account != "a" || call.Method == "" || len(call.Method) > quota.MaxLabel) {
+		if err == nil && (call.Units < 1 || call.Account != "a" || call.Method == "" ||
+			len(call.Method) > quota.MaxLabel) {
 			t.Errorf("%s %s: %+v", verb, u, call)
 		}
 	})

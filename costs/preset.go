@@ -176,14 +176,16 @@ func (p *Preset) fields(variants map[string]strictyaml.Node) []strictyaml.Field 
 	return []strictyaml.Field{
 		{Key: "version", Missing: "version: 1", Read: func(n strictyaml.Node) { n.Int(1, 1) }},
 		{Key: "about", Missing: "about: what it is for", Read: text(&p.About)},
-		{Key: "date", Missing: "date: 2026-11-20, when its figures were read", Read: func(n strictyaml.Node) { p.Date = readDate(n) }},
+		{Key: "date", Missing: "date: 2026-11-20, when its figures were read",
+			Read: func(n strictyaml.Node) { p.Date = readDate(n) }},
 		{Key: "superseded_by", Read: func(n strictyaml.Node) { p.SupersededBy = new(n.Text(anything)) }},
 		{Key: "sources", Missing: "sources: {all: {document: …, read: 2026-11-20}}", Read: func(n strictyaml.Node) {
 			n.Entries(func(key, value strictyaml.Node) {
 				s := Source{Lines: key.Text(maxText)}
 				value.Fields(
 					strictyaml.Field{Key: "document", Missing: "document: where it was read", Read: text(&s.Document)},
-					strictyaml.Field{Key: "read", Missing: "read: 2026-11-20", Read: func(n strictyaml.Node) { s.Read = readDate(n) }},
+					strictyaml.Field{Key: "read", Missing: "read: 2026-11-20",
+						Read: func(n strictyaml.Node) { s.Read = readDate(n) }},
 				)
 				p.Sources = append(p.Sources, s)
 			})

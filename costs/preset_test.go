@@ -109,7 +109,8 @@ func TestPresetsDifferFromTheirExamples(t *testing.T) {
 		}
 	}
 	both := use(t, uses["youtube/2026-06 search-in-both"])
-	if got := costOf(t, both, "GET https://www.googleapis.com/youtube/v3/search"); got != "search.list 1 youtube-day youtube-search" {
+	if got := costOf(t, both,
+		"GET https://www.googleapis.com/youtube/v3/search"); got != "search.list 1 youtube-day youtube-search" {
 		t.Errorf("search-in-both: a search is %s", got)
 	}
 }
@@ -155,7 +156,8 @@ func TestPresetsHaveCallsThatNeverFit(t *testing.T) {
 // it was read.
 func TestPresetsNameTheirSources(t *testing.T) {
 	presets := costs.Presets()
-	if len(presets) == 0 || !slices.IsSortedFunc(presets, func(a, b costs.Preset) int { return strings.Compare(a.Name, b.Name) }) {
+	if len(presets) == 0 || !slices.IsSortedFunc(presets,
+		func(a, b costs.Preset) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Errorf("%d presets; want some, sorted by name", len(presets))
 	}
 	for _, text := range uses {
@@ -170,7 +172,8 @@ func TestPresetsNameTheirSources(t *testing.T) {
 		for _, line := range lines {
 			origin := u.Origin(line...)
 			own := origin.File == "costs.yaml" && origin.Line > 2 && origin.Preset == ""
-			preset := origin.Preset == u.Preset.Name && origin.Source != nil && origin.Source.Document != "" && !origin.Source.Read.IsZero() && !origin.Source.Read.After(u.Preset.Date.Time)
+			preset := origin.Preset == u.Preset.Name && origin.Source != nil && origin.Source.Document != "" &&
+				!origin.Source.Read.IsZero() && !origin.Source.Read.After(u.Preset.Date.Time)
 			if !own && !preset {
 				t.Errorf("%s: %v is from %+v", u.Preset.Name, line, origin)
 			}
@@ -180,7 +183,8 @@ func TestPresetsNameTheirSources(t *testing.T) {
 		if p.Date.IsZero() || p.About == "" || len(p.Unknown) == 0 || !strings.Contains(p.YAML(), "version: 1") {
 			t.Errorf("%s lacks a date, what it is for, what is not known or its text: %+v", p.Name, p)
 		}
-		if p.SupersededBy != nil && !slices.ContainsFunc(presets, func(other costs.Preset) bool { return other.Name == *p.SupersededBy }) {
+		if p.SupersededBy != nil &&
+			!slices.ContainsFunc(presets, func(other costs.Preset) bool { return other.Name == *p.SupersededBy }) {
 			t.Errorf("%s is superseded by %s, which does not exist", p.Name, *p.SupersededBy)
 		}
 		for _, v := range p.Variants {
@@ -189,7 +193,8 @@ func TestPresetsNameTheirSources(t *testing.T) {
 			}
 		}
 		for _, s := range p.Sources {
-			if line := strings.TrimPrefix(s.Lines, "budgets."); line != s.Lines && !strings.Contains(p.YAML(), "{name: "+strings.TrimSuffix(line, ".limit")) {
+			if line := strings.TrimPrefix(s.Lines, "budgets."); line != s.Lines &&
+				!strings.Contains(p.YAML(), "{name: "+strings.TrimSuffix(line, ".limit")) {
 				t.Errorf("%s has a source for %s, which it does not have", p.Name, s.Lines)
 			}
 		}
@@ -232,11 +237,15 @@ when_ledger_down: {default: {allow: 50}}`)
 	pacific, _ := time.LoadLocation("America/Los_Angeles")
 	day := quota.Daily(pacific).WithMargin(time.Minute)
 	want := []quota.Budget{
-		{Account: "a", Name: "youtube-day", Limit: 10000, Window: quota.Daily(time.UTC).At(6 * time.Hour).WithMargin(time.Minute), Except: []string{"search.list", "videos.insert", "videos.batchGetStats"},
-			Floor: map[string]quota.Units{"IN": 500}, FloorUntil: 2 * time.Hour},
+		{Account: "a", Name: "youtube-day", Limit: 10000,
+			Window: quota.Daily(time.UTC).At(6 * time.Hour).WithMargin(time.Minute),
+			Except: []string{"search.list", "videos.insert", "videos.batchGetStats"},
+			Floor:  map[string]quota.Units{"IN": 500}, FloorUntil: 2 * time.Hour},
 		{Account: "a", Name: "youtube-search", Limit: 6, Window: day, Methods: []string{"search.list"}},
-		{Account: "a", Name: "youtube-upload", Limit: 100, Window: day, Measure: quota.Calls, Methods: []string{"videos.insert"}},
-		{Account: "a", Name: "youtube-stats", Limit: 10000, Window: day, Measure: quota.Calls, Methods: []string{"videos.batchGetStats"}},
+		{Account: "a", Name: "youtube-upload", Limit: 100, Window: day, Measure: quota.Calls,
+			Methods: []string{"videos.insert"}},
+		{Account: "a", Name: "youtube-stats", Limit: 10000, Window: day, Measure: quota.Calls,
+			Methods: []string{"videos.batchGetStats"}},
 		{Account: "a", Name: "all", Limit: 9500, Window: quota.Sliding(24 * time.Hour)},
 	}
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -249,16 +258,19 @@ when_ledger_down: {default: {allow: 50}}`)
 	if got := u.ResetWindow.Day(noon); !got.Opens.Equal(time.Date(2026, 11, 21, 8, 1, 0, 0, time.UTC)) {
 		t.Errorf("the upstream's day opens at %s", got.Opens)
 	}
-	if u.Name != "mine" || u.Feedback != "google" || u.Variant != "" || !slices.Equal(u.Hosts, []string{"localhost"}) || u.NotModified("playlists.insert") != 0 {
+	if u.Name != "mine" || u.Feedback != "google" || u.Variant != "" || !slices.Equal(u.Hosts, []string{"localhost"}) ||
+		u.NotModified("playlists.insert") != 0 {
 		t.Errorf("%+v", u)
 	}
 	if call, err := table.Call("", "captions.download"); err != nil || call.Units != 200 {
 		t.Errorf("a cost of the file's own: %+v, %v", call, err)
 	}
 	for line, want := range map[string]string{
-		"costs search.list": "costs.yaml:8", "costs videos.list": "preset youtube/2026-06", "hosts": "costs.yaml:5", "api": "preset youtube/2026-06",
+		"costs search.list": "costs.yaml:8", "costs videos.list": "preset youtube/2026-06", "hosts": "costs.yaml:5",
+		"api":                          "preset youtube/2026-06",
 		"budgets youtube-search limit": "costs.yaml:10", "budgets youtube-search window": "preset youtube/2026-06",
-		"budgets youtube-search methods": "preset youtube/2026-06", "budgets all limit": "costs.yaml:11", "routes": "default",
+		"budgets youtube-search methods": "preset youtube/2026-06", "budgets all limit": "costs.yaml:11",
+		"routes": "default",
 	} {
 		if got := u.Origin(strings.Fields(line)...).String(); got != want {
 			t.Errorf("%s is from %s; want %s", line, got, want)
@@ -273,28 +285,49 @@ func TestParseReportsAllMistakesWithPresets(t *testing.T) {
 		shipped = append(shipped, p.Name)
 	}
 	for lines, want := range map[string]string{
-		"preset: youtube/2026-6":                    `3:9: unknown preset "youtube/2026-6": write youtube/2026-06`,
-		"preset: nope\nhosts: [a]":                  `3:9: unknown preset "nope": write one of ` + strings.Join(shipped, ", "),
-		"preset: {variant: x}":                      `3:9: missing key "name": write name: youtube/2026-06`,
-		"preset: {name: github-rest, variant: pro}": `3:38: unknown variant of github-rest "pro": write one of anonymous, enterprise`,
+		"preset: youtube/2026-6": `3:9: unknown preset "youtube/2026-6": write youtube/2026-06`,
+		"preset: nope\nhosts: [a]": `3:9: unknown preset "nope": write one of ` + strings.Join(shipped,
+			", "),
+		"preset: {variant: x}": `3:9: missing key "name": write name: youtube/2026-06`,
+		"preset: {name: github-rest, variant: pro}": `3:38: unknown variant of github-rest "pro": write one of ` +
+			`anonymous, enterprise`,
 		"preset: {name: salesforce, variant: x}\nhosts: [a]\nbudgets: [{name: salesforce, limit: 9}]": `3:37: preset salesforce has no variants: remove it`,
-		"preset: salesforce": `3:9: preset salesforce does not know the hosts: write hosts: [my-domain.my.salesforce.com]` + "\n" +
-			`3:9: preset salesforce does not know the limit of budget "salesforce": write budgets: [{name: salesforce, limit: 115000}]  # 100,000 and 1,000 for each licence, 5,000 with Unlimited`,
-		"preset: {name: hubspot, variant: free}": `3:9: preset hubspot does not know the resets: write resets: {day: Europe/Berlin}  # the time zone of the HubSpot account` + "\n" +
-			`3:9: preset hubspot does not know the window of budget "hubspot-day": write budgets: [{name: hubspot-day, window: {day: Europe/Berlin}}]  # with the time zone of the HubSpot account`,
-		"preset: hubspot\nresets: {day: UTC}": `3:9: preset hubspot does not know the limit of budget "hubspot-10s": write preset: {name: hubspot, variant: professional}  # or the account's other tier: free, enterprise` + "\n" +
-			`3:9: preset hubspot does not know the limit of budget "hubspot-day": write preset: {name: hubspot, variant: professional}  # or the account's other tier: free, enterprise` + "\n" +
-			`3:9: preset hubspot does not know the window of budget "hubspot-day": write budgets: [{name: hubspot-day, window: {day: Europe/Berlin}}]  # with the time zone of the HubSpot account`,
-		"preset: shopify-graphql\nhosts: [a]": `3:9: preset shopify-graphql does not know the limit of budget "shopify": write preset: {name: shopify-graphql, variant: standard}  # or the shop's other plan: advanced, plus, enterprise`,
-		"preset: github-rest\nbudgets: [{name: github-hours, limit: 100}, {name: github-hour}, {name: github-hour, limit: 1}]": `4:11: missing key "window": preset github-rest has no budget "github-hours" to take it from: write github-hour, or its window` + "\n" +
+		"preset: salesforce": `3:9: preset salesforce does not know the hosts: write hosts: ` +
+			`[my-domain.my.salesforce.com]` + "\n" +
+			`3:9: preset salesforce does not know the limit of budget "salesforce": write budgets: [{name: ` +
+			`salesforce, limit: 115000}]  # 100,000 and 1,000 for each licence, 5,000 with Unlimited`,
+		"preset: {name: hubspot, variant: free}": `3:9: preset hubspot does not know the resets: write resets: ` +
+			`{day: Europe/Berlin}  # the time zone of the HubSpot account` + "\n" +
+			`3:9: preset hubspot does not know the window of budget "hubspot-day": write budgets: [{name: ` +
+			`hubspot-day, window: {day: Europe/Berlin}}]  # with the time zone of the HubSpot account`,
+		"preset: hubspot\nresets: {day: UTC}": `3:9: preset hubspot does not know the limit of budget ` +
+			`"hubspot-10s": write preset: {name: hubspot, variant: professional}  # or the account's other tier: ` +
+			`free, enterprise` + "\n" +
+			`3:9: preset hubspot does not know the limit of budget "hubspot-day": write preset: {name: hubspot, ` +
+			`variant: professional}  # or the account's other tier: free, enterprise` + "\n" +
+			`3:9: preset hubspot does not know the window of budget "hubspot-day": write budgets: [{name: ` +
+			`hubspot-day, window: {day: Europe/Berlin}}]  # with the time zone of the HubSpot account`,
+		"preset: shopify-graphql\nhosts: [a]": `3:9: preset shopify-graphql does not know the limit of budget ` +
+			`"shopify": write preset: {name: shopify-graphql, variant: standard}  # or the shop's other plan: ` +
+			`advanced, plus, enterprise`,
+		"preset: github-rest\nbudgets: [{name: github-hours, limit: 100}, {name: github-hour}, {name: github-hour, " +
+			"limit: 1}]": `4:11: missing key "window": preset github-rest has no budget "github-hours" to take it ` +
+			`from: write github-hour, or its window` + "\n" +
 			`4:66: repeated budget "github-hour" in one account: write another name`,
-		"preset: github-rest\ncosts: {read: 901, wrote: 1}": `4:15: read costs 901, more than the limit 900 of budget "github-points": lower the cost or raise the limit`,
-		"preset: github-rest\ncosts: {grapqhl: 1}":          `4:9: unknown method "grapqhl": write graphql, to which the routes lead`,
-		"preset: youtube/2026-06\nroutes: {GET /x: read}":   `4:9: routes beside an api: remove one, since api youtube/v3 says which verb and path is which method`,
-		"preset: youtube/2026-06\n---\n" + head + "preset: youtube/legacy": "7:9: repeated host youtube.googleapis.com: write it once, since a request finds its upstream by host\n" +
+		"preset: github-rest\ncosts: {read: 901, wrote: 1}": `4:15: read costs 901, more than the limit 900 of ` +
+			`budget "github-points": lower the cost or raise the limit`,
+		"preset: github-rest\ncosts: {grapqhl: 1}": `4:9: unknown method "grapqhl": write graphql, to ` +
+			`which the routes lead`,
+		"preset: youtube/2026-06\nroutes: {GET /x: read}": `4:9: routes beside an api: remove one, since api ` +
+			`youtube/v3 says which verb and path is which method`,
+		"preset: youtube/2026-06\n---\n" + head +
+			"preset: youtube/legacy": "7:9: repeated host youtube.googleapis.com: write it once, since a request " +
+			"finds its upstream by host\n" +
 			"7:9: repeated host www.googleapis.com: write it once, since a request finds its upstream by host\n" +
-			"7:9: repeated host youtube.mtls.googleapis.com: write it once, since a request finds its upstream by host\n" +
-			"7:9: repeated host content-youtube.googleapis.com: write it once, since a request finds its upstream by host\n" +
+			"7:9: repeated host youtube.mtls.googleapis.com: write it once, since a request finds its upstream by " +
+			"host\n" +
+			"7:9: repeated host content-youtube.googleapis.com: write it once, since a request finds its upstream " +
+			"by host\n" +
 			"7:9: repeated upstream \"youtube\": write another name\n" +
 			"7:9: repeated budget \"youtube-day\" in one account: write another name",
 	} {
@@ -337,7 +370,8 @@ func TestCheckFetchedReportsCallsThatNeverFit(t *testing.T) {
 			}
 		}
 	}
-	until := use(t, "preset: youtube/legacy\nbudgets: [{name: youtube-day, limit: 300, floor: {IN: 300}, floor_until: 1h}]")
+	until := use(t,
+		"preset: youtube/legacy\nbudgets: [{name: youtube-day, limit: 300, floor: {IN: 300}, floor_until: 1h}]")
 	if err := until.CheckFetched("videos.list", quota.Caller{Region: "GB"}); err != nil {
 		t.Errorf("it fits in the last hour: %v", err)
 	}
@@ -348,14 +382,18 @@ func TestTooManyCoveragesAreRefused(t *testing.T) {
 	for i := range quota.MaxCoverages {
 		floors = append(floors, fmt.Sprintf("%c%c: 1", 'A'+i/26, 'A'+i%26))
 	}
-	_, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: a\ncosts: {get: 1}\nbudgets: [{name: all, limit: 1000, window: 24h, floor: {"+strings.Join(floors, ", ")+"}}]\n"))
-	if err == nil || !strings.Contains(err.Error(), `4:11: the budgets of account "a" cover more than 64 different sets of calls, floors included: remove some`) {
+	_, err := costs.Parse("costs.yaml",
+		[]byte("version: 1\naccount: a\ncosts: {get: 1}\nbudgets: [{name: all, limit: 1000, window: 24h, floor: {"+
+			strings.Join(floors, ", ")+"}}]\n"))
+	if err == nil || !strings.Contains(err.Error(),
+		`4:11: the budgets of account "a" cover more than 64 different sets of calls, floors included: remove some`) {
 		t.Error(err)
 	}
 }
 
 func TestANotModifiedAnswerCostsAtMostTheFullCost(t *testing.T) {
-	for lines, want := range map[string][2]quota.Units{"": {3, 10}, "not_modified_units: 0": {0, 0}, "not_modified_units: 5": {3, 5}} {
+	for lines, want := range map[string][2]quota.Units{"": {3, 10}, "not_modified_units: 0": {0, 0},
+		"not_modified_units: 5": {3, 5}} {
 		u := use(t, lines+"\ncosts: {a: 3, b: 10}\nbudgets: [{name: all, limit: 10, window: 1h}]").Upstreams()[0]
 		if got := [2]quota.Units{u.NotModified("a"), u.NotModified("b")}; got != want {
 			t.Errorf("%q: a 304 costs %v; want %v", lines, got, want)

@@ -48,7 +48,8 @@ func (s *site) cost(method string) quota.Units {
 // different requests. A nil Table refuses every request.
 func (t *Table) Price(req *http.Request) (quota.Call, error) {
 	if t == nil || req == nil || req.URL == nil {
-		return quota.Call{}, &PriceError{Reason: "no table or no URL; load costs.yaml and set the request's URL", kind: ErrNoRoute}
+		return quota.Call{}, &PriceError{Reason: "no table or no URL; load costs.yaml and set the request's URL",
+			kind: ErrNoRoute}
 	}
 	s, reason := t.site(req)
 	if reason != "" {
@@ -155,7 +156,8 @@ func (t *Table) whyNotUnguarded(req *http.Request, hosts ...string) string {
 			return "the host is guarded, but not on this port; name the port in hosts, or leave it out"
 		}
 		if guarded := t.sameServer(host); guarded != "" {
-			return "the host is another name of " + guarded + ", which is guarded; write that, or add this name to hosts"
+			return "the host is another name of " + guarded +
+				", which is guarded; write that, or add this name to hosts"
 		}
 		if found := t.domainOf(host); found != nil {
 			if reason := found.whyRefused(req); reason != "" {
@@ -183,7 +185,8 @@ func whyNotPlain(req *http.Request) string {
 	}
 	for name := range req.Header {
 		if overridesMethod(name) || strings.EqualFold(name, "Host") && name != "Host" {
-			return "a header changes its method or host on the way; remove the header and send the request as it is meant"
+			return "a header changes its method or host on the way; remove the header and send the request as it is " +
+				"meant"
 		}
 	}
 	return ""
@@ -201,7 +204,8 @@ var methodOverrides = []string{"-method", "httpMethod", "$httpMethod", "httpHead
 // Underscores are hyphens, as in servers that read headers by CGI or WSGI.
 func overridesMethod(name string) bool {
 	name = strings.ReplaceAll(name, "_", "-")
-	return slices.ContainsFunc(methodOverrides, func(known string) bool { return len(known) == len(name) && strings.EqualFold(known, name) })
+	return slices.ContainsFunc(methodOverrides,
+		func(known string) bool { return len(known) == len(name) && strings.EqualFold(known, name) })
 }
 
 // query holds the parts of a query that affect the price.
@@ -229,7 +233,9 @@ func readQuery(raw string) (q query, reason string) {
 			name = decoded
 		}
 		if overridesMethod(name) {
-			return q, "a query parameter changes its method on the way; remove the parameter and send the request as it is meant"
+			return q,
+				"a query parameter changes its method on the way; remove the parameter and send the request as it " +
+					"is meant"
 		}
 		switch {
 		case len(name) < 9 || len(name) > 15:
@@ -237,7 +243,8 @@ func readQuery(raw string) (q query, reason string) {
 			q.ids++
 			q.emptyID = q.emptyID || value == ""
 			q.other = q.other || name != "upload_id"
-		case strings.EqualFold(name, "uploadType"), strings.EqualFold(name, "upload_type"), strings.EqualFold(name, "upload_protocol"):
+		case strings.EqualFold(name, "uploadType"), strings.EqualFold(name, "upload_type"),
+			strings.EqualFold(name, "upload_protocol"):
 			if value == "resumable" && (name == "uploadType" || name == "upload_protocol") {
 				q.resumable++
 			} else {

@@ -23,7 +23,8 @@ type Quote struct {
 func (t *Table) Quote(verb, rawURL string) (Quote, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Host == "" && u.Opaque == "" {
-		return Quote{}, &PriceError{Verb: verb, Reason: "the URL is incomplete; write " + t.completeURL(u), kind: ErrNoRoute}
+		return Quote{}, &PriceError{Verb: verb, Reason: "the URL is incomplete; write " + t.completeURL(u),
+			kind: ErrNoRoute}
 	}
 	call, err := t.Price(&http.Request{Method: verb, URL: u})
 	switch {

@@ -204,7 +204,8 @@ func (d *document) orPreset(write string) string {
 func (d *document) readAccount(n strictyaml.Node) {
 	d.accountAt, d.Account = n, n.Text(maxText)
 	if strings.Contains(d.Account, "AIza") {
-		n.Mistake("account looks like an API key, and would be shown in logs and key names: write the name of the project")
+		n.Mistake("account looks like an API key, and would be shown in logs and key names: write the name of the " +
+			"project")
 		d.Account = ""
 	}
 	d.site.account = d.Account
@@ -320,12 +321,14 @@ func (d *document) checkWhole(node strictyaml.Node) {
 	}
 	d.checkAsks()
 	routed := d.API != "" || len(d.site.patterns) > 0
-	hasRouteLine := d.apiAt != (strictyaml.Node{}) || d.routesAt != (strictyaml.Node{}) // if malformed, reported elsewhere
+	// if malformed, reported elsewhere
+	hasRouteLine := d.apiAt != (strictyaml.Node{}) || d.routesAt != (strictyaml.Node{})
 	hostsTold := d.hasUnknown || d.hostsMisread || d.findAsk("hosts") != ""
 	switch {
 	case d.hasUnknown:
 	case len(d.Hosts) > 0 && !routed && !hasRouteLine:
-		node.Mistake("hosts without an api: write api: %s, from which the routes come, or routes: {\"GET /v1/{path...}\": read}", apiNames()[0])
+		node.Mistake("hosts without an api: write api: %s, from which the routes come, or routes: {\"GET "+
+			"/v1/{path...}\": read}", apiNames()[0])
 	case len(d.Hosts) == 0 && hostsTold:
 	case d.API != "" && len(d.Hosts) == 0:
 		d.apiAt.Mistake("an api without hosts: write hosts: [youtube.googleapis.com, www.googleapis.com]")
@@ -333,10 +336,12 @@ func (d *document) checkWhole(node strictyaml.Node) {
 		d.routesAt.Mistake("routes without hosts: write hosts: [api.example.com]")
 	}
 	if d.API != "" && len(d.site.patterns) > 0 {
-		d.routesAt.Mistake("routes beside an api: remove one, since api %s says which verb and path is which method", d.API)
+		d.routesAt.Mistake("routes beside an api: remove one, since api %s says which verb and path is which method",
+			d.API)
 	}
 	if d.credentialAt != (strictyaml.Node{}) && len(d.Hosts) == 0 && !hostsTold {
-		d.credentialAt.Mistake("a credential without hosts is sent nowhere: write hosts: [api.example.com], or remove it")
+		d.credentialAt.Mistake("a credential without hosts is sent nowhere: write hosts: [api.example.com], or " +
+			"remove it")
 	}
 	d.setDomains()
 	d.checkUnguarded()

@@ -42,7 +42,8 @@ var regionName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // hyphens, the first of them a letter or digit.
 func CheckRegionName(name string) error {
 	if !regionName.MatchString(name) {
-		return fmt.Errorf("malformed region %q: write at most 64 letters, digits, dots, underscores and hyphens, a letter or digit first, such as emea", name)
+		return fmt.Errorf("malformed region %q: write at most 64 letters, digits, dots, underscores and hyphens, a "+
+			"letter or digit first, such as emea", name)
 	}
 	return nil
 }

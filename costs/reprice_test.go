@@ -11,9 +11,11 @@ import (
 // settled call cost in the end, and so admitted calls that the guard refuses.
 func TestRepriceAsksThePriceAndSettlesToWhatTheLogSays(t *testing.T) {
 	parse := func(feedback, prices, batches string) *costs.Table {
-		table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: u\naccount: p\nhosts: [api.example.com]\nroutes: {'POST /{method}': '{method}'}\n"+
-			"feedback: "+feedback+"\ncosts: "+prices+"\n"+batches+"not_modified_units: 1\n"+
-			"budgets: [{name: b, limit: 100000, window: 24h}]\n"))
+		table, err := costs.Parse("costs.yaml",
+			[]byte("version: 1\nupstream: u\naccount: p\nhosts: [api.example.com]\nroutes: {'POST /{method}': "+
+				"'{method}'}\n"+
+				"feedback: "+feedback+"\ncosts: "+prices+"\n"+batches+"not_modified_units: 1\n"+
+				"budgets: [{name: b, limit: 100000, window: 24h}]\n"))
 		if err != nil {
 			t.Fatal(err)
 		}

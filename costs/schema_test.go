@@ -44,10 +44,12 @@ func TestSchemaHasTheParsersKeys(t *testing.T) {
 	budget := root.Definitions["budget"]
 	down := root.Properties["when_ledger_down"].OneOf[1].Items
 	batch, lane := schema{}, schema{}
-	if form, err := json.Marshal(root.Properties["lanes"].AdditionalProperties); err != nil || json.Unmarshal(form, &lane) != nil {
+	if form, err := json.Marshal(root.Properties["lanes"].AdditionalProperties); err != nil ||
+		json.Unmarshal(form, &lane) != nil {
 		t.Fatal("lanes has no form")
 	}
-	if form, err := json.Marshal(root.Properties["batches"].AdditionalProperties); err != nil || json.Unmarshal(form, &batch) != nil {
+	if form, err := json.Marshal(root.Properties["batches"].AdditionalProperties); err != nil ||
+		json.Unmarshal(form, &batch) != nil {
 		t.Fatal("batches has no form")
 	}
 	without, with := &document{}, &document{preset: true}
@@ -65,13 +67,14 @@ func TestSchemaHasTheParsersKeys(t *testing.T) {
 		"a budget":                 {without.budgetFields(&budgetEntry{}), wholeBudget},
 		"a budget over a preset's": {with.budgetFields(&budgetEntry{}), budget},
 		"a window":                 {windowFields(&windowSpec{}), budget.Properties["window"].OneOf[1]},
-		"a bucket":                 {bucketFields(&strictyaml.Node{}, new(time.Duration)), budget.Properties["window"].OneOf[1].Properties["bucket"]},
-		"a lane":                   {laneFields(new(int), new(bool)), lane},
-		"a choice":                 {(&choice{}).fields(), root.Definitions["choice"].OneOf[1]},
-		"a price by a field":       {(&FieldPrice{}).fields(), root.Definitions["fieldPrice"]},
-		"a batch":                  {batchFields(&BatchMethod{}), batch},
-		"an allowance":             {allowFields(&units), root.Definitions["then"].OneOf[1]},
-		"a rule":                   {without.downFields(&DownRule{}, &name), *down},
+		"a bucket": {bucketFields(&strictyaml.Node{}, new(time.Duration)),
+			budget.Properties["window"].OneOf[1].Properties["bucket"]},
+		"a lane":             {laneFields(new(int), new(bool)), lane},
+		"a choice":           {(&choice{}).fields(), root.Definitions["choice"].OneOf[1]},
+		"a price by a field": {(&FieldPrice{}).fields(), root.Definitions["fieldPrice"]},
+		"a batch":            {batchFields(&BatchMethod{}), batch},
+		"an allowance":       {allowFields(&units), root.Definitions["then"].OneOf[1]},
+		"a rule":             {without.downFields(&DownRule{}, &name), *down},
 	})
 	answer := root.Definitions["answer"]
 	checkKeys(t, map[string]fieldsAndSchema{

@@ -55,11 +55,12 @@ func (t *Table) LongestWindow() (longest time.Duration) {
 
 // Upstream is one document of costs.yaml. Do not modify its slices and maps.
 type Upstream struct {
-	Name      string
-	Account   string
-	API       string          // such as youtube/v3; if empty, Routes price requests
-	Hosts     []string        // in lower case
-	Domains   []string        // requests to other hosts of theirs are refused; with an API, only those that it could serve
+	Name    string
+	Account string
+	API     string   // such as youtube/v3; if empty, Routes price requests
+	Hosts   []string // in lower case
+	// requests to other hosts of theirs are refused; with an API, only those that it could serve
+	Domains   []string
 	Insecure  []string        // hosts to which a gateway may send plain http
 	Unguarded []string        // hosts of Domains with a quota of their own
 	Key       KeyPlace        // where requests have their calls' key
@@ -85,7 +86,9 @@ type Upstream struct {
 
 	NotModifiedUnits *quota.Units // see NotModified; nil means the full cost
 
-	History time.Duration // the least time that the ledger keeps the account's entries; 0 means as long as a window needs them
+	// the least time that the ledger keeps the account's entries; 0 means as long as a window needs
+	// them
+	History time.Duration
 
 	Alert *Alert // may be nil
 
@@ -224,7 +227,8 @@ func (t *Table) Covering(call quota.Call) []quota.Budget {
 // that matches ErrNoCost, ErrUnknown or ErrManyUpstreams.
 func (t *Table) Call(upstream, method string) (quota.Call, error) {
 	fail := func(kind error, format string, args ...any) (quota.Call, error) {
-		return quota.Call{}, &MethodError{Upstream: upstream, Method: method, Reason: fmt.Sprintf(format, args...), kind: kind}
+		return quota.Call{}, &MethodError{Upstream: upstream, Method: method, Reason: fmt.Sprintf(format, args...),
+			kind: kind}
 	}
 	var priced, asked []*Upstream
 	known := map[string]bool{}
@@ -298,7 +302,8 @@ func (t *Table) CheckFetched(method string, caller quota.Caller) error {
 	call.Caller = caller
 	budgets := t.Covering(call)
 	if len(budgets) == 0 {
-		return &MethodError{Method: method, Reason: "is covered by no budget; add one to budgets: in costs.yaml", kind: ErrNoBudget}
+		return &MethodError{Method: method, Reason: "is covered by no budget; add one to budgets: in costs.yaml",
+			kind: ErrNoBudget}
 	}
 	for i := range budgets {
 		if reason := whyNeverFits(&budgets[i], call); reason != "" {
@@ -321,10 +326,12 @@ func whyNeverFits(b *quota.Budget, call quota.Call) string {
 	}
 	switch {
 	case amount > b.Limit:
-		return fmt.Sprintf("costs %s, more than the limit %s of budget %q; raise the limit in costs.yaml, or do not fetch it",
+		return fmt.Sprintf("costs %s, more than the limit %s of budget %q; raise the limit in costs.yaml, or do not "+
+			"fetch it",
 			b.Measure.Number(amount), b.Measure.Number(b.Limit), b.Name)
 	case amount > b.Limit-kept:
-		return fmt.Sprintf("costs %s, which never fits beside the floors of other regions in budget %q, %s of its limit %s; lower the floors in costs.yaml, or do not fetch it",
+		return fmt.Sprintf("costs %s, which never fits beside the floors of other regions in budget %q, %s of its "+
+			"limit %s; lower the floors in costs.yaml, or do not fetch it",
 			b.Measure.Number(amount), b.Name, b.Measure.Number(kept), b.Measure.Number(b.Limit))
 	}
 	return ""
@@ -349,7 +356,8 @@ func (t *Table) withEndpoint(upstream, endpoint string) (*Table, error) {
 		return nil, errors.New("write scheme, host and port only, such as http://127.0.0.1:8080")
 	}
 	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
-		return nil, fmt.Errorf("plain http to %q would expose the key; write https, or a loopback address", u.Hostname())
+		return nil, fmt.Errorf("plain http to %q would expose the key; write https, or a loopback address",
+			u.Hostname())
 	}
 	host, ok := canonicalHost(u.Scheme, u.Host)
 	if !ok {

@@ -15,8 +15,11 @@ import (
 // TestAPathWithoutARouteIsNotUnlisted: unlisted prices methods without a cost,
 // not requests without a method.
 func TestAPathWithoutARouteIsNotUnlisted(t *testing.T) {
-	table := use(t, "hosts: [api.example.com]\nroutes: {GET /a: read, GET /b: write}\nunlisted: 3\ncosts: {read: 1}\nbudgets: [{name: all, limit: 9, window: 24h}, {name: writes, limit: 5, window: 24h, methods: [write]}]")
-	if got, err := table.Quote("GET", "https://api.example.com/b"); err != nil || got.Call.Units != 3 || len(got.Budgets) != 2 {
+	table := use(t,
+		"hosts: [api.example.com]\nroutes: {GET /a: read, GET /b: write}\nunlisted: 3\ncosts: {read: 1}\nbudgets: "+
+			"[{name: all, limit: 9, window: 24h}, {name: writes, limit: 5, window: 24h, methods: [write]}]")
+	if got, err := table.Quote("GET", "https://api.example.com/b"); err != nil || got.Call.Units != 3 ||
+		len(got.Budgets) != 2 {
 		t.Errorf("%+v, %v; want a write of 3 units", got, err)
 	}
 	if got, err := table.Quote("GET", "https://api.example.com/c"); !errors.Is(err, costs.ErrNoRoute) || !got.Guarded {
@@ -26,7 +29,8 @@ func TestAPathWithoutARouteIsNotUnlisted(t *testing.T) {
 
 // TestHistoryIsTheLongestOfAnAccount checks the history that a ledger receives.
 func TestHistoryIsTheLongestOfAnAccount(t *testing.T) {
-	const document = "version: 1\naccount: %s\nhistory: %s\nupstream: %s\ncosts: {get: 1}\nbudgets: [{name: %s, limit: 9, window: 24h}]\n"
+	const document = "version: 1\naccount: %s\nhistory: %s\nupstream: %s\ncosts: {get: 1}\nbudgets: [{name: %s, " +
+		"limit: 9, window: 24h}]\n"
 	var text []string
 	for i, d := range [][2]string{{"b", "48h"}, {"a", "2h"}, {"b", "72h"}, {"b", "1h"}} {
 		text = append(text, fmt.Sprintf(document, d[0], d[1], fmt.Sprint("u", i), fmt.Sprint("all", i)))
@@ -68,8 +72,10 @@ budgets: [{name: all, limit: 10, window: 1m}]
 		{"", "y", "any", 7, nil},
 		{"", "z", "any", 4, nil},
 	} {
-		if got, err := table.Call(c.upstream, c.method); got.Account != c.account || got.Units != c.units || !errors.Is(err, c.err) {
-			t.Errorf("Call(%q, %q) = %+v, %v; want %d units of %q, %v", c.upstream, c.method, got, err, c.units, c.account, c.err)
+		if got, err := table.Call(c.upstream, c.method); got.Account != c.account || got.Units != c.units ||
+			!errors.Is(err, c.err) {
+			t.Errorf("Call(%q, %q) = %+v, %v; want %d units of %q, %v", c.upstream, c.method, got, err, c.units,
+				c.account, c.err)
 		}
 	}
 }

@@ -28,7 +28,8 @@ type windowSpec struct {
 func readWindow(n strictyaml.Node, into *quota.Window) {
 	if n.Kind() == strictyaml.Text {
 		if text, _ := n.Verbatim(maxText); strictyaml.Nearest(text, calendarWords) != "" {
-			n.Mistake("window is %q, without a zone: write {day: America/Los_Angeles}, {week: UTC}, {month: UTC} or {hour: UTC}", text)
+			n.Mistake("window is %q, without a zone: write {day: America/Los_Angeles}, {week: UTC}, {month: UTC} or "+
+				"{hour: UTC}", text)
 			return
 		}
 	}
@@ -54,7 +55,8 @@ func readWindow(n strictyaml.Node, into *quota.Window) {
 // read returns the window of the keys that were read.
 func (w *windowSpec) read(n strictyaml.Node) (quota.Window, bool) {
 	if len(w.kinds) != 1 {
-		n.Mistake("a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC}, {every: 15m}, {bucket: {restore: 50/s}} or {in_flight: 2m}")
+		n.Mistake("a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC}, {every: 15m}, " +
+			"{bucket: {restore: 50/s}} or {in_flight: 2m}")
 		return quota.Window{}, false
 	}
 	kind := w.kinds[0]
@@ -62,9 +64,11 @@ func (w *windowSpec) read(n strictyaml.Node) (quota.Window, bool) {
 	takesMargin := kind == "sliding" || kind == "bucket"
 	switch {
 	case w.at != nil && !isDated:
-		n.Mistake("only days, weeks and months begin at a time of day: remove at, or write {day: America/Los_Angeles, at: \"06:00\"}")
+		n.Mistake("only days, weeks and months begin at a time of day: remove at, or write {day: " +
+			"America/Los_Angeles, at: \"06:00\"}")
 	case w.margin != nil && !takesMargin:
-		n.Mistake("margin is for sliding windows and buckets: write {sliding: 2s, margin: 20ms}; windows on the clock take reset_margin")
+		n.Mistake("margin is for sliding windows and buckets: write {sliding: 2s, margin: 20ms}; windows on the " +
+			"clock take reset_margin")
 	default:
 		return w.newWindow(kind)
 	}
@@ -114,7 +118,8 @@ func (w *windowSpec) readFrom(kind string) (first int, ok bool) {
 	case kind == "month":
 		first = int(w.from.Int(1, 28))
 	default:
-		w.from.Mistake("from is the day on which a week or a month begins: write {week: UTC, from: sunday} or {month: UTC, from: 12}, or remove it")
+		w.from.Mistake("from is the day on which a week or a month begins: write {week: UTC, from: sunday} or " +
+			"{month: UTC, from: 12}, or remove it")
 	}
 	return first, w.from.Mistakes() == before
 }
@@ -202,7 +207,8 @@ func (d *document) readResets(n strictyaml.Node) {
 	case len(w.kinds) == 0:
 		n.Mistake(`missing key "day": write day: America/Los_Angeles`)
 	case len(w.kinds) > 1:
-		n.Mistake("%s are both there: write the one at whose end the upstream starts afresh", strings.Join(w.kinds, " and "))
+		n.Mistake("%s are both there: write the one at whose end the upstream starts afresh",
+			strings.Join(w.kinds, " and "))
 	default:
 		if window, ok := w.read(n); ok {
 			d.Resets, d.ResetWindow = w.zone, window
@@ -252,7 +258,8 @@ func (d *document) setMargins() {
 		set(&d.Budgets[i].Window)
 	}
 	if calendars == 0 {
-		d.marginAt.Mistake("reset_margin without a calendar window: write one, such as window: {day: America/Los_Angeles}, or remove it")
+		d.marginAt.Mistake("reset_margin without a calendar window: write one, such as window: {day: " +
+			"America/Los_Angeles}, or remove it")
 	}
 }
 

@@ -49,7 +49,8 @@ func (e *BackoffError) Error() string {
 	if e.Program {
 		paid = ""
 	}
-	return fmt.Sprintf("%s failed %s in a row%s, last with: %s; it is not tried again before %s; --again tries it anyway",
+	return fmt.Sprintf("%s failed %s in a row%s, last with: %s; it is not tried again before %s; --again tries it "+
+		"anyway",
 		e.Name, human.Count(e.Failures, "time"), paid, e.Reason, human.Time(e.RetryAt))
 }
 
@@ -72,22 +73,24 @@ const unfinished = "the run ended in the middle"
 // beginAttempt returns a *BackoffError if the step is not to be tried yet.
 func (p *pass) beginAttempt(ctx context.Context, step Step) (*attempt, error) {
 	a := &attempt{pass: p, step: step, calls: p.chargedCalls()}
-	err := p.Catalog.ChangeFailures(ctx, p.region.Name, step.Name(), step.family(), func(own, all *catalog.Failures) error {
-		a.own, a.all = *own, *all
-		now := p.now()
-		for _, f := range []*catalog.Failures{own, all} {
-			wait := f.Until.Sub(now)
-			if !p.Again && wait > 0 && wait <= longestBackoff { // longer only if a clock was wrong
-				return &BackoffError{Name: f.Name, Failures: f.Count, RetryAt: f.Until, Reason: f.Reason, Program: step.Kind == Command}
+	err := p.Catalog.ChangeFailures(ctx, p.region.Name, step.Name(), step.family(),
+		func(own, all *catalog.Failures) error {
+			a.own, a.all = *own, *all
+			now := p.now()
+			for _, f := range []*catalog.Failures{own, all} {
+				wait := f.Until.Sub(now)
+				if !p.Again && wait > 0 && wait <= longestBackoff { // longer only if a clock was wrong
+					return &BackoffError{Name: f.Name, Failures: f.Count, RetryAt: f.Until, Reason: f.Reason,
+						Program: step.Kind == Command}
+				}
 			}
-		}
-		countFailure(own, stepFailures, now, unfinished)
-		if all.Count >= methodFailures {
-			all.Until = now.Add(backoff(all.Count+1, methodFailures)).Truncate(time.Millisecond)
-			a.holdOff = all.Until
-		}
-		return nil
-	})
+			countFailure(own, stepFailures, now, unfinished)
+			if all.Count >= methodFailures {
+				all.Until = now.Add(backoff(all.Count+1, methodFailures)).Truncate(time.Millisecond)
+				a.holdOff = all.Until
+			}
+			return nil
+		})
 	if stopped, ok := errors.AsType[*BackoffError](err); ok {
 		err = stopped
 	}
@@ -106,21 +109,23 @@ func countFailure(f *catalog.Failures, first int, now time.Time, reason string) 
 // run. An error of the catalogue leaves the attempt recorded as a failure.
 func (a *attempt) end(ctx context.Context, why error) {
 	failed := why != nil && a.isFailure(why)
-	_ = a.Catalog.ChangeFailures(context.WithoutCancel(ctx), a.region.Name, a.step.Name(), a.step.family(), func(own, all *catalog.Failures) error {
-		*own = a.own
-		if !failed {
-			if all.Until.Equal(a.holdOff) {
-				all.Until = a.all.Until
+	_ = a.Catalog.ChangeFailures(context.WithoutCancel(ctx), a.region.Name, a.step.Name(), a.step.family(),
+		func(own, all *catalog.Failures) error {
+			*own = a.own
+			if !failed {
+				if all.Until.Equal(a.holdOff) {
+					all.Until = a.all.Until
+				}
+				return nil
+			}
+			now := a.now()
+			countFailure(own, stepFailures, now, why.Error())
+			// a step that waits by itself says little about the others
+			if a.own.Count < stepFailures || !a.holdOff.IsZero() {
+				countFailure(all, methodFailures, now, why.Error())
 			}
 			return nil
-		}
-		now := a.now()
-		countFailure(own, stepFailures, now, why.Error())
-		if a.own.Count < stepFailures || !a.holdOff.IsZero() { // a step that waits by itself says little about the others
-			countFailure(all, methodFailures, now, why.Error())
-		}
-		return nil
-	})
+		})
 }
 
 func (a *attempt) isFailure(why error) bool {

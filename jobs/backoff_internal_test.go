@@ -16,7 +16,8 @@ func TestAttemptsOfAFailingMethodInADay(t *testing.T) {
 	for at := time.Duration(0); at < day; at += backoff(alone, stepFailures) {
 		for inFlight := 0; inFlight <= DefaultParallel; inFlight++ {
 			failures, attempts := stepFailures+inFlight, alone+inFlight
-			for retry := at + backoff(failures, methodFailures); inFlight > 0 && retry < day; retry += backoff(failures, methodFailures) {
+			for retry := at + backoff(failures, methodFailures); inFlight > 0 &&
+				retry < day; retry += backoff(failures, methodFailures) {
 				failures++
 				attempts++
 			}

@@ -59,12 +59,14 @@ func TestFailingSearchSpendsTheDay(t *testing.T) {
 	} {
 		for _, regions := range [][]string{{"US"}, {"US", "GB", "DE", "FR", "IN"}} {
 			t.Run(name+" "+strings.Join(regions, " "), func(t *testing.T) {
-				s := newScene(t, "  - {name: all, limit: 95000, window: 48h}\n", "[{search: {queries: [music, goal]}}]", &youtubetest.Options{Limit: 95000}, regions...)
+				s := newScene(t, "  - {name: all, limit: 95000, window: 48h}\n", "[{search: {queries: [music, goal]}}]",
+					&youtubetest.Options{Limit: 95000}, regions...)
 				s.Parallel, s.transport.Retries, s.transport.MaxWait = 0, 1, time.Second
 				c.fault.Method, c.fault.Times = "search.list", -1
 				s.upstream.Fail(c.fault)
 				if name == "no commit" {
-					execSQL(t, s.path, "CREATE TRIGGER full BEFORE INSERT ON videos BEGIN SELECT RAISE(ABORT, 'no room'); END")
+					execSQL(t, s.path,
+						"CREATE TRIGGER full BEFORE INSERT ON videos BEGIN SELECT RAISE(ABORT, 'no room'); END")
 				}
 				s.cronDay(t)
 				calls, units := s.calls("search.list"), s.agree(t)
@@ -102,7 +104,8 @@ func TestStepThatFailsWaits(t *testing.T) {
 	}
 	report := s.run(t, t.Context())
 	waits, ok := errors.AsType[*jobs.BackoffError](report.Err)
-	if !ok || report.Outcome != jobs.Stopped || waits.Name != "search:music" || waits.Failures != 2 || !report.RetryAt.Equal(noon.Add(5*time.Minute)) {
+	if !ok || report.Outcome != jobs.Stopped || waits.Name != "search:music" || waits.Failures != 2 ||
+		!report.RetryAt.Equal(noon.Add(5*time.Minute)) {
 		t.Fatalf("%s until %s: %v; want stopped for five minutes", report.Outcome, report.RetryAt, report.Err)
 	}
 	if !strings.Contains(waits.Error(), "500") || !strings.Contains(waits.Error(), "--again") {
@@ -144,7 +147,8 @@ func TestStoppedSearchesSpendTheDay(t *testing.T) {
 		report := s.run(t, ctx)
 		cancel(nil)
 		if stopped := errors.Is(report.Err, why); report.Outcome != jobs.Stopped || stopped != (n < 2) {
-			t.Fatalf("run %d: %s, %v; want two that are stopped while they wait for the answer, then none that is tried", n, report.Outcome, report.Err)
+			t.Fatalf("run %d: %s, %v; want two that are stopped while they wait for the answer, then none that is "+
+				"tried", n, report.Outcome, report.Err)
 		}
 	}
 	if calls := s.calls("search.list"); calls != 2 {
@@ -200,7 +204,8 @@ func TestRegionWithoutNewChannelsResetsTheMethod(t *testing.T) {
 		if region == "BR" { // it has seen no video yet
 			continue
 		}
-		page := catalog.Page{Region: region, Tick: noon.Add(-time.Hour), Step: "trending", Videos: []catalog.Video{{ID: region, ChannelID: "UC" + region}}}
+		page := catalog.Page{Region: region, Tick: noon.Add(-time.Hour), Step: "trending",
+			Videos: []catalog.Video{{ID: region, ChannelID: "UC" + region}}}
 		if err := s.Catalog.Commit(t.Context(), page); err != nil {
 			t.Fatal(err)
 		}

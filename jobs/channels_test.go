@@ -48,7 +48,8 @@ func chartChannels(data *youtubetest.Data, regions ...string) map[string]bool {
 func TestRegionsInParallelPayForAChannelOnce(t *testing.T) {
 	data := youtubetest.DefaultData()
 	regions := []string{"US", "GB", "AU", "CA"}
-	s := newScene(t, plenty, "[trending, channels]", &youtubetest.Options{Data: data, Latency: 20 * time.Millisecond}, regions...)
+	s := newScene(t, plenty, "[trending, channels]", &youtubetest.Options{Data: data, Latency: 20 * time.Millisecond},
+		regions...)
 	if report := s.run(t, t.Context()); report.Outcome != jobs.Complete {
 		t.Fatalf("%s: %v", report.Outcome, report.Err)
 	}
@@ -83,10 +84,12 @@ func TestFailedChannelsCallReleasesItsClaims(t *testing.T) {
 // TestRefusedChannelsCallReleasesItsClaims: a region that is stopped by a
 // budget leaves its channels to other regions.
 func TestRefusedChannelsCallReleasesItsClaims(t *testing.T) {
-	s := newScene(t, plenty+"  - {name: us, limit: 1, window: 24h, methods: [channels.list], regions: [US]}\n", "[channels]", nil, "US", "GB")
+	s := newScene(t, plenty+"  - {name: us, limit: 1, window: 24h, methods: [channels.list], regions: [US]}\n",
+		"[channels]", nil, "US", "GB")
 	s.Parallel = 1
 	for _, region := range []string{"US", "GB"} {
-		page := catalog.Page{Region: region, Tick: noon, Step: "trending", Videos: []catalog.Video{{ID: "a", ChannelID: "UC1"}}}
+		page := catalog.Page{Region: region, Tick: noon, Step: "trending",
+			Videos: []catalog.Video{{ID: "a", ChannelID: "UC1"}}}
 		if err := s.Catalog.Commit(t.Context(), page); err != nil {
 			t.Fatal(err)
 		}
@@ -96,8 +99,10 @@ func TestRefusedChannelsCallReleasesItsClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := s.run(t, t.Context())
-	if us, gb := report.Regions[0], report.Regions[1]; us.Outcome != jobs.Stopped || gb.Outcome != jobs.Complete || gb.Calls != 1 {
-		t.Fatalf("US %s (%v), GB %s with %d calls; want US stopped and GB to fetch the channel", us.Outcome, us.Err, gb.Outcome, gb.Calls)
+	if us, gb := report.Regions[0], report.Regions[1]; us.Outcome != jobs.Stopped || gb.Outcome != jobs.Complete ||
+		gb.Calls != 1 {
+		t.Fatalf("US %s (%v), GB %s with %d calls; want US stopped and GB to fetch the channel", us.Outcome, us.Err,
+			gb.Outcome, gb.Calls)
 	}
 }
 
@@ -128,17 +133,21 @@ func TestLongChannelsCallKeepsItsClaims(t *testing.T) {
 			upstream.ServeHTTP(answer, req)
 			return answer.Result(), nil
 		})
-		client, err := youtube.New(t.Context(), &http.Client{Transport: &youtube.KeyTransport{Key: func() (string, error) { return "k", nil }, Hosts: []string{"youtube.test"}, Base: long}}, "https://youtube.test/")
+		client, err := youtube.New(t.Context(),
+			&http.Client{Transport: &youtube.KeyTransport{Key: func() (string, error) { return "k", nil },
+				Hosts: []string{"youtube.test"}, Base: long}}, "https://youtube.test/")
 		if err != nil {
 			t.Fatal(err)
 		}
-		config, err := jobs.Parse("regions.yaml", []byte("version: 1\nschedule: '@monthly'\nfetch: [channels]\nregions: {US: {}}\n"), nil)
+		config, err := jobs.Parse("regions.yaml",
+			[]byte("version: 1\nschedule: '@monthly'\nfetch: [channels]\nregions: {US: {}}\n"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		report, err := (&jobs.Runner{Catalog: store, Client: client}).Run(t.Context(), config.Regions)
 		if err != nil || report.Outcome != jobs.Complete || len(channelCalls(upstream)) != 1 {
-			t.Errorf("%+v, %v after %d channels; want complete after one", report, errors.Join(err, report.Err), len(channelCalls(upstream)))
+			t.Errorf("%+v, %v after %d channels; want complete after one", report, errors.Join(err, report.Err),
+				len(channelCalls(upstream)))
 		}
 		if tick := report.Regions[0].Tick; !tick.Equal(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) {
 			t.Errorf("the pass of %s; want that of the month by the system's clock", tick)

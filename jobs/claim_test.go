@@ -272,7 +272,8 @@ func cutOffHostGoesOn(t *testing.T) (inTime bool) {
 	if !inTime {
 		return false
 	}
-	if lapsed, ok := errors.AsType[*jobs.LapsedError](report.Err); !ok || report.Outcome != jobs.Stopped || !errors.Is(lapsed, quota.ErrLedgerDown) {
+	if lapsed, ok := errors.AsType[*jobs.LapsedError](report.Err); !ok || report.Outcome != jobs.Stopped ||
+		!errors.Is(lapsed, quota.ErrLedgerDown) {
 		t.Errorf("%s, %v; want it stopped by a claim that lapses", report.Outcome, report.Err)
 	}
 	for {

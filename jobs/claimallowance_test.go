@@ -13,7 +13,8 @@ import (
 // allow gives a host an allowance while the ledger is down.
 func (h *hosts) allow(t *testing.T, host int) {
 	t.Helper()
-	table, err := costs.Parse("costs.yaml", []byte(pricelist+"  - {name: all, limit: 9500, window: 24h}\nwhen_ledger_down: {default: {allow: 50}}\n"))
+	table, err := costs.Parse("costs.yaml",
+		[]byte(pricelist+"  - {name: all, limit: 9500, window: 24h}\nwhen_ledger_down: {default: {allow: 50}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -170,7 +170,8 @@ type PassClaim struct {
 
 // PassClaims returns who has the current passes of regions, in their order.
 // Passes that no host has are left out.
-func PassClaims(ctx context.Context, guard *quota.Guard, table *costs.Table, regions []Region, now time.Time) ([]PassClaim, error) {
+func PassClaims(ctx context.Context, guard *quota.Guard, table *costs.Table, regions []Region,
+	now time.Time) ([]PassClaim, error) {
 	var claims []PassClaim
 	for i := range regions {
 		tick := regions[i].Schedule.Tick(now)

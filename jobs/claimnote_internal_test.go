@@ -12,7 +12,8 @@ import (
 // TestNoteLosesTheCheckpoint: what is packed is read, the furthest checkpoint
 // of each step counts, and notes that are malformed or of other steps do not.
 func TestNoteLosesTheCheckpoint(t *testing.T) {
-	region := &Region{Steps: []Step{{Kind: Trending}, {Kind: Search, Query: strings.Repeat("ü", 100)}, {Kind: Categories}}}
+	region := &Region{Steps: []Step{{Kind: Trending}, {Kind: Search, Query: strings.Repeat("ü", 100)},
+		{Kind: Categories}}}
 	trending, search := region.Steps[0].Name(), region.Steps[1].Name()
 	long := strings.Repeat("x", quota.MaxClaimNote-10)
 	var notes [][]byte
@@ -36,7 +37,8 @@ func TestNoteLosesTheCheckpoint(t *testing.T) {
 		steps[search] != (catalog.Checkpoint{Pages: 1 << 20, Videos: 1 << 30, Done: true}) {
 		t.Errorf("the steps are %+v", steps)
 	}
-	if note := packCheckpoint(trending, catalog.Checkpoint{Pages: 1, Next: strings.Repeat("x", quota.MaxClaimNote)}); note != nil {
+	if note := packCheckpoint(trending,
+		catalog.Checkpoint{Pages: 1, Next: strings.Repeat("x", quota.MaxClaimNote)}); note != nil {
 		t.Errorf("a note of %d bytes", len(note))
 	}
 }
@@ -47,7 +49,8 @@ func TestNoteLosesTheCheckpoint(t *testing.T) {
 func TestDonePassLapsesTooEarly(t *testing.T) {
 	tick := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for interval, late := range map[time.Duration]time.Duration{
-		time.Minute: time.Hour, time.Hour: 24 * time.Hour, 6 * time.Hour: 24 * time.Hour, 7 * 24 * time.Hour: 24 * time.Hour,
+		time.Minute: time.Hour, time.Hour: 24 * time.Hour, 6 * time.Hour: 24 * time.Hour,
+		7 * 24 * time.Hour: 24 * time.Hour,
 	} {
 		if again := doneFor(tick, tick.Add(interval)); again < interval+late {
 			t.Errorf("every %v: done for %v", interval, again)

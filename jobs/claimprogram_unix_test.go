@@ -14,7 +14,8 @@ import (
 // TestProgramRunsOnEachHost: a program that is done, or has ended with 75, is
 // not started by another host before the next tick. One that failed is.
 func TestProgramRunsOnEachHost(t *testing.T) {
-	const fetch = "[{command: [./stops.sh], calls: {items.list: 1}}, {command: [./fails.sh], calls: {items.list: 1}}, {command: [./done.sh], calls: {items.list: 1}}]"
+	const fetch = "[{command: [./stops.sh], calls: {items.list: 1}}, {command: [./fails.sh], calls: {items.list: " +
+		"1}}, {command: [./done.sh], calls: {items.list: 1}}]"
 	first := newPrograms(t, "  - {name: all, limit: 100, window: 24h}\n", fetch, "emea")
 	first.script(t, "done.sh", "echo done")
 	first.script(t, "stops.sh", "echo stops; exit 75")
@@ -33,8 +34,10 @@ func TestProgramRunsOnEachHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := report.Regions[0]
-		if _, ended := errors.AsType[*jobs.EndedEarlyError](r.Err); r.Started != programs || failed != (r.Outcome == jobs.Failed) || !failed && !ended {
-			t.Errorf("%d programs were started, %s, %v; want %d, failed: %v", r.Started, r.Outcome, r.Err, programs, failed)
+		if _, ended := errors.AsType[*jobs.EndedEarlyError](r.Err); r.Started != programs ||
+			failed != (r.Outcome == jobs.Failed) || !failed && !ended {
+			t.Errorf("%d programs were started, %s, %v; want %d, failed: %v", r.Started, r.Outcome, r.Err, programs,
+				failed)
 		}
 	}
 	run(first.Runner, 2, true) // the pass ends with the failure

@@ -33,11 +33,13 @@ func (r *reader) readCommand(item strictyaml.Node, region string, add addStep) {
 		strictyaml.Field{Key: "job", Read: func(n strictyaml.Node) { p.Job = n.Text(quota.MaxLabel) }},
 		strictyaml.Field{Key: "calls", Read: func(n strictyaml.Node) {
 			n.Entries(func(key, value strictyaml.Node) {
-				p.Calls = append(p.Calls, command.Calls{Method: key.Text(quota.MaxLabel), Most: int(value.Int(1, maxCalls))})
+				p.Calls = append(p.Calls,
+					command.Calls{Method: key.Text(quota.MaxLabel), Most: int(value.Int(1, maxCalls))})
 				callsAt = append(callsAt, key)
 			})
 		}},
-		strictyaml.Field{Key: "timeout", Read: func(n strictyaml.Node) { p.Timeout = n.Seconds(shortestLimit, maxTimeout) }},
+		strictyaml.Field{Key: "timeout",
+			Read: func(n strictyaml.Node) { p.Timeout = n.Seconds(shortestLimit, maxTimeout) }},
 	)
 	if len(p.Args) == 0 || p.Args[0] == "" { // reported already
 		return
@@ -60,7 +62,8 @@ func readArguments(n strictyaml.Node, values *command.Values) []string {
 	if n.Kind() == strictyaml.Text {
 		text, ok := n.Verbatim(maxArgument)
 		if words := strings.Fields(text); ok && len(words) > 1 {
-			n.Mistake("command is a line, and no shell splits it: write a list, command: %s", strictyaml.FlowList(words))
+			n.Mistake("command is a line, and no shell splits it: write a list, command: %s",
+				strictyaml.FlowList(words))
 			return nil
 		}
 		return []string{readArgument(n, true, values)}

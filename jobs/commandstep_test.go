@@ -42,7 +42,8 @@ regions:
 		return fmt.Sprintf("%s:%d:%d", filepath.Join(dir, "regions.yaml"), line, column)
 	}
 	want := []*command.Program{
-		{Args: []string{"./fetch.py", "--market", "{region}", "", "a\nb"}, Job: "market", Timeout: 20 * time.Minute, Dir: dir, Place: at(5, 14),
+		{Args: []string{"./fetch.py", "--market", "{region}", "", "a\nb"}, Job: "market", Timeout: 20 * time.Minute,
+			Dir: dir, Place: at(5, 14),
 			Calls: []command.Calls{{Method: "items.search", Most: 2}, {Method: "items.list", Most: 40}}},
 		{Args: []string{"../bin/{region}-post"}, Job: "emea-post", Timeout: time.Hour, Dir: dir, Place: at(9, 14)},
 		{Args: []string{"sh", "-c", "echo {{}}"}, Job: "sh", Timeout: 5 * time.Second, Dir: dir, Place: at(10, 14)},
@@ -73,34 +74,48 @@ func TestParseReportsMistakesInPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	for fetch, want := range map[string]string{
-		"[command]":                                 "3:9: command needs a program: write command: [./fetch.sh]",
-		"[{command: }]":                             "3:18: command is empty: write a list, [first, second]",
-		"[command: []]":                             "3:18: command is empty: write command: [./fetch.sh]",
-		`[command: ""]`:                             "3:18: command names no program: write command: [./fetch.sh]",
-		`[command: [" ", a]]`:                       "3:19: command names no program: write command: [./fetch.sh]",
-		"[command: ./f --market 5]":                 `3:18: command is a line, and no shell splits it: write a list, command: [./f, --market, "5"]`,
-		"[command: sh -c true]":                     `3:18: command is a line, and no shell splits it: write a list, command: [sh, -c, "true"]`,
-		`[command: "./f null *x ~ #"]`:              `3:18: command is a line, and no shell splits it: write a list, command: [./f, "null", "*x", "~", "#"]`,
-		`[command: "./f {region}"]`:                 `3:18: command is a line, and no shell splits it: write a list, command: [./f, "{region}"]`,
-		"[command: {a: 1}]":                         "3:18: command is a map: write a list, [first, second]",
-		"[command: [./f, {region}]]":                `3:24: an item of command is a map: write it in quotes, such as "{region}"`,
-		"[command: [./f, 5]]":                       "3:24: an item of command is 5: write it in quotes if a text is meant",
-		`[command: [./f, "{regoin}"]]`:              `3:24: unknown placeholder "{regoin}": write {region}`,
-		`[command: [./f, "{"]]`:                     `3:24: a single "{": write {region}, {tick} or {zone}, or {{ for the brace itself`,
-		`[command: ["./f-{tick}"]]`:                 "3:19: {tick} is in the name of the program: write it in an argument",
-		"[{command: [f], jobb: x}]":                 `3:24: unknown key "jobb": write job`,
-		"[{command: [f], trending: {}}]":            `3:24: unknown key "trending": write one of command, job, calls, timeout`,
-		"[{job: x}]":                                `3:10: unknown step "job": write one of trending, search, channels, categories, command`,
-		"[{command: [f], calls: {item.list: 1}}]":   `3:32: "item.list" is not a known method; write items.list`,
-		"[trending: {pages: 2}]":                    "3:9: trending calls videos.list of YouTube, which has no cost in costs.yaml: add it, as preset: youtube/2026-06 does",
-		"[{command: [f], calls: {items.list: 0}}]":  "3:44: items.list is 0: write an integer from 1 to 1000000",
-		"[{command: [f], calls: 5}]":                "3:31: calls is 5: write a map, key: value",
-		"[{command: [f], timeout: 0s}]":             `3:33: timeout is "0s": write a duration from 1s to 24h, such as 24h, 10m or 30s`,
-		"[{command: [f], command: [g]}]":            `3:24: repeated key "command": remove one`,
-		"[command: [./a/f], {command: [./b/f]}]":    "3:37: f is fetched twice: remove one, or tell them apart with job",
+		"[command]":           "3:9: command needs a program: write command: [./fetch.sh]",
+		"[{command: }]":       "3:18: command is empty: write a list, [first, second]",
+		"[command: []]":       "3:18: command is empty: write command: [./fetch.sh]",
+		`[command: ""]`:       "3:18: command names no program: write command: [./fetch.sh]",
+		`[command: [" ", a]]`: "3:19: command names no program: write command: [./fetch.sh]",
+		"[command: ./f --market 5]": `3:18: command is a line, and no shell splits it: write a list,` +
+			` command: [./f, --market, "5"]`,
+		"[command: sh -c true]": `3:18: command is a line, and no shell splits it: write a list,` +
+			` command: [sh, -c, "true"]`,
+		`[command: "./f null *x ~ #"]`: `3:18: command is a line, and no shell splits it: write a list,` +
+			` command: [./f, "null", "*x", "~", "#"]`,
+		`[command: "./f {region}"]`: `3:18: command is a line, and no shell splits it: write a list,` +
+			` command: [./f, "{region}"]`,
+		"[command: {a: 1}]": "3:18: command is a map: write a list, [first, second]",
+		"[command: [./f, {region}]]": `3:24: an item of command is a map: write it in quotes, such ` +
+			`as "{region}"`,
+		"[command: [./f, 5]]": "3:24: an item of command is 5: write it in quotes if a text " +
+			"is meant",
+		`[command: [./f, "{regoin}"]]`: `3:24: unknown placeholder "{regoin}": write {region}`,
+		`[command: [./f, "{"]]`: `3:24: a single "{": write {region}, {tick} or {zone}, or {{ ` +
+			`for the brace itself`,
+		`[command: ["./f-{tick}"]]`: "3:19: {tick} is in the name of the program: write it in an " +
+			"argument",
+		"[{command: [f], jobb: x}]": `3:24: unknown key "jobb": write job`,
+		"[{command: [f], trending: {}}]": `3:24: unknown key "trending": write one of command, job, ` +
+			`calls, timeout`,
+		"[{job: x}]": `3:10: unknown step "job": write one of trending, search, ` +
+			`channels, categories, command`,
+		"[{command: [f], calls: {item.list: 1}}]": `3:32: "item.list" is not a known method; write items.list`,
+		"[trending: {pages: 2}]": "3:9: trending calls videos.list of YouTube, which has no cost " +
+			"in costs.yaml: add it, as preset: youtube/2026-06 does",
+		"[{command: [f], calls: {items.list: 0}}]": "3:44: items.list is 0: write an integer from 1 to 1000000",
+		"[{command: [f], calls: 5}]":               "3:31: calls is 5: write a map, key: value",
+		"[{command: [f], timeout: 0s}]": `3:33: timeout is "0s": write a duration from 1s to 24h, such ` +
+			`as 24h, 10m or 30s`,
+		"[{command: [f], command: [g]}]": `3:24: repeated key "command": remove one`,
+		"[command: [./a/f], {command: [./b/f]}]": "3:37: f is fetched twice: remove one, or tell them apart with " +
+			"job",
 		"[{command: [f], job: trending}, trending]": "3:40: trending is fetched twice: remove one",
 	} {
-		_, err := jobs.Parse("regions.yaml", []byte("version: 1\nschedule: '@daily'\nfetch: "+fetch+"\nregions: {US: {}, GB: {}}\n"), table.CheckFetched)
+		_, err := jobs.Parse("regions.yaml",
+			[]byte("version: 1\nschedule: '@daily'\nfetch: "+fetch+"\nregions: {US: {}, GB: {}}\n"), table.CheckFetched)
 		got, _, _ := strings.Cut(fmt.Sprint(err), "\n")
 		if got != "regions.yaml:"+want {
 			t.Errorf("%s: got\n%v\nwant\nregions.yaml:%s", fetch, err, want)
@@ -129,7 +144,9 @@ func TestRegionNames(t *testing.T) {
 
 func TestCheckProgramsListsWhatIsMissing(t *testing.T) {
 	dir := t.TempDir()
-	config, err := jobs.Parse(filepath.Join(dir, "regions.yaml"), []byte("version: 1\nschedule: '@daily'\nfetch: [{command: './{region}'}, {command: /no/such/one}]\nregions: {emea: {}, apac: {}}\n"), nil)
+	config, err := jobs.Parse(filepath.Join(dir, "regions.yaml"),
+		[]byte("version: 1\nschedule: '@daily'\nfetch: [{command: './{region}'}, {command: /no/such/one}]\nregions: "+
+			"{emea: {}, apac: {}}\n"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +154,9 @@ func TestCheckProgramsListsWhatIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = jobs.CheckPrograms(config.Regions)
-	if text := fmt.Sprint(err); strings.Count(text, "\n") != 1 || !strings.Contains(text, "regions.yaml:3:19: no program "+dir+"/apac") || !strings.Contains(text, "regions.yaml:3:44: no program /no/such/one") {
+	if text := fmt.Sprint(err); strings.Count(text, "\n") != 1 ||
+		!strings.Contains(text, "regions.yaml:3:19: no program "+dir+"/apac") ||
+		!strings.Contains(text, "regions.yaml:3:44: no program /no/such/one") {
 		t.Errorf("got %v; want the program of apac, and once the one that nobody has", err)
 	}
 }

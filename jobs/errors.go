@@ -38,7 +38,8 @@ func (e *ElsewhereError) Error() string {
 	case e.Claim.Done:
 		return fmt.Sprintf("done by %s; --again fetches anyway", who)
 	case e.Claim.Until.IsZero():
-		return fmt.Sprintf("%s has gone on with this pass while the ledger could not be reached from here; the next run resumes", who)
+		return fmt.Sprintf("%s has gone on with this pass while the ledger could not be reached from here; the next "+
+			"run resumes", who)
 	}
 	return fmt.Sprintf("claimed by %s; if that has died, the pass can be resumed at %s", who, human.Time(e.Claim.Until))
 }
@@ -53,7 +54,8 @@ type LapsedError struct{ Err error }
 
 // Error says why, and what follows.
 func (e *LapsedError) Error() string {
-	return fmt.Sprintf("the claim on the pass cannot be renewed (%v); another host may go on with it, else the next run does", e.Err)
+	return fmt.Sprintf("the claim on the pass cannot be renewed (%v); another host may go on with it, else the next "+
+		"run does", e.Err)
 }
 
 // Unwrap returns e.Err.
@@ -96,7 +98,8 @@ type NoQuotaError struct {
 
 // Error names the method, the bucket and what to do.
 func (e *NoQuotaError) Error() string {
-	return fmt.Sprintf("the upstream grants no quota for %s: the limit of its bucket %q is 0, and waiting does not change that; request quota from the upstream, or remove the steps that call this method",
+	return fmt.Sprintf("the upstream grants no quota for %s: the limit of its bucket %q is 0, and waiting does not "+
+		"change that; request quota from the upstream, or remove the steps that call this method",
 		e.Method, e.Bucket)
 }
 
@@ -108,7 +111,8 @@ func (e *NoQuotaError) Is(target error) bool { return target == ErrNoQuota }
 
 // ErrKey means that the upstream refuses the API key. A run makes no further
 // call with it, since each may be charged.
-var ErrKey = errors.New("the upstream refuses the API key; pass another one (YOUTUBE_API_KEY or --key-file), or enable the API for its project")
+var ErrKey = errors.New("the upstream refuses the API key; pass another one (YOUTUBE_API_KEY or --key-file), or " +
+	"enable the API for its project")
 
 // StoppedError ends a region's pass that stopped although no call was refused:
 // the region's next tick has come, or the run was told to stop.

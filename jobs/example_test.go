@@ -34,11 +34,14 @@ func ExampleFetcher() {
 	if table, err = table.WithEndpoint("", srv.URL); err != nil { // an empty name: the only upstream
 		log.Fatal(err)
 	}
-	config, err := jobs.Parse("regions.yaml", []byte("version: 1\nschedule: \"@monthly\"\nfetch: [trending: {pages: 2}]\nregions: {IN: {}, GB: {}}\n"), table.CheckFetched)
+	config, err := jobs.Parse("regions.yaml",
+		[]byte("version: 1\nschedule: \"@monthly\"\nfetch: [trending: {pages: 2}]\nregions: {IN: {}, GB: {}}\n"),
+		table.CheckFetched)
 	if err != nil {
 		log.Fatal(err)
 	}
-	c, err := client.New(table, &client.Options{State: dir, Replica: filepath.Join(dir, "replica"), Ledger: "sqlite:" + filepath.Join(dir, "ration.db")})
+	c, err := client.New(table, &client.Options{State: dir, Replica: filepath.Join(dir, "replica"),
+		Ledger: "sqlite:" + filepath.Join(dir, "ration.db")})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -50,7 +53,8 @@ func ExampleFetcher() {
 	defer videos.Close()
 
 	ctx := context.Background()
-	fetcher := &jobs.Fetcher{Client: c, Catalog: videos, Config: config, Key: func() (string, error) { return "any", nil }, Endpoint: srv.URL}
+	fetcher := &jobs.Fetcher{Client: c, Catalog: videos, Config: config,
+		Key: func() (string, error) { return "any", nil }, Endpoint: srv.URL}
 	runner, err := fetcher.NewRunner(ctx)
 	if err != nil {
 		log.Fatal(err)

@@ -74,14 +74,17 @@ func (d direct) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func newMarket(t *testing.T, budgets string) *market {
 	t.Helper()
-	m := &market{t: t, clock: &ledgertest.Clock{}, rng: rand.New(rand.NewPCG(1, 2)), got: map[string]map[int]quota.Units{}}
-	m.clock.Set(time.Date(2026, 10, 20, 7, 0, 0, 0, time.UTC)) // midnight in Los Angeles, twelve days before its day of 25 hours
+	m := &market{t: t, clock: &ledgertest.Clock{}, rng: rand.New(rand.NewPCG(1, 2)),
+		got: map[string]map[int]quota.Units{}}
+	// midnight in Los Angeles, twelve days before its day of 25 hours
+	m.clock.Set(time.Date(2026, 10, 20, 7, 0, 0, 0, time.UTC))
 	m.upstream = youtubetest.New(&youtubetest.Options{Now: m.clock.Now, Exact: true})
 	table, err := costs.Parse("costs.yaml", []byte(pricelist+budgets))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.guard, err = quota.NewGuard(testledger.Memory(&memledger.Options{Now: m.clock.Now}), table.Budgets(), nil); err != nil {
+	if m.guard, err = quota.NewGuard(testledger.Memory(&memledger.Options{Now: m.clock.Now}), table.Budgets(),
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	m.client.Transport = &quota.Transport{Guard: m.guard, Price: table.Price, Base: direct{m.upstream}}
@@ -102,7 +105,8 @@ func (m *market) starts() []start {
 	begin := m.clock.Now()
 	for _, d := range demands {
 		for at := d.offset; at < days*24*time.Hour; at += d.every {
-			all = append(all, start{begin.Add(at + time.Duration(m.rng.Int64N(int64(5*time.Minute)))), int(at / (24 * time.Hour)), d})
+			all = append(all, start{begin.Add(at + time.Duration(m.rng.Int64N(int64(5*time.Minute)))),
+				int(at / (24 * time.Hour)), d})
 		}
 	}
 	slices.SortFunc(all, func(a, b start) int { return a.at.Compare(b.at) })
@@ -155,7 +159,8 @@ func (m *market) call(region, call string, units quota.Units, dies bool) error {
 		_, err := m.guard.Spend(ctx, quota.Call{Account: "a", Method: method, Units: units})
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://youtube.googleapis.com/youtube/v3/"+call+"&part=id&maxResults=1&prettyPrint=false&regionCode="+region, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://youtube.googleapis.com/youtube/v3/"+call+
+		"&part=id&maxResults=1&prettyPrint=false&regionCode="+region, nil)
 	if err != nil {
 		return err
 	}
@@ -187,7 +192,8 @@ func (m *market) held(s start, units quota.Units, refused *quota.RefusedError, g
 		}
 	}
 	if used+units <= s.floor {
-		m.t.Errorf("%s at %s: refused %d units with %d of its floor of %d used: %v", s.region, m.clock.Now(), units, used, s.floor, refused)
+		m.t.Errorf("%s at %s: refused %d units with %d of its floor of %d used: %v", s.region, m.clock.Now(), units,
+			used, s.floor, refused)
 	}
 }
 
@@ -238,7 +244,8 @@ func TestFairnessOverThirtyDays(t *testing.T) {
 	for _, d := range demands {
 		fmt.Fprintf(&floors, "%s: %d, ", d.region, d.floor)
 	}
-	both := "  - {name: log, limit: 9500, window: 24h%s}\n  - {name: day, limit: 9500, window: {day: America/Los_Angeles}%s}"
+	both := "  - {name: log, limit: 9500, window: 24h%s}\n  - {name: day, limit: 9500, window: {day: " +
+		"America/Los_Angeles}%s}"
 	floor := ", floor: {" + strings.TrimSuffix(floors.String(), ", ") + "}"
 	always := func(at time.Time) bool { return at.Sub(midnight(at)) > quota.DefaultMargin }
 	notAtTheEnd := func(at time.Time) bool {
@@ -253,7 +260,8 @@ func TestFairnessOverThirtyDays(t *testing.T) {
 	}
 	playing.Wait()
 	var table strings.Builder
-	table.WriteString("| region | asks for, a day | floor | without floors: mean, least | sliding and day: mean, least | day, floor_until 2h: mean, least |\n|---|---|---|---|---|---|\n")
+	table.WriteString("| region | asks for, a day | floor | without floors: mean, least | sliding and day: mean, " +
+		"least | day, floor_until 2h: mean, least |\n|---|---|---|---|---|---|\n")
 	for _, d := range demands {
 		asked := int64(24*time.Hour/d.every) * int64(100*d.searches+d.lists)
 		fmt.Fprintf(&table, "| %s | %d | %d |", d.region, asked, d.floor)

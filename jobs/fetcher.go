@@ -98,7 +98,8 @@ func (f *Fetcher) newYouTube(ctx context.Context, meter *Meter) (*youtube.Client
 		return nil, err
 	}
 	if u, err := url.Parse(google.BaseURL()); err == nil && table.UpstreamOf(u) == nil {
-		return nil, configError("the client of Google calls %s, which costs.yaml does not guard; add its host to hosts", google.BaseURL())
+		return nil, configError("the client of Google calls %s, which costs.yaml does not guard; add its host to hosts",
+			google.BaseURL())
 	}
 	return google, nil
 }
@@ -131,7 +132,8 @@ func guardedOnly(price func(*http.Request) (quota.Call, error)) func(*http.Reque
 	return func(req *http.Request) (quota.Call, error) {
 		call, err := price(req)
 		if errors.Is(err, quota.ErrUnguarded) && req.Response == nil {
-			return call, configError("the call goes to %q, which costs.yaml does not guard; add it to hosts", req.URL.Host)
+			return call, configError("the call goes to %q, which costs.yaml does not guard; add it to hosts",
+				req.URL.Host)
 		}
 		return call, err
 	}

@@ -24,7 +24,8 @@ func TestRedirectCalledConfigMistake(t *testing.T) {
 		}
 		return quota.Call{Account: "p", Method: "m", Units: 1}, nil
 	})
-	guard, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{{Account: "p", Name: "b", Limit: 9, Window: quota.Sliding(time.Hour)}}, nil)
+	guard, err := quota.NewGuard(testledger.Memory(nil),
+		[]quota.Budget{{Account: "p", Name: "b", Limit: 9, Window: quota.Sliding(time.Hour)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,8 @@ func TestFetcherWithoutRegionsYAML(t *testing.T) {
 			t.Fatal(err)
 		}
 		dir := t.TempDir()
-		guarded, err := client.New(table, &client.Options{State: dir, Ledger: "sqlite:" + filepath.Join(dir, "ration.db")})
+		guarded, err := client.New(table,
+			&client.Options{State: dir, Ledger: "sqlite:" + filepath.Join(dir, "ration.db")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,14 +58,16 @@ func TestFetcherWaitsAsRegionsYAMLSays(t *testing.T) {
 		window, total string
 		want          jobs.Outcome
 	}{{"200ms", "10m", jobs.Complete}, {"30s", "1ms", jobs.Stopped}} {
-		table, err := costs.Parse("costs.yaml", []byte(pricelist+"  - {name: all, limit: 1, window: "+c.window+", methods: [videos.list]}\n"))
+		table, err := costs.Parse("costs.yaml",
+			[]byte(pricelist+"  - {name: all, limit: 1, window: "+c.window+", methods: [videos.list]}\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if table, err = table.WithEndpoint("", srv.URL); err != nil {
 			t.Fatal(err)
 		}
-		text := "version: 1\nmax_wait: 1m\nmax_total_wait: " + c.total + "\nschedule: \"@monthly\"\nfetch: [trending: {pages: 4}]\nregions: {US: {}}\n"
+		text := "version: 1\nmax_wait: 1m\nmax_total_wait: " + c.total +
+			"\nschedule: \"@monthly\"\nfetch: [trending: {pages: 4}]\nregions: {US: {}}\n"
 		config, err := jobs.Parse("regions.yaml", []byte(text), table.CheckFetched)
 		if err != nil {
 			t.Fatal(err)
@@ -75,21 +78,26 @@ func TestFetcherWaitsAsRegionsYAMLSays(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer videos.Close()
-		guarded, err := client.New(table, &client.Options{State: dir, Replica: filepath.Join(dir, "replica"), Ledger: "sqlite:" + filepath.Join(dir, "ration.db")})
+		guarded, err := client.New(table, &client.Options{State: dir, Replica: filepath.Join(dir, "replica"),
+			Ledger: "sqlite:" + filepath.Join(dir, "ration.db")})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer guarded.Close()
 		environ := []string{"OF=the test"}
-		runner, err := (&jobs.Fetcher{Client: guarded, Catalog: videos, Config: config, Key: func() (string, error) { return "any", nil }, Endpoint: srv.URL, Environ: environ, ClaimTime: hostClaimTime}).NewRunner(t.Context())
+		runner, err := (&jobs.Fetcher{Client: guarded, Catalog: videos, Config: config,
+			Key: func() (string, error) { return "any", nil }, Endpoint: srv.URL, Environ: environ,
+			ClaimTime: hostClaimTime}).NewRunner(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		report, err := runner.Run(t.Context(), config.Regions)
 		if err != nil || report.Regions[0].Outcome != c.want {
-			t.Errorf("at most %s: %s, %v; want it %s", c.total, report.Regions[0].Outcome, cmp.Or(err, report.Regions[0].Err), c.want)
+			t.Errorf("at most %s: %s, %v; want it %s", c.total, report.Regions[0].Outcome,
+				cmp.Or(err, report.Regions[0].Err), c.want)
 		}
-		if strings.Join(runner.Environ, "") != environ[0] || runner.ClaimTime != hostClaimTime || runner.Catalog != videos {
+		if strings.Join(runner.Environ, "") != environ[0] || runner.ClaimTime != hostClaimTime ||
+			runner.Catalog != videos {
 			t.Errorf("%+v; want the fields of the Fetcher", runner)
 		}
 	}

@@ -120,9 +120,11 @@ func readStep(step Step, at, options strictyaml.Node, add addStep) {
 func (r *reader) checkCalls(at strictyaml.Node, step Step, method, region string) {
 	switch err := r.check(method, quota.Caller{Lane: Lane, Job: step.Name(), Region: region}); {
 	case errors.Is(err, costs.ErrNoCost) && step.Kind != Command:
-		at.Mistake("%s calls %s of YouTube, which has no cost in costs.yaml: add it, as preset: youtube/2026-06 does", step.Kind, method)
+		at.Mistake("%s calls %s of YouTube, which has no cost in costs.yaml: add it, as preset: youtube/2026-06 does",
+			step.Kind, method)
 	case errors.Is(err, costs.ErrManyUpstreams):
-		at.Mistake("several upstreams of costs.yaml have a method %s: rename that of one there, or leave it out of calls", method)
+		at.Mistake("several upstreams of costs.yaml have a method %s: rename that of one there, or leave it out of "+
+			"calls", method)
 	case err != nil:
 		at.Mistake("%v", err)
 	}

@@ -21,7 +21,8 @@ func TestFullDiskSpendsTheDay(t *testing.T) {
 		t.Skipf("cannot mount a small disk: %v", err)
 	}
 	t.Cleanup(func() { syscall.Unmount(disk, syscall.MNT_DETACH) })
-	s := newScene(t, "  - {name: all, limit: 95000, window: 48h}\n", "[{search: {queries: [music]}}]", &youtubetest.Options{Limit: 95000}, "US", "GB")
+	s := newScene(t, "  - {name: all, limit: 95000, window: 48h}\n", "[{search: {queries: [music]}}]",
+		&youtubetest.Options{Limit: 95000}, "US", "GB")
 	store, err := catalog.Open(filepath.Join(disk, "catalog.db"), &catalog.Options{Now: s.clock.Now})
 	if err != nil {
 		t.Fatal(err)

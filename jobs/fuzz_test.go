@@ -15,9 +15,12 @@ func FuzzRegions(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(string(shipped))
-	f.Add("version: 1\nschedule: '@every 1h'\nfetch: [channels, {search: {queries: [a, b], pages: 2}}]\nregions: {US: {}, IN: {fetch: [categories]}}\n")
-	f.Add("version: 1\nschedule: '@daily'\nfetch: [{command: [./f, '{region}', '{{'], job: j, calls: {a: 5}, timeout: 5}, command: g]\nregions: {emea: {}}\n")
-	f.Add("version: 1\nschedule: 0 0 31 4 *\nregions: {US: {schedule: '*/5 * * * *', fetch: [{trending: {pages: 100}}]}}\n")
+	f.Add("version: 1\nschedule: '@every 1h'\nfetch: [channels, {search: {queries: [a, b], pages: 2}}]\nregions: " +
+		"{US: {}, IN: {fetch: [categories]}}\n")
+	f.Add("version: 1\nschedule: '@daily'\nfetch: [{command: [./f, '{region}', '{{'], job: j, calls: {a: 5}, " +
+		"timeout: 5}, command: g]\nregions: {emea: {}}\n")
+	f.Add("version: 1\nschedule: 0 0 31 4 *\nregions: {US: {schedule: '*/5 * * * *', fetch: [{trending: {pages: " +
+		"100}}]}}\n")
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, text string) {
 		config, err := jobs.Parse("regions.yaml", []byte(text), nil)
@@ -28,7 +31,8 @@ func FuzzRegions(f *testing.F) {
 			t.Fatalf("accepted %+v", config)
 		}
 		for _, region := range config.Regions {
-			if region.Name == "" || len(region.Steps) == 0 || jobs.FetchesYouTube([]jobs.Region{region}) && len(region.Name) != 2 {
+			if region.Name == "" || len(region.Steps) == 0 || jobs.FetchesYouTube([]jobs.Region{region}) &&
+				len(region.Name) != 2 {
 				t.Fatalf("accepted region %+v", region)
 			}
 			if next := region.Schedule.Next(now); !next.After(now) {
@@ -38,7 +42,8 @@ func FuzzRegions(f *testing.F) {
 				t.Fatalf("%s: the tick at %s is %s", region.Schedule, now, tick)
 			}
 			for _, step := range region.Steps {
-				if step.Kind == jobs.Command && (step.Program.Job == "" || step.Program.Args[0] == "" || step.Program.Timeout <= 0) {
+				if step.Kind == jobs.Command &&
+					(step.Program.Job == "" || step.Program.Args[0] == "" || step.Program.Timeout <= 0) {
 					t.Fatalf("accepted program %+v", step.Program)
 				}
 				if step.Pages < 1 || step.Pages > 100 || step.Kind == jobs.Search && step.Query == "" {

@@ -22,7 +22,8 @@ func TestRefusedKey(t *testing.T) {
 		if !errors.Is(region.Err, jobs.ErrKey) {
 			t.Errorf("%s: %v; want ErrKey", region.Region, region.Err)
 		}
-		if progress, err := s.Catalog.Pass(t.Context(), region.Region, region.Tick); err != nil || len(progress.Steps) != 0 {
+		if progress, err := s.Catalog.Pass(t.Context(), region.Region, region.Tick); err != nil ||
+			len(progress.Steps) != 0 {
 			t.Errorf("%s: %+v, %v; want no page", region.Region, progress.Steps, err)
 		}
 	}

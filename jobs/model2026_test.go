@@ -48,10 +48,13 @@ func (h *host) run(t *testing.T) *jobs.Report {
 	for i := range 20 {
 		queries = append(queries, fmt.Sprint("music ", i))
 	}
-	config, err := jobs.Parse("regions.yaml", []byte(`{version: 1, schedule: "@monthly", fetch: [search: {queries: [`+strings.Join(queries, ", ")+
-		`]}, trending: {pages: 1}], regions: {US: {}, GB: {}, DE: {}, FR: {}, IN: {}, BR: {}, AU: {}, CA: {}}}`), table.CheckFetched)
+	config, err := jobs.Parse("regions.yaml",
+		[]byte(`{version: 1, schedule: "@monthly", fetch: [search: {queries: [`+strings.Join(queries, ", ")+
+			`]}, trending: {pages: 1}], regions: {US: {}, GB: {}, DE: {}, FR: {}, IN: {}, BR: {}, AU: {}, CA: {}}}`),
+		table.CheckFetched)
 	check(err)
-	ledger, err := testledger.SQLite(filepath.Join(h.dir, "ration.db"), &sqliteledger.Options{Now: h.clock.Now, Sync: sqliteledger.Normal})
+	ledger, err := testledger.SQLite(filepath.Join(h.dir, "ration.db"),
+		&sqliteledger.Options{Now: h.clock.Now, Sync: sqliteledger.Normal})
 	check(err)
 	defer ledger.Close()
 	guard, err := quota.NewGuard(ledger, table.Budgets(), nil)
@@ -59,10 +62,13 @@ func (h *host) run(t *testing.T) *jobs.Report {
 	store, err := catalog.Open(filepath.Join(h.dir, "catalog.db"), &catalog.Options{Now: h.clock.Now})
 	check(err)
 	defer store.Close()
-	said, err := feedback.New("google", feedback.Options{Zone: table.Upstreams()[0].Resets, Budgets: table.Budgets(), Now: h.clock.Now})
+	said, err := feedback.New("google", feedback.Options{Zone: table.Upstreams()[0].Resets, Budgets: table.Budgets(),
+		Now: h.clock.Now})
 	check(err)
-	client, err := youtube.New(t.Context(), &http.Client{Transport: &quota.Transport{Guard: guard, Price: table.Price, Feedback: said,
-		Base: &youtube.KeyTransport{Key: func() (string, error) { return "k", nil }, Hosts: []string{strings.TrimPrefix(h.web.URL, "http://")}, Base: &http.Transport{}}}}, h.web.URL+"/")
+	client, err := youtube.New(t.Context(),
+		&http.Client{Transport: &quota.Transport{Guard: guard, Price: table.Price, Feedback: said,
+			Base: &youtube.KeyTransport{Key: func() (string, error) { return "k", nil },
+				Hosts: []string{strings.TrimPrefix(h.web.URL, "http://")}, Base: &http.Transport{}}}}, h.web.URL+"/")
 	check(err)
 	report, err := (&jobs.Runner{Catalog: store, Client: client, Now: h.clock.Now}).Run(t.Context(), config.Regions)
 	check(err)
@@ -95,7 +101,8 @@ func TestModelOf2026(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := &host{dir: t.TempDir(), clock: &ledgertest.Clock{}}
 			h.clock.Set(noon)
-			h.upstream = youtubetest.New(&youtubetest.Options{Model: youtubetest.Since2026, Now: h.clock.Now, Exact: true})
+			h.upstream = youtubetest.New(&youtubetest.Options{Model: youtubetest.Since2026, Now: h.clock.Now,
+				Exact: true})
 			h.web = httptest.NewServer(h.upstream)
 			defer h.web.Close()
 			h.upstream.SpendElsewhere(youtubetest.SearchBucket, elsewhere)
@@ -116,14 +123,16 @@ func TestModelOf2026(t *testing.T) {
 			report := h.run(t)
 			refused, ok := errors.AsType[*quota.RefusedError](report.Err)
 			opens := time.Date(2026, 11, 21, 8, 0, 30, 0, time.UTC)
-			if !ok || report.Outcome != jobs.Stopped || !refused.RetryAt.Equal(opens) || !strings.Contains(refused.Budget, "search") {
+			if !ok || report.Outcome != jobs.Stopped || !refused.RetryAt.Equal(opens) ||
+				!strings.Contains(refused.Budget, "search") {
 				t.Errorf("the first process ended %s: %v; want it stopped until %s", report.Outcome, report.Err, opens)
 			}
 			expect("the first process", left, 8)
 
 			arrived := len(h.upstream.Arrivals())
 			if report = h.run(t); report.Outcome != jobs.Stopped || len(h.upstream.Arrivals()) != arrived {
-				t.Errorf("the next process ended %s and made %d calls; want none", report.Outcome, len(h.upstream.Arrivals())-arrived)
+				t.Errorf("the next process ended %s and made %d calls; want none", report.Outcome,
+					len(h.upstream.Arrivals())-arrived)
 			}
 			h.clock.Set(opens.Add(-time.Microsecond))
 			if h.run(t); len(h.upstream.Arrivals()) != arrived {
@@ -133,7 +142,8 @@ func TestModelOf2026(t *testing.T) {
 			h.clock.Set(opens)
 			report = h.run(t)
 			expect("the new day", min(160, left+100), 8)
-			if want := map[bool]jobs.Outcome{true: jobs.Complete, false: jobs.Stopped}[left+100 >= 160]; report.Outcome != want {
+			if want := map[bool]jobs.Outcome{true: jobs.Complete,
+				false: jobs.Stopped}[left+100 >= 160]; report.Outcome != want {
 				t.Errorf("the new day ended %s: %v; want it %s", report.Outcome, report.Err, want)
 			}
 		})

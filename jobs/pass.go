@@ -42,7 +42,8 @@ func (p *pass) run(caller quota.Caller) RegionReport {
 	case err == nil:
 	case errors.Is(err, catalog.ErrLocked), errors.Is(err, errDone), errors.Is(err, quota.ErrClaimed):
 		p.report.Outcome = Skipped
-	case errors.Is(err, quota.ErrRefused), errors.Is(err, quota.ErrLedgerBusy), errors.Is(err, ErrNextTick), p.stop.Err() != nil:
+	case errors.Is(err, quota.ErrRefused), errors.Is(err, quota.ErrLedgerBusy), errors.Is(err, ErrNextTick),
+		p.stop.Err() != nil:
 		p.report.Outcome = Stopped
 	default:
 		p.report.Outcome = Failed
@@ -103,7 +104,8 @@ func (p *pass) fetchSteps(ctx context.Context, state catalog.PassState) error {
 		err := p.fetchStep(ctx, step, state.Steps[step.Name()])
 		switch {
 		case err == nil:
-		case errors.Is(err, quota.ErrRefused), errors.Is(err, quota.ErrLedgerDown), errors.Is(err, quota.ErrLedgerBusy), errors.Is(err, ErrNoQuota):
+		case errors.Is(err, quota.ErrRefused), errors.Is(err, quota.ErrLedgerDown), errors.Is(err, quota.ErrLedgerBusy),
+			errors.Is(err, ErrNoQuota):
 			stopped = worse(stopped, err)
 			if waits, ok := errors.AsType[*BackoffError](err); ok {
 				p.report.Waiting = append(p.report.Waiting, waits)
@@ -184,7 +186,8 @@ func (p *pass) fetchStep(ctx context.Context, step Step, at catalog.Checkpoint) 
 			attempt.end(ctx, err)
 			return err
 		}
-		at = catalog.Checkpoint{Next: page.Next, Pages: at.Pages + 1, Videos: at.Videos + len(page.Videos), Done: page.Done}
+		at = catalog.Checkpoint{Next: page.Next, Pages: at.Pages + 1, Videos: at.Videos + len(page.Videos),
+			Done: page.Done}
 		p.report.Videos += len(page.Videos)
 		p.noteProgress(ctx, step, at)
 		p.pages++

@@ -28,26 +28,35 @@ func TestFailedCommitFailsThePass(t *testing.T) {
 		}
 	}
 	report := s.run(t, t.Context())
-	if us := report.Regions[0]; us.Outcome != jobs.Failed || !errors.Is(us.Err, catalog.ErrReplaced) || us.Videos != 50 {
-		t.Errorf("%s (%v) with %d videos; want failed, with ErrReplaced, after the first page", us.Outcome, us.Err, us.Videos)
+	if us := report.Regions[0]; us.Outcome != jobs.Failed || !errors.Is(us.Err, catalog.ErrReplaced) ||
+		us.Videos != 50 {
+		t.Errorf("%s (%v) with %d videos; want failed, with ErrReplaced, after the first page", us.Outcome, us.Err,
+			us.Videos)
 	}
 	if report.Outcome != jobs.Failed || s.agree(t) != 1 {
-		t.Errorf("%s after %d units; want failed before a page is paid for that cannot be stored", report.Outcome, s.agree(t))
+		t.Errorf("%s after %d units; want failed before a page is paid for that cannot be stored", report.Outcome,
+			s.agree(t))
 	}
 }
 
 // TestRetryAtIsTheSoonestOfAllRegions: in any order of the regions.
 func TestRetryAtIsTheSoonestOfAllRegions(t *testing.T) {
 	for _, order := range [][]string{{"US", "GB", "DE"}, {"GB", "US", "DE"}, {"DE", "GB", "US"}} {
-		s := newScene(t, "  - {name: us, limit: 1, window: 24h, methods: [videos.list], regions: [US]}\n  - {name: gb, limit: 1, window: 1m, methods: [videos.list], regions: [GB]}\n  - {name: de, limit: 9, window: 24h, methods: [videos.list], regions: [DE]}\n",
+		s := newScene(t,
+			"  - {name: us, limit: 1, window: 24h, methods: [videos.list], regions: [US]}\n  - {name: gb, limit: 1, "+
+				"window: 1m, methods: [videos.list], regions: [GB]}\n  - {name: de, limit: 9, window: 24h, methods: "+
+				"[videos.list], regions: [DE]}\n",
 			"[trending]", nil, order...)
 		s.Parallel = 1
 		report := s.run(t, t.Context())
 		soonest := noon.Add(time.Minute)
-		if report.Outcome != jobs.Stopped || report.RetryAt.Before(soonest) || report.RetryAt.After(soonest.Add(time.Second)) {
-			t.Errorf("%v: %s, retry at %s; want stopped until GB may go on, at %s", order, report.Outcome, report.RetryAt, soonest)
+		if report.Outcome != jobs.Stopped || report.RetryAt.Before(soonest) ||
+			report.RetryAt.After(soonest.Add(time.Second)) {
+			t.Errorf("%v: %s, retry at %s; want stopped until GB may go on, at %s", order, report.Outcome,
+				report.RetryAt, soonest)
 		}
-		first := report.Regions[slices.IndexFunc(report.Regions, func(r jobs.RegionReport) bool { return r.Err != nil })]
+		first := report.Regions[slices.IndexFunc(report.Regions,
+			func(r jobs.RegionReport) bool { return r.Err != nil })]
 		if !errors.Is(report.Err, first.Err) || report.Err.Error() != first.Err.Error() {
 			t.Errorf("%v: reason %v; want that of the first region that was stopped, %v", order, report.Err, first.Err)
 		}
@@ -58,7 +67,8 @@ func TestRetryAtIsTheSoonestOfAllRegions(t *testing.T) {
 // the upstream names. Both calls are charged.
 func TestSecondStopIsNotAFailure(t *testing.T) {
 	for name, fault := range map[string]youtubetest.Fault{
-		"slow down": {Status: 429, Reason: "rateLimitExceeded", Times: 2, Header: map[string][]string{"Retry-After": {"90"}}},
+		"slow down": {Status: 429, Reason: "rateLimitExceeded", Times: 2,
+			Header: map[string][]string{"Retry-After": {"90"}}},
 		"exhausted": {Reason: "quotaExceeded", Times: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,10 +81,12 @@ func TestSecondStopIsNotAFailure(t *testing.T) {
 			if report.Outcome != jobs.Stopped || !ok || !errors.Is(report.Err, quota.ErrRefused) {
 				t.Fatalf("%s: %v; want stopped by the upstream", report.Outcome, report.Err)
 			}
-			if answer, ok := errors.AsType[*youtube.APIError](report.Err); !ok || answer.Method != "videos.list" || report.Err.Error() != answer.Error() {
+			if answer, ok := errors.AsType[*youtube.APIError](report.Err); !ok || answer.Method != "videos.list" ||
+				report.Err.Error() != answer.Error() {
 				t.Errorf("%v; want what the upstream answered", report.Err)
 			}
-			if name == "slow down" && (!report.RetryAt.Equal(noon.Add(90*time.Second)) || !upstream.RetryAt.Equal(report.RetryAt)) {
+			if name == "slow down" &&
+				(!report.RetryAt.Equal(noon.Add(90*time.Second)) || !upstream.RetryAt.Equal(report.RetryAt)) {
 				t.Errorf("retry at %s; want in the 90 s that the upstream asks for", report.RetryAt)
 			}
 			if calls := len(s.upstream.Arrivals()); calls != 3 || s.agree(t) != 3 {
@@ -89,7 +101,8 @@ func TestOneStopIsRetried(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", nil, "US")
 	s.transport.Feedback = nil
 	s.upstream.Fail(youtubetest.Fault{Status: 429, Reason: "rateLimitExceeded"})
-	if report := s.run(t, t.Context()); report.Outcome != jobs.Complete || s.agree(t) != 5 || report.Regions[0].Videos != 200 {
+	if report := s.run(t, t.Context()); report.Outcome != jobs.Complete || s.agree(t) != 5 ||
+		report.Regions[0].Videos != 200 {
 		t.Errorf("%s (%v) with %d units; want complete with one call too many", report.Outcome, report.Err, s.agree(t))
 	}
 }
@@ -99,10 +112,12 @@ func TestNotModifiedWithoutETagFails(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", nil, "US")
 	s.upstream.Fail(youtubetest.Fault{Status: 304, Body: " "})
 	if report := s.run(t, t.Context()); report.Outcome != jobs.Failed || report.Regions[0].Videos != 0 {
-		t.Errorf("%s (%v) with %d videos; want failed without a page", report.Outcome, report.Err, report.Regions[0].Videos)
+		t.Errorf("%s (%v) with %d videos; want failed without a page", report.Outcome, report.Err,
+			report.Regions[0].Videos)
 	}
 	if report := s.run(t, t.Context()); report.Outcome != jobs.Complete || report.Regions[0].Videos != 200 {
-		t.Errorf("the next run: %s (%v) with %d videos; want the whole chart", report.Outcome, report.Err, report.Regions[0].Videos)
+		t.Errorf("the next run: %s (%v) with %d videos; want the whole chart", report.Outcome, report.Err,
+			report.Regions[0].Videos)
 	}
 }
 
@@ -112,12 +127,16 @@ func TestNoQuotaStopsItsMethodInAllRegions(t *testing.T) {
 	s := newScene(t, plenty, "[{search: {queries: [music, goal]}}, categories]", nil, "US", "GB")
 	s.Parallel = 1
 	s.upstream.Fail(youtubetest.Fault{Method: "search.list", Times: -1, Status: 429,
-		Body: `{"error":{"code":429,"message":"Quota exceeded","errors":[{"reason":"rateLimitExceeded"}],"details":[{"metadata":{"quota_limit":"defaultSearchListPerDayPerProject","quota_unit":"1/d/{project}","quota_metric":"youtube.googleapis.com/search_list","quota_limit_value":"0"}}]}}`})
+		Body: `{"error":{"code":429,"message":"Quota exceeded","errors":[{"reason":"rateLimitExceeded"}],` +
+			`"details":[{"metadata":{"quota_limit":"defaultSearchListPerDayPerProject","quota_unit":"1/d/{project}",` +
+			`"quota_metric":"youtube.googleapis.com/search_list","quota_limit_value":"0"}}]}}`})
 	report := s.run(t, t.Context())
 	for _, region := range report.Regions {
 		no, ok := errors.AsType[*jobs.NoQuotaError](region.Err)
-		if region.Outcome != jobs.Failed || !ok || !errors.Is(region.Err, jobs.ErrNoQuota) || no.Method != "search.list" || no.Bucket == "" {
-			t.Errorf("%s: %s: %v; want failed for want of quota for search.list", region.Region, region.Outcome, region.Err)
+		if region.Outcome != jobs.Failed || !ok || !errors.Is(region.Err, jobs.ErrNoQuota) ||
+			no.Method != "search.list" || no.Bucket == "" {
+			t.Errorf("%s: %s: %v; want failed for want of quota for search.list", region.Region, region.Outcome,
+				region.Err)
 		}
 		progress, err := s.Catalog.Pass(t.Context(), region.Region, region.Tick)
 		if _, done := progress.Steps["categories"]; err != nil || !done || len(progress.Steps) != 1 {
@@ -153,7 +172,8 @@ func TestPassFailsAfterOtherStepsWhenLedgerIsDown(t *testing.T) {
 	s.transport.Guard = guard
 	report := s.run(t, t.Context())
 	if report.Outcome != jobs.Failed || !errors.Is(report.Err, quota.ErrLedgerDown) || len(s.pages()) != 4 {
-		t.Errorf("%s (%v) with %d chart pages; want failed by the ledger, with the whole chart", report.Outcome, report.Err, len(s.pages()))
+		t.Errorf("%s (%v) with %d chart pages; want failed by the ledger, with the whole chart", report.Outcome,
+			report.Err, len(s.pages()))
 	}
 	if !report.RetryAt.IsZero() {
 		t.Errorf("retry at %s; want the zero time", report.RetryAt)
@@ -166,7 +186,8 @@ func TestFailureTakesPrecedenceOverRefusal(t *testing.T) {
 		"[{search: {queries: [music, goal]}}, trending]": "500", // refused, and then it failed
 		"[trending, {search: {queries: [music, goal]}}]": "500", // it fails before the search is refused
 	} {
-		s := newScene(t, plenty+"  - {name: searches, limit: 100, window: 24h, methods: [search.list]}\n", fetch, nil, "US")
+		s := newScene(t, plenty+"  - {name: searches, limit: 100, window: 24h, methods: [search.list]}\n", fetch, nil,
+			"US")
 		s.upstream.Fail(youtubetest.Fault{Method: "videos.list", Status: 500})
 		report := s.run(t, t.Context())
 		if report.Outcome != jobs.Failed || !strings.Contains(report.Err.Error(), want) {
@@ -220,7 +241,8 @@ func TestEveryCallNamesItsCaller(t *testing.T) {
 	}
 	s.run(t, t.Context())
 	for _, region := range []string{"US", "IN"} {
-		for job, method := range map[string]string{"trending": "videos.list", "search:music": "search.list", "categories": "videoCategories.list"} {
+		for job, method := range map[string]string{"trending": "videos.list", "search:music": "search.list",
+			"categories": "videoCategories.list"} {
 			if caller := (quota.Caller{Lane: jobs.Lane, Job: job, Region: region}); got[caller] != method {
 				t.Errorf("%+v was charged for %q; want %s; of %v", caller, got[caller], method, got)
 			}
@@ -231,7 +253,8 @@ func TestEveryCallNamesItsCaller(t *testing.T) {
 // TestProgressCountsPagesOfAllSteps: Progress includes the pages of earlier
 // runs, and finally the outcome.
 func TestProgressCountsPagesOfAllSteps(t *testing.T) {
-	s := newScene(t, plenty+"  - {name: charts, limit: 3, window: 1m, methods: [videos.list]}\n", "[{trending: {pages: 4}}, categories]", nil, "US")
+	s := newScene(t, plenty+"  - {name: charts, limit: 3, window: 1m, methods: [videos.list]}\n",
+		"[{trending: {pages: 4}}, categories]", nil, "US")
 	var got []jobs.Progress
 	s.Progress = func(p jobs.Progress) { got = append(got, p) }
 	s.run(t, t.Context())
@@ -243,7 +266,8 @@ func TestProgressCountsPagesOfAllSteps(t *testing.T) {
 	end := func(pages int, outcome jobs.Outcome) jobs.Progress {
 		return jobs.Progress{Region: "US", Pages: pages, Done: true, Outcome: outcome}
 	}
-	want := []jobs.Progress{page("trending", 1), page("trending", 2), page("trending", 3), page("categories", 4), end(4, jobs.Stopped),
+	want := []jobs.Progress{page("trending", 1), page("trending", 2), page("trending", 3), page("categories", 4),
+		end(4, jobs.Stopped),
 		page("trending", 5), end(5, jobs.Complete)}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)
@@ -254,7 +278,8 @@ func TestScheduleWithoutTicksFails(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", nil, "US")
 	s.regions[0].Schedule = jobs.Schedule{}
 	report := s.run(t, t.Context())
-	if report.Outcome != jobs.Failed || !strings.Contains(report.Err.Error(), "has had no tick in five years") || s.agree(t) != 0 {
+	if report.Outcome != jobs.Failed || !strings.Contains(report.Err.Error(), "has had no tick in five years") ||
+		s.agree(t) != 0 {
 		t.Errorf("%s: %v; want failed without a call", report.Outcome, report.Err)
 	}
 }
@@ -262,7 +287,8 @@ func TestScheduleWithoutTicksFails(t *testing.T) {
 // TestChannelsStepStopsAtItsPageLimit: a full page is followed by another one
 // up to the step's limit; a partial page is the last.
 func TestChannelsStepStopsAtItsPageLimit(t *testing.T) {
-	for _, c := range []struct{ channels, pages, calls, committed int }{{0, 4, 0, 1}, {49, 4, 1, 1}, {50, 4, 1, 2}, {51, 4, 2, 2}, {120, 2, 2, 2}, {120, 4, 3, 3}} {
+	for _, c := range []struct{ channels, pages, calls, committed int }{{0, 4, 0, 1}, {49, 4, 1, 1}, {50, 4, 1, 2},
+		{51, 4, 2, 2}, {120, 2, 2, 2}, {120, 4, 3, 3}} {
 		s := newScene(t, plenty, "[{channels: {pages: 4}}]", nil, "US")
 		s.regions[0].Steps[0].Pages = c.pages
 		page := catalog.Page{Region: "US", Tick: noon, Step: "trending"}
@@ -274,11 +300,13 @@ func TestChannelsStepStopsAtItsPageLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if report := s.run(t, t.Context()); report.Outcome != jobs.Complete || s.agree(t) != quota.Units(c.calls) {
-			t.Errorf("%d channels, %d pages: %s (%v) with %d calls; want %d", c.channels, c.pages, report.Outcome, report.Err, s.agree(t), c.calls)
+			t.Errorf("%d channels, %d pages: %s (%v) with %d calls; want %d", c.channels, c.pages, report.Outcome,
+				report.Err, s.agree(t), c.calls)
 		}
 		progress, err := s.Catalog.Pass(t.Context(), "US", s.regions[0].Schedule.Tick(noon))
 		if step := progress.Steps["channels"]; err != nil || step.Pages != c.committed || !step.Done {
-			t.Errorf("%d channels, %d pages: checkpoint %+v, %v; want %d pages, done", c.channels, c.pages, step, err, c.committed)
+			t.Errorf("%d channels, %d pages: checkpoint %+v, %v; want %d pages, done", c.channels, c.pages, step, err,
+				c.committed)
 		}
 	}
 }
@@ -296,7 +324,8 @@ func TestUnreadableCatalogueFailsThePass(t *testing.T) {
 			if _, err := s.Run(t.Context(), s.regions); err == nil {
 				t.Error("a run without its catalogue begins; want an error")
 			}
-		} else if report := s.run(t, t.Context()); report.Outcome != jobs.Failed || !errors.Is(report.Err, catalog.ErrReplaced) {
+		} else if report := s.run(t, t.Context()); report.Outcome != jobs.Failed || !errors.Is(report.Err,
+			catalog.ErrReplaced) {
 			t.Errorf("%s: %v; want failed", report.Outcome, report.Err)
 		}
 		if s.agree(t) != 0 {
@@ -335,7 +364,8 @@ func TestUnreadableTableFailsThePass(t *testing.T) {
 			t.Fatal(err)
 		}
 		if report := s.run(t, t.Context()); report.Outcome != jobs.Failed || s.agree(t) != 0 {
-			t.Errorf("without %s: %s (%v) after %d units; want failed without a call", table, report.Outcome, report.Err, s.agree(t))
+			t.Errorf("without %s: %s (%v) after %d units; want failed without a call", table, report.Outcome,
+				report.Err, s.agree(t))
 		}
 	}
 }
@@ -353,12 +383,15 @@ func TestFailedRestartFailsThePass(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.Exec("CREATE TRIGGER stuck BEFORE DELETE ON checkpoints BEGIN SELECT RAISE(ABORT, 'stuck'); END"); err != nil {
+	if _,
+		err := db.Exec("CREATE TRIGGER stuck BEFORE DELETE ON checkpoints BEGIN SELECT RAISE(ABORT, 'stuck'); END"); err != nil {
 		t.Fatal(err)
 	}
 	s.Again = true
-	if report := s.run(t, t.Context()); report.Outcome != jobs.Failed || !strings.Contains(report.Err.Error(), "stuck") || s.agree(t) != spent {
-		t.Errorf("%s (%v) after %d more units; want failed without a call", report.Outcome, report.Err, s.agree(t)-spent)
+	if report := s.run(t, t.Context()); report.Outcome != jobs.Failed ||
+		!strings.Contains(report.Err.Error(), "stuck") || s.agree(t) != spent {
+		t.Errorf("%s (%v) after %d more units; want failed without a call", report.Outcome, report.Err,
+			s.agree(t)-spent)
 	}
 }
 
@@ -366,7 +399,8 @@ func TestFailedRestartFailsThePass(t *testing.T) {
 // requested again by the next page.
 func TestMissingChannelsAreRequestedOnce(t *testing.T) {
 	s := newScene(t, plenty, "[channels]", nil, "US")
-	page := catalog.Page{Region: "US", Tick: noon, Step: "trending", Videos: []catalog.Video{{ID: "a", ChannelID: "UC1"}}}
+	page := catalog.Page{Region: "US", Tick: noon, Step: "trending",
+		Videos: []catalog.Video{{ID: "a", ChannelID: "UC1"}}}
 	if err := s.Catalog.Commit(t.Context(), page); err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,8 @@ func (p *pass) fetchProgram(ctx context.Context, step Step, at catalog.Checkpoin
 			return &EndedEarlyError{Job: step.Name(), RetryAt: at, Resumes: true, Err: why}
 		}
 	}
-	page := catalog.Page{Region: p.region.Name, Tick: p.tick, Step: step.Name(), Method: step.family(), Number: at.Pages, Done: !stopped}
+	page := catalog.Page{Region: p.region.Name, Tick: p.tick, Step: step.Name(), Method: step.family(),
+		Number: at.Pages, Done: !stopped}
 	if err := p.Catalog.Commit(context.WithoutCancel(ctx), page); err != nil {
 		attempt.end(ctx, err)
 		return err
@@ -137,7 +138,8 @@ func (p *pass) runProgram(ctx context.Context, program *command.Program) (refuse
 		return nil, &client.ConfigError{Err: err}
 	}
 	caller := quota.CallerFrom(ctx)
-	run := &command.Run{Args: args, Dir: program.Dir, Env: slices.Clip(p.Environ), Timeout: program.Timeout, Grace: cmp.Or(p.Grace, DefaultGrace)}
+	run := &command.Run{Args: args, Dir: program.Dir, Env: slices.Clip(p.Environ), Timeout: program.Timeout,
+		Grace: cmp.Or(p.Grace, DefaultGrace)}
 	if p.Output != nil {
 		run.Output = func(text string) { p.Output(OutputLine{Region: p.region.Name, Job: program.Job, Text: text}) }
 	}
@@ -207,7 +209,8 @@ func (p *pass) ledgerTimes(ctx context.Context) map[string]time.Time {
 // times, as the ledger has it: a program may spend through the gateway, with
 // ration spend, or by itself. It reports more calls than regions.yaml says, and
 // that the charge is unknown if the ledger does not answer.
-func (p *pass) meterProgram(ctx context.Context, program *command.Program, caller quota.Caller, since map[string]time.Time) {
+func (p *pass) meterProgram(ctx context.Context, program *command.Program, caller quota.Caller,
+	since map[string]time.Time) {
 	made := map[string]int{}
 	if p.Meter != nil && len(since) < len(p.Table.Accounts()) {
 		p.report.Unmetered = true
@@ -219,14 +222,17 @@ func (p *pass) meterProgram(ctx context.Context, program *command.Program, calle
 				break
 			}
 			if sum.Caller == caller {
-				p.Meter.Charged(quota.Call{Account: account, Method: sum.Method, Caller: caller}, int(sum.Calls), sum.Units)
+				p.Meter.Charged(quota.Call{Account: account, Method: sum.Method, Caller: caller}, int(sum.Calls),
+					sum.Units)
 				made[sum.Method] += int(sum.Calls)
 			}
 		}
 	}
 	for _, calls := range program.Calls {
 		if n := made[calls.Method]; n > calls.Most && p.Output != nil {
-			p.Output(OutputLine{Region: p.region.Name, Job: program.Job, Text: fmt.Sprintf("made %d calls of %s, more than the %d in regions.yaml", n, calls.Method, calls.Most)})
+			p.Output(OutputLine{Region: p.region.Name, Job: program.Job,
+				Text: fmt.Sprintf("made %d calls of %s, more than the %d in regions.yaml", n, calls.Method,
+					calls.Most)})
 		}
 	}
 }

@@ -128,7 +128,9 @@ func newPrograms(t *testing.T, budgets, fetch string, regions ...string) *progra
 		t.Fatal(err)
 	}
 	s.gateway = &gateway{table: table, guard: guard, callers: map[string]quota.Caller{}}
-	config, err := jobs.Parse(filepath.Join(s.dir, "regions.yaml"), []byte("version: 1\nschedule: 0 11 * * *\nfetch: "+fetch+"\nregions: {"+strings.Join(regions, ": {}, ")+": {}}\n"), table.CheckFetched)
+	config, err := jobs.Parse(filepath.Join(s.dir, "regions.yaml"),
+		[]byte("version: 1\nschedule: 0 11 * * *\nfetch: "+fetch+"\nregions: {"+strings.Join(regions, ": {}, ")+
+			": {}}\n"), table.CheckFetched)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +144,8 @@ func newPrograms(t *testing.T, budgets, fetch string, regions ...string) *progra
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Runner = &jobs.Runner{Catalog: store, Meter: &jobs.Meter{}, Now: s.clock.Now, Guard: guard, Table: table, Gateway: s.gateway,
+	s.Runner = &jobs.Runner{Catalog: store, Meter: &jobs.Meter{}, Now: s.clock.Now, Guard: guard, Table: table,
+		Gateway: s.gateway,
 		Environ: append(os.Environ(), "SELF="+self), Output: func(l jobs.OutputLine) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -177,7 +180,8 @@ const marketStep = "{command: [./market.sh, '{region}'], job: market, calls: {it
 // TestProgramIsAStep: it is attributed, metered, run once for each tick, and
 // its output has region and job.
 func TestProgramIsAStep(t *testing.T) {
-	s := newPrograms(t, "  - {name: all, limit: 100, window: 24h, floor: {emea: 10}}\n", "["+marketStep+"]", "emea", "apac")
+	s := newPrograms(t, "  - {name: all, limit: 100, window: 24h, floor: {emea: 10}}\n", "["+marketStep+"]", "emea",
+		"apac")
 	s.script(t, "market.sh", `echo "for $1"; spend items.list && spend items.list && spend items.search`)
 	report := s.run(t, t.Context())
 	if report.Outcome != jobs.Complete || report.Calls != 3 || report.Units != 7 {
@@ -197,13 +201,16 @@ func TestProgramIsAStep(t *testing.T) {
 	if len(callers) != 2 || callers[quota.Caller{Lane: "cron", Job: "market", Region: "emea"}] != 7 {
 		t.Errorf("the ledger has %v; want 7 units of either region", callers)
 	}
-	if report = s.run(t, t.Context()); report.Outcome != jobs.Skipped || s.gateway.opened != 2 || len(s.gateway.callers) != 0 {
-		t.Errorf("again: %s (%v) after %d programs, %d tokens left; want skipped, after two", report.Outcome, report.Err, s.gateway.opened, len(s.gateway.callers))
+	if report = s.run(t, t.Context()); report.Outcome != jobs.Skipped || s.gateway.opened != 2 ||
+		len(s.gateway.callers) != 0 {
+		t.Errorf("again: %s (%v) after %d programs, %d tokens left; want skipped, after two", report.Outcome,
+			report.Err, s.gateway.opened, len(s.gateway.callers))
 	}
 	s.clock.Add(24 * time.Hour)
 	s.script(t, "market.sh", "spend items.search && spend items.search")
 	if report = s.run(t, t.Context()); report.Outcome != jobs.Complete || s.gateway.opened != 4 {
-		t.Errorf("the next tick: %s (%v) after %d programs; want complete", report.Outcome, report.Err, s.gateway.opened)
+		t.Errorf("the next tick: %s (%v) after %d programs; want complete", report.Outcome, report.Err,
+			s.gateway.opened)
 	}
 	if !slices.Contains(s.lines, "emea market: made 2 calls of items.search, more than the 1 in regions.yaml") {
 		t.Errorf("the output is %q; want a line about the calls", s.lines)
@@ -230,7 +237,8 @@ func TestUnitsOfAProgramWithoutItsLedger(t *testing.T) {
 		}
 		document, err := json.Marshal(report.Document(nil, func(error) *string { return nil }))
 		calls, units := report.Regions[0].Charges()
-		if err != nil || calls != "unknown" || units != "unknown" || strings.Count(string(document), `"units":null`) != 2 {
+		if err != nil || calls != "unknown" || units != "unknown" ||
+			strings.Count(string(document), `"units":null`) != 2 {
 			t.Errorf("%s: %v calls, %v units, %s, %v; want them unknown", name, calls, units, document, err)
 		}
 	}
@@ -238,15 +246,18 @@ func TestUnitsOfAProgramWithoutItsLedger(t *testing.T) {
 
 // TestResumeRepeatedADoneProgram: of a pass that stopped, only the rest is run.
 func TestResumeRepeatedADoneProgram(t *testing.T) {
-	s := newPrograms(t, "  - {name: all, limit: 100, window: 24h}\n", "[{command: ./one.sh}, {command: ./two.sh}, {command: ./three.sh}]", "emea")
+	s := newPrograms(t, "  - {name: all, limit: 100, window: 24h}\n",
+		"[{command: ./one.sh}, {command: ./two.sh}, {command: ./three.sh}]", "emea")
 	s.script(t, "one.sh", "echo ran")
 	s.script(t, "two.sh", "echo ran; exit 1")
 	s.script(t, "three.sh", "echo ran")
-	if report := s.run(t, t.Context()); report.Outcome != jobs.Failed || fmt.Sprint(report.Err) != "two.sh: exit status 1: ran" || len(s.lines) != 2 {
+	if report := s.run(t, t.Context()); report.Outcome != jobs.Failed ||
+		fmt.Sprint(report.Err) != "two.sh: exit status 1: ran" || len(s.lines) != 2 {
 		t.Fatalf("%s (%v) after %q; want two.sh failed, and the rest left", report.Outcome, report.Err, s.lines)
 	}
 	s.script(t, "two.sh", "echo ran")
-	if report := s.run(t, t.Context()); report.Outcome != jobs.Complete || fmt.Sprint(s.lines) != "[emea two.sh: ran emea three.sh: ran]" {
+	if report := s.run(t, t.Context()); report.Outcome != jobs.Complete ||
+		fmt.Sprint(s.lines) != "[emea two.sh: ran emea three.sh: ran]" {
 		t.Errorf("%s (%v) after %q; want two and three", report.Outcome, report.Err, s.lines)
 	}
 }
@@ -259,12 +270,16 @@ func TestExit75StopsUntilTheNextTick(t *testing.T) {
 	s.script(t, "other.sh", "echo ran")
 	next := noon.Add(23 * time.Hour)
 	report := s.run(t, t.Context())
-	const want = "market stopped before it was done (exit status 75: no room); it is started again at the next tick, 2026-11-21T11:00:00Z; --again starts it before"
-	if report.Outcome != jobs.Stopped || !report.RetryAt.Equal(next) || !errors.Is(report.Err, quota.ErrRefused) || report.Err.Error() != want || len(s.lines) != 2 {
-		t.Fatalf("%s (%v) after %q, retry at %s; want stopped until %s, after both", report.Outcome, report.Err, s.lines, report.RetryAt, next)
+	const want = "market stopped before it was done (exit status 75: no room); it is started again at the next " +
+		"tick, 2026-11-21T11:00:00Z; --again starts it before"
+	if report.Outcome != jobs.Stopped || !report.RetryAt.Equal(next) || !errors.Is(report.Err, quota.ErrRefused) ||
+		report.Err.Error() != want || len(s.lines) != 2 {
+		t.Fatalf("%s (%v) after %q, retry at %s; want stopped until %s, after both", report.Outcome, report.Err,
+			s.lines, report.RetryAt, next)
 	}
 	s.script(t, "market.sh", "echo ran")
-	if report = s.run(t, t.Context()); report.Outcome != jobs.Stopped || !report.RetryAt.Equal(next) || len(s.lines) != 0 {
+	if report = s.run(t, t.Context()); report.Outcome != jobs.Stopped || !report.RetryAt.Equal(next) ||
+		len(s.lines) != 0 {
 		t.Errorf("again: %s (%v) after %q; want stopped still", report.Outcome, report.Err, s.lines)
 	}
 	s.Again = true
@@ -292,7 +307,8 @@ func TestFailingProgramBacksOff(t *testing.T) {
 	report := s.run(t, t.Context())
 	waits, ok := errors.AsType[*jobs.BackoffError](report.Err)
 	if !ok || report.Outcome != jobs.Stopped || len(s.lines) != 0 || !waits.RetryAt.Equal(noon.Add(5*time.Minute)) ||
-		!strings.Contains(waits.Error(), "market failed 2 times in a row, last with: exit status 2: broken; it is not tried again before") {
+		!strings.Contains(waits.Error(),
+			"market failed 2 times in a row, last with: exit status 2: broken; it is not tried again before") {
 		t.Fatalf("%s (%v) after %q; want it to wait", report.Outcome, report.Err, s.lines)
 	}
 	s.script(t, "market.sh", "echo mended")
@@ -309,7 +325,9 @@ func TestFailingProgramBacksOff(t *testing.T) {
 // refuse the first call, the program is not started, and the step says when to
 // come back.
 func TestProgramStartedWithoutQuota(t *testing.T) {
-	s := newPrograms(t, "  - {name: list, limit: 3, window: 24h, methods: [items.list]}\n  - {name: search, limit: 5, window: 24h, methods: [items.search]}\n", "["+marketStep+"]", "emea")
+	s := newPrograms(t,
+		"  - {name: list, limit: 3, window: 24h, methods: [items.list]}\n  - {name: search, limit: 5, window: 24h, "+
+			"methods: [items.search]}\n", "["+marketStep+"]", "emea")
 	s.script(t, "market.sh", "echo ran; spend items.list")
 	spend := func(method string) {
 		t.Helper()
@@ -325,8 +343,10 @@ func TestProgramStartedWithoutQuota(t *testing.T) {
 		t.Helper()
 		report := s.run(t, t.Context())
 		refused, _ := errors.AsType[*quota.RefusedError](report.Err)
-		if report.Outcome != outcome || len(s.lines) != started || !report.RetryAt.Equal(retryAt) || (refused != nil) != (outcome == jobs.Stopped) {
-			t.Errorf("%s: %s (%v) after %q, retry at %s; want %s until %s", name, report.Outcome, report.Err, s.lines, report.RetryAt, outcome, retryAt)
+		if report.Outcome != outcome || len(s.lines) != started || !report.RetryAt.Equal(retryAt) ||
+			(refused != nil) != (outcome == jobs.Stopped) {
+			t.Errorf("%s: %s (%v) after %q, retry at %s; want %s until %s", name, report.Outcome, report.Err, s.lines,
+				report.RetryAt, outcome, retryAt)
 		}
 	}
 	for range 3 {
@@ -334,7 +354,8 @@ func TestProgramStartedWithoutQuota(t *testing.T) {
 	}
 	check("an empty budget", jobs.Stopped, noon.Add(24*time.Hour), 0)
 	s.clock.Add(25 * time.Hour)
-	if err := s.Guard.Cool(t.Context(), quota.Cooldown{Account: "acme", For: 10 * time.Minute, Reason: "429"}); err != nil {
+	if err := s.Guard.Cool(t.Context(),
+		quota.Cooldown{Account: "acme", For: 10 * time.Minute, Reason: "429"}); err != nil {
 		t.Fatal(err)
 	}
 	check("a cooldown", jobs.Stopped, s.clock.Now().Add(10*time.Minute), 0)
@@ -353,7 +374,8 @@ func TestTimeoutIsAFailure(t *testing.T) {
 	}
 	s := newPrograms(t, "  - {name: all, limit: 100, window: 24h}\n", "[{command: ./market.sh, timeout: 1s}]", "emea")
 	s.script(t, "market.sh", "echo begun; sleep 60")
-	if report := s.run(t, t.Context()); report.Outcome != jobs.Failed || fmt.Sprint(report.Err) != "market.sh: killed after its timeout of 1s: begun" {
+	if report := s.run(t, t.Context()); report.Outcome != jobs.Failed ||
+		fmt.Sprint(report.Err) != "market.sh: killed after its timeout of 1s: begun" {
 		t.Errorf("%s (%v); want failed by its timeout", report.Outcome, report.Err)
 	}
 }
@@ -362,7 +384,8 @@ func TestTimeoutIsAFailure(t *testing.T) {
 // run starts it again.
 func TestShutdownDoesNotCountAsAFailure(t *testing.T) {
 	s := newPrograms(t, "  - {name: all, limit: 100, window: 24h}\n", "["+marketStep+"]", "emea")
-	s.script(t, "market.sh", "trap 'echo told; exit 75' TERM; spend items.list; echo begun; while :; do sleep 0.01; done")
+	s.script(t, "market.sh",
+		"trap 'echo told; exit 75' TERM; spend items.list; echo begun; while :; do sleep 0.01; done")
 	why := errors.New("stopped by the test")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	output := s.Output
@@ -373,8 +396,10 @@ func TestShutdownDoesNotCountAsAFailure(t *testing.T) {
 		}
 	}
 	report := s.run(t, ctx)
-	if report.Outcome != jobs.Stopped || !errors.Is(report.Err, why) || report.Units != 1 || !slices.Contains(s.lines, "emea market: told") {
-		t.Fatalf("%s (%v) with %d units after %q; want stopped, and why", report.Outcome, report.Err, report.Units, s.lines)
+	if report.Outcome != jobs.Stopped || !errors.Is(report.Err, why) || report.Units != 1 ||
+		!slices.Contains(s.lines, "emea market: told") {
+		t.Fatalf("%s (%v) with %d units after %q; want stopped, and why", report.Outcome, report.Err, report.Units,
+			s.lines)
 	}
 	s.script(t, "market.sh", "exit 0")
 	if report = s.run(t, t.Context()); report.Outcome != jobs.Complete {
@@ -390,7 +415,8 @@ func TestRegionIsLockedWhileAProgramRuns(t *testing.T) {
 	second.Output = nil
 	s.Output = func(jobs.OutputLine) {
 		report, err := second.Run(t.Context(), s.regions)
-		if err != nil || report.Regions[0].Outcome != jobs.Skipped || !errors.Is(report.Regions[0].Err, catalog.ErrLocked) {
+		if err != nil || report.Regions[0].Outcome != jobs.Skipped ||
+			!errors.Is(report.Regions[0].Err, catalog.ErrLocked) {
 			t.Errorf("meanwhile: %+v, %v; want skipped", report, err)
 		}
 	}

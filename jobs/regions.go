@@ -63,7 +63,8 @@ func Load(path string, check Check) (*Config, error) {
 
 // Parse is like Load, but reads data. Errors give name as the file.
 func Parse(name string, data []byte, check Check) (*Config, error) {
-	r := &reader{check: check, config: &Config{MaxWait: DefaultMaxWait, MaxTotalWait: DefaultMaxTotalWait}, zone: time.UTC}
+	r := &reader{check: check, config: &Config{MaxWait: DefaultMaxWait, MaxTotalWait: DefaultMaxTotalWait},
+		zone: time.UTC}
 	var err error
 	if r.dir, err = filepath.Abs(filepath.Dir(name)); err != nil {
 		return nil, err
@@ -108,7 +109,8 @@ func (r *reader) document(n strictyaml.Node) {
 		}},
 		strictyaml.Field{Key: "schedule", Read: func(n strictyaml.Node) { r.schedule = n }},
 		strictyaml.Field{Key: "max_wait", Read: func(n strictyaml.Node) { r.config.MaxWait = n.Seconds(0, time.Hour) }},
-		strictyaml.Field{Key: "max_total_wait", Read: func(n strictyaml.Node) { r.config.MaxTotalWait = n.Seconds(0, 24*time.Hour) }},
+		strictyaml.Field{Key: "max_total_wait",
+			Read: func(n strictyaml.Node) { r.config.MaxTotalWait = n.Seconds(0, 24*time.Hour) }},
 		strictyaml.Field{Key: "fetch", Read: func(n strictyaml.Node) { r.fetch = n }},
 		strictyaml.Field{Key: "regions", Missing: "regions: {US: {}}", Read: func(n strictyaml.Node) { regions = n }},
 	)
@@ -131,7 +133,8 @@ func (r *reader) document(n strictyaml.Node) {
 		n.Mistake("no schedule for %s: write schedule: \"0 */6 * * *\", here or in each region", firstOf(r.unscheduled))
 	}
 	if isKnown && len(r.idle) > 0 {
-		n.Mistake("nothing to fetch for %s: write fetch: [{trending: {pages: 4}}], here or in each region", firstOf(r.idle))
+		n.Mistake("nothing to fetch for %s: write fetch: [{trending: {pages: 4}}], here or in each region",
+			firstOf(r.idle))
 	}
 	if entries == 0 {
 		regions.Mistake("no region: write regions: {US: {}}")

@@ -52,25 +52,43 @@ func TestParseReportsEveryMistake(t *testing.T) {
 		yaml string
 		want []string
 	}{
-		"empty":           {"", []string{"r.yaml"}},
-		"nothing in it":   {"version: 1\n", []string{`1:1: missing key "regions": write regions: {US: {}}`}},
-		"null regions":    {"version: 1\nregions:\n", []string{"regions is not a map: write regions: {US: {}}"}},
-		"list of regions": {"version: 1\nregions: [US, GB]\n", []string{"2:10: regions is not a map: write regions: {US: {}}"}},
-		"null region":     {"version: 1\nschedule: \"@hourly\"\nfetch: [categories]\nregions:\n  US:\n  GB: {}\n", []string{"5:6: US is not a map: write US: {}"}},
-		"no regions":      {"version: 1\nregions: {}\n", []string{"no region: write regions: {US: {}}"}},
-		"another file":    {"version: 2\nregons: {US: {}}\n", []string{"1:10: version is 2: write 1", `2:1: unknown key "regons": write regions`}},
-		"no schedule":     {"version: 1\nfetch: [categories]\nregions: {US: {}}\n", []string{"1:1: no schedule for US: write"}},
-		"nothing to do":   {"version: 1\nschedule: '@daily'\nregions: {US: {}}\n", []string{"1:1: nothing to fetch for US: write"}},
-		"schedule typo":   {"version: 1\nshedule: '@daily'\nfetch: [categories]\nregions: {US: {}}\n", []string{`2:1: unknown key "shedule": write schedule`}},
-		"fetch typo":      {"version: 1\nschedule: '@daily'\nregions: {US: {ftech: [categories]}}\n", []string{`3:16: unknown key "ftech": write fetch`}},
-		"bad cron":        {"version: 1\nschedule: 61 * * * *\nfetch: [categories]\nregions: {US: {}}\n", []string{`2:11: schedule "61 * * * *" is not a cron line`}},
-		"too often":       {"version: 1\nschedule: '@every 1s'\nfetch: [categories]\nregions: {US: {}}\n", []string{"has more than one tick a minute"}},
-		"empty fetch":     {"version: 1\nschedule: '@daily'\nfetch: []\nregions: {US: {}}\n", []string{"3:8: fetch is empty"}},
-		"impossible day":  {"version: 1\nschedule: 0 0 30 2 *\nfetch: [categories]\nregions: {US: {}}\n", []string{"has no tick"}},
-		"zone in cron":    {"version: 1\nschedule: CRON_TZ=UTC 0 0 * * *\nfetch: [categories]\nregions: {US: {}}\n", []string{"names a zone: write it as timezone"}},
-		"bad zone":        {"version: 1\ntimezone: Mars/Base\nschedule: '@daily'\nfetch: [categories]\nregions: {US: {}}\n", []string{"2:11: timezone is"}},
-		"many at once": {"version: 1\nschedule: '@daily'\nmax_wait: -1s\nfetch:\n  - trending: {pages: 0}\n  - serch: {}\n  - search: {pages: 1}\n  - channels\n  - channels\nregions:\n  usa: {}\n  GB: {fetch: {}}\n  GB: {}\n",
-			[]string{"3:11: max_wait", "5:23: pages is 0: write an integer from 1 to 100", `6:5: unknown step "serch": write search`, `7:13: missing key "queries"`, "9:5: channels is fetched twice", `11:3: unknown region "usa"`, "12:15: fetch is", `13:3: repeated key "GB"`}},
+		"empty":         {"", []string{"r.yaml"}},
+		"nothing in it": {"version: 1\n", []string{`1:1: missing key "regions": write regions: {US: {}}`}},
+		"null regions":  {"version: 1\nregions:\n", []string{"regions is not a map: write regions: {US: {}}"}},
+		"list of regions": {"version: 1\nregions: [US, GB]\n",
+			[]string{"2:10: regions is not a map: write regions: {US: {}}"}},
+		"null region": {"version: 1\nschedule: \"@hourly\"\nfetch: [categories]\nregions:\n  US:\n  GB: {}\n",
+			[]string{"5:6: US is not a map: write US: {}"}},
+		"no regions": {"version: 1\nregions: {}\n", []string{"no region: write regions: {US: {}}"}},
+		"another file": {"version: 2\nregons: {US: {}}\n",
+			[]string{"1:10: version is 2: write 1", `2:1: unknown key "regons": write regions`}},
+		"no schedule": {"version: 1\nfetch: [categories]\nregions: {US: {}}\n",
+			[]string{"1:1: no schedule for US: write"}},
+		"nothing to do": {"version: 1\nschedule: '@daily'\nregions: {US: {}}\n",
+			[]string{"1:1: nothing to fetch for US: write"}},
+		"schedule typo": {"version: 1\nshedule: '@daily'\nfetch: [categories]\nregions: {US: {}}\n",
+			[]string{`2:1: unknown key "shedule": write schedule`}},
+		"fetch typo": {"version: 1\nschedule: '@daily'\nregions: {US: {ftech: [categories]}}\n",
+			[]string{`3:16: unknown key "ftech": write fetch`}},
+		"bad cron": {"version: 1\nschedule: 61 * * * *\nfetch: [categories]\nregions: {US: {}}\n",
+			[]string{`2:11: schedule "61 * * * *" is not a cron line`}},
+		"too often": {"version: 1\nschedule: '@every 1s'\nfetch: [categories]\nregions: {US: {}}\n",
+			[]string{"has more than one tick a minute"}},
+		"empty fetch": {"version: 1\nschedule: '@daily'\nfetch: []\nregions: {US: {}}\n",
+			[]string{"3:8: fetch is empty"}},
+		"impossible day": {"version: 1\nschedule: 0 0 30 2 *\nfetch: [categories]\nregions: {US: {}}\n",
+			[]string{"has no tick"}},
+		"zone in cron": {"version: 1\nschedule: CRON_TZ=UTC 0 0 * * *\nfetch: [categories]\nregions: {US: {}}\n",
+			[]string{"names a zone: write it as timezone"}},
+		"bad zone": {"version: 1\ntimezone: Mars/Base\nschedule: '@daily'\nfetch: [categories]\nregions: " +
+			"{US: {}}\n", []string{"2:11: timezone is"}},
+		"many at once": {"version: 1\nschedule: '@daily'\nmax_wait: -1s\nfetch:\n  - trending: {pages: 0}\n  - " +
+			"serch: {}\n  - search: {pages: 1}\n  - channels\n  - channels\nregions:\n  usa: {}\n  GB: {fetch: " +
+			"{}}\n  GB: {}\n",
+			[]string{"3:11: max_wait", "5:23: pages is 0: write an integer from 1 to 100",
+				`6:5: unknown step "serch": write search`, `7:13: missing key "queries"`,
+				"9:5: channels is fetched twice", `11:3: unknown region "usa"`, "12:15: fetch is",
+				`13:3: repeated key "GB"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := jobs.Parse("r.yaml", []byte(c.yaml), nil)
@@ -93,21 +111,27 @@ func TestParseReportsEveryMistake(t *testing.T) {
 // also make the list empty.
 func TestUnknownStepIsReportedOnce(t *testing.T) {
 	for fetch, want := range map[string]string{
-		"[nonsense]":                    `3:9: unknown step "nonsense": write one of trending, search, channels, categories, command`,
-		"[{trendin: {pages: 2}}]":       `3:10: unknown step "trendin": write trending`,
-		"[trending, {nonsense: {}}]":    `3:20: unknown step "nonsense": write one of trending, search, channels, categories, command`,
-		"[search]":                      "3:9: search needs queries: write search: {queries: [music]}",
-		"[{search: {queries: []}}]":     "3:28: queries is empty: write queries: [music]",
-		"[{search: {queries: [1, 2]}}]": "3:29: an item of queries is 1: write it in quotes if a text is meant\nregions.yaml:3:32: an item of queries is 2: write it in quotes if a text is meant",
+		"[nonsense]": `3:9: unknown step "nonsense": write one of trending, search, channels, ` +
+			`categories, command`,
+		"[{trendin: {pages: 2}}]": `3:10: unknown step "trendin": write trending`,
+		"[trending, {nonsense: {}}]": `3:20: unknown step "nonsense": write one of trending, search, channels, ` +
+			`categories, command`,
+		"[search]":                  "3:9: search needs queries: write search: {queries: [music]}",
+		"[{search: {queries: []}}]": "3:28: queries is empty: write queries: [music]",
+		"[{search: {queries: [1, 2]}}]": "3:29: an item of queries is 1: write it in quotes if a text is " +
+			"meant\nregions.yaml:3:32: an item of queries is 2: write it in quotes if a text is meant",
 		// A query that the job search:QUERY could not hold ended run and plan.
-		"[{search: {queries: [" + strings.Repeat("é", 61) + "]}}]": "3:29: an item of queries has 122 bytes: write at most 121",
+		"[{search: {queries: [" + strings.Repeat("é", 61) +
+			"]}}]": "3:29: an item of queries has 122 bytes: write at most 121",
 		"[{}]":                           "3:9: empty item in fetch: write trending: {pages: 4}, or remove it",
 		"[{trending: {}, channels: {}}]": "3:24: second step in one item: start each step with its own dash",
-		"[{trending: {}, channels: {}, nonsense: 1}]": "3:24: second step in one item: start each step with its own dash\nregions.yaml:3:38: second step in one item: start each step with its own dash",
+		"[{trending: {}, channels: {}, nonsense: 1}]": "3:24: second step in one item: start each step with its own " +
+			"dash\nregions.yaml:3:38: second step in one item: start each step with its own dash",
 		"[]":       "3:8: fetch is empty: write fetch: [{trending: {pages: 4}}]",
 		"trending": `3:8: fetch is "trending": write a list, [first, second]`,
 	} {
-		_, err := jobs.Parse("regions.yaml", []byte("version: 1\nschedule: '@daily'\nfetch: "+fetch+"\nregions: {US: {}, GB: {}}\n"), nil)
+		_, err := jobs.Parse("regions.yaml",
+			[]byte("version: 1\nschedule: '@daily'\nfetch: "+fetch+"\nregions: {US: {}, GB: {}}\n"), nil)
 		if got := fmt.Sprint(err); got != "regions.yaml:"+want {
 			t.Errorf("%s: got\n%s\nwant\nregions.yaml:%s", fetch, got, want)
 		}
@@ -117,7 +141,8 @@ func TestUnknownStepIsReportedOnce(t *testing.T) {
 		"{usa: {}}": `4:11: unknown region "usa": write US`,
 		"{}":        "4:10: no region: write regions: {US: {}}",
 	} {
-		_, err := jobs.Parse("regions.yaml", []byte("version: 1\nschedule: '@daily'\nfetch: [trending]\nregions: "+regions+"\n"), nil)
+		_, err := jobs.Parse("regions.yaml",
+			[]byte("version: 1\nschedule: '@daily'\nfetch: [trending]\nregions: "+regions+"\n"), nil)
 		if got := fmt.Sprint(err); got != "regions.yaml:"+want {
 			t.Errorf("%s: got\n%s\nwant\nregions.yaml:%s", regions, got, want)
 		}
@@ -127,9 +152,12 @@ func TestUnknownStepIsReportedOnce(t *testing.T) {
 // TestMissingKeyIsReportedOnce: a schedule or fetch that regions lack was one
 // mistake for each of them.
 func TestMissingKeyIsReportedOnce(t *testing.T) {
-	_, err := jobs.Parse("regions.yaml", []byte("version: 1\nregions:\n  US: {}\n  GB: {}\n  DE: {schedule: '@daily'}\n"), nil)
-	const want = "regions.yaml:1:1: no schedule for US and 1 more region: write schedule: \"0 */6 * * *\", here or in each region\n" +
-		"regions.yaml:1:1: nothing to fetch for US and 2 more regions: write fetch: [{trending: {pages: 4}}], here or in each region"
+	_, err := jobs.Parse("regions.yaml",
+		[]byte("version: 1\nregions:\n  US: {}\n  GB: {}\n  DE: {schedule: '@daily'}\n"), nil)
+	const want = "regions.yaml:1:1: no schedule for US and 1 more region: write schedule: \"0 */6 * * *\", here or " +
+		"in each region\n" +
+		"regions.yaml:1:1: nothing to fetch for US and 2 more regions: write fetch: [{trending: {pages: 4}}], here " +
+		"or in each region"
 	if got := fmt.Sprint(err); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -162,12 +190,15 @@ regions:
 			got = append(got, fmt.Sprintf("%s=%d", s.Name(), s.Pages))
 		}
 	}
-	want := "US Asia/Kolkata 00:00 trending=4 categories=1 channels=10 search:a=1 search:b=1 IN Asia/Kolkata 00:30 trending=2 channels=3 search:c=5"
+	want := "US Asia/Kolkata 00:00 trending=4 categories=1 channels=10 search:a=1 search:b=1 IN Asia/Kolkata 00:30 " +
+		"trending=2 channels=3 search:c=5"
 	if got := strings.Join(got, " "); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for _, longest := range []string{"max_wait: 0s\nmax_total_wait: 0s", "max_wait: 1h\nmax_total_wait: 24h"} {
-		if _, err := jobs.Parse("r.yaml", []byte("version: 1\nschedule: '@daily'\nfetch: [trending]\nregions: {US: {}}\n"+longest+"\n"), nil); err != nil {
+		if _, err := jobs.Parse("r.yaml",
+			[]byte("version: 1\nschedule: '@daily'\nfetch: [trending]\nregions: {US: {}}\n"+longest+"\n"),
+			nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -180,7 +211,9 @@ func TestRegionsChecksEachStepOnce(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := jobs.Parse("r.yaml", []byte("version: 1\nschedule: '@daily'\nfetch: [{search: {queries: [a]}}, categories]\nregions: {US: {}, IN: {}, BR: {}}\n"), refuse)
+	_, err := jobs.Parse("r.yaml",
+		[]byte("version: 1\nschedule: '@daily'\nfetch: [{search: {queries: [a]}}, categories]\nregions: {US: {}, "+
+			"IN: {}, BR: {}}\n"), refuse)
 	wrong, ok := errors.AsType[*strictyaml.Error](err)
 	if !ok || len(wrong.Mistakes) != 1 || wrong.Mistakes[0].Line != 3 {
 		t.Errorf("got %v; want the one step that has no budget", err)
@@ -190,12 +223,17 @@ func TestRegionsChecksEachStepOnce(t *testing.T) {
 // TestMethodOfSeveralUpstreams: the advice was to name the upstream, for which
 // regions.yaml has no key.
 func TestMethodOfSeveralUpstreams(t *testing.T) {
-	table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: a\ncosts: {read: 1}\nbudgets: [{name: all, limit: 9, window: 1h}]\n---\nversion: 1\naccount: b\ncosts: {read: 1}\nbudgets: [{name: all, limit: 9, window: 1h}]\n"))
+	table, err := costs.Parse("costs.yaml",
+		[]byte("version: 1\naccount: a\ncosts: {read: 1}\nbudgets: [{name: all, limit: 9, window: "+
+			"1h}]\n---\nversion: 1\naccount: b\ncosts: {read: 1}\nbudgets: [{name: all, limit: 9, window: 1h}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = jobs.Parse("r.yaml", []byte("version: 1\nschedule: '@daily'\nfetch: [{command: ./x, calls: {read: 1}}]\nregions: {US: {}}\n"), table.CheckFetched)
-	const want = "r.yaml:3:32: several upstreams of costs.yaml have a method read: rename that of one there, or leave it out of calls"
+	_, err = jobs.Parse("r.yaml",
+		[]byte("version: 1\nschedule: '@daily'\nfetch: [{command: ./x, calls: {read: 1}}]\nregions: {US: {}}\n"),
+		table.CheckFetched)
+	const want = "r.yaml:3:32: several upstreams of costs.yaml have a method read: rename that of one there, or " +
+		"leave it out of calls"
 	if got := fmt.Sprint(err); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
@@ -205,21 +243,30 @@ func TestMethodOfSeveralUpstreams(t *testing.T) {
 func TestOneMistakeIsReportedOnce(t *testing.T) {
 	const rest = "fetch: [channels]\nregions: {US: {}, IN: {}}\n"
 	for text, want := range map[string]string{
-		"schedule: */6 * * * *\n" + rest:                                                 `2:11: an alias (*): write the value out; a text that begins with * goes in quotes`,
-		"fetch: [channels]\nregions: {US: {schedule: */6 * * * *}}\n":                    `3:26: an alias (*): write the value out; a text that begins with * goes in quotes`,
-		"fetch: [channels]\nregions: {US: {schedule: 7}}\n":                              "3:26: schedule is 7: write it in quotes if a text is meant",
+		"schedule: */6 * * * *\n" +
+			rest: `2:11: an alias (*): write the value out; a text that begins with * goes in quotes`,
+		"fetch: [channels]\nregions: {US: {schedule: */6 * * * *}}\n": `3:26: an alias (*): ` +
+			`write the value out; a text that begins with * goes in quotes`,
+		"fetch: [channels]\nregions: {US: {schedule: 7}}\n": "3:26: schedule is 7: " +
+			"write it in quotes if a text is meant",
 		"schedule: 0 0 * * *\nfetch: [chanels]\nregions: {US: {}, IN: {}}\n":             `3:9: unknown step "chanels": write channels`,
 		"schedule: 0 0 * * *\nfetch: [{bogus: {pages: 4}}]\nregions: {US: {}, IN: {}}\n": `3:10: unknown step "bogus": write one of trending, search, channels, categories, command`,
-		"schedule: 0 0 * * *\nfetch: [search]\nregions: {US: {}, IN: {}}\n":              "3:9: search needs queries: write search: {queries: [music]}",
-		"schedule: 0 0 * * *\nfetch: []\nregions: {US: {}, IN: {}}\n":                    "3:8: fetch is empty: write fetch: [{trending: {pages: 4}}]",
-		"max_wait: 1w\nschedule: 0 0 * * *\n" + rest:                                     `2:11: max_wait is "1w": write a duration from 0s to 1h, such as 10m or 30s`,
+		"schedule: 0 0 * * *\nfetch: [search]\nregions: {US: {}, IN: {}}\n": "3:9: search needs " +
+			"queries: write search: {queries: [music]}",
+		"schedule: 0 0 * * *\nfetch: []\nregions: {US: {}, IN: {}}\n": "3:8: fetch is empty: " +
+			"write fetch: [{trending: {pages: 4}}]",
+		"max_wait: 1w\nschedule: 0 0 * * *\n" +
+			rest: `2:11: max_wait is "1w": write a duration from 0s to 1h, such as 10m or 30s`,
 	} {
-		if _, err := jobs.Parse("regions.yaml", []byte("version: 1\n"+text), nil); err == nil || err.Error() != "regions.yaml:"+want {
+		if _, err := jobs.Parse("regions.yaml", []byte("version: 1\n"+text), nil); err == nil ||
+			err.Error() != "regions.yaml:"+want {
 			t.Errorf("%q:\ngot  %v\nwant regions.yaml:%s", text, err, want)
 		}
 	}
-	for text, want := range map[string]time.Duration{"5": 5 * time.Second, "5s": 5 * time.Second, "0.01d": 864 * time.Second} {
-		config, err := jobs.Parse("regions.yaml", []byte("version: 1\nmax_wait: "+text+"\nmax_total_wait: 1d\nschedule: 0 0 * * *\n"+rest), nil)
+	for text, want := range map[string]time.Duration{"5": 5 * time.Second, "5s": 5 * time.Second,
+		"0.01d": 864 * time.Second} {
+		config, err := jobs.Parse("regions.yaml",
+			[]byte("version: 1\nmax_wait: "+text+"\nmax_total_wait: 1d\nschedule: 0 0 * * *\n"+rest), nil)
 		if err != nil || config.MaxWait != want || config.MaxTotalWait != 24*time.Hour {
 			t.Errorf("max_wait: %s: %+v, %v", text, config, err)
 		}
@@ -262,7 +309,8 @@ func TestRegionsSchema(t *testing.T) {
 		t.Errorf("the schema has steps %s", got)
 	}
 	_, err = jobs.Parse("r.yaml", []byte("version: 1\nfetch: [{command: f, nonsense: 1}]\nregions: {US: {}}\n"), nil)
-	if keys := slices.Sorted(maps.Keys(schema.Defs.Program.Properties)); strings.Join(keys, " ") != "calls command job timeout" || !strings.Contains(err.Error(), "command, job, calls, timeout") {
+	if keys := slices.Sorted(maps.Keys(schema.Defs.Program.Properties)); strings.Join(keys,
+		" ") != "calls command job timeout" || !strings.Contains(err.Error(), "command, job, calls, timeout") {
 		t.Errorf("the schema has keys %s of a program; the parser says %v", keys, err)
 	}
 }
@@ -323,7 +371,8 @@ func TestLoadReadsTheFile(t *testing.T) {
 	if _, err := jobs.Load(path, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	if err := os.WriteFile(path, []byte("version: 1\nschedule: 0 11 * * *\nfetch: [trending]\nregions: {US: {}, IN: {}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(path,
+		[]byte("version: 1\nschedule: 0 11 * * *\nfetch: [trending]\nregions: {US: {}, IN: {}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if config, err := jobs.Load(path, nil); err != nil || len(config.Regions) != 2 {

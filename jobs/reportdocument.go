@@ -27,10 +27,12 @@ func (r *Report) Document(err error, reason func(error) *string) any {
 		RetryAt *time.Time   `json:"retry_at"`
 		Reason  *string      `json:"reason"`
 		Regions []region     `json:"regions"`
-	}{Outcome: string(r.Outcome), Units: &r.Units, RetryAt: human.OptionalTime(r.RetryAt), Reason: reason(err), Regions: []region{}}
+	}{Outcome: string(r.Outcome), Units: &r.Units, RetryAt: human.OptionalTime(r.RetryAt), Reason: reason(err),
+		Regions: []region{}}
 	for i := range r.Regions {
 		of := &r.Regions[i]
-		one := region{Region: of.Region, Tick: human.OptionalTime(of.Tick), Outcome: string(of.Outcome), Calls: &of.Calls, Units: &of.Units, Videos: of.Videos, Reason: reason(of.Err)}
+		one := region{Region: of.Region, Tick: human.OptionalTime(of.Tick), Outcome: string(of.Outcome),
+			Calls: &of.Calls, Units: &of.Units, Videos: of.Videos, Reason: reason(of.Err)}
 		if of.Unmetered {
 			one.Calls = nil
 			one.Units = nil
@@ -44,7 +46,8 @@ func (r *Report) Document(err error, reason func(error) *string) any {
 // Table returns the report as a table, a row for each region. hasVideos is
 // whether it has a column of videos, clock writes a time, and redact removes
 // secrets from a reason.
-func (r *Report) Table(hasVideos bool, clock func(time.Time) string, redact func(string) string) (headings []string, rows [][]any) {
+func (r *Report) Table(hasVideos bool, clock func(time.Time) string, redact func(string) string) (headings []string,
+	rows [][]any) {
 	headings = []string{"region", "tick", "outcome", "calls", "units"}
 	if hasVideos {
 		headings = append(headings, "videos")

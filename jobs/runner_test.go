@@ -75,7 +75,9 @@ func newScene(t testing.TB, budgets, fetch string, o *youtubetest.Options, regio
 	if s.guard, err = quota.NewGuard(s.ledger, s.budgets, nil); err != nil {
 		t.Fatal(err)
 	}
-	config, err := jobs.Parse("regions.yaml", []byte("version: 1\nschedule: 0 11 * * *\nfetch: "+fetch+"\nregions: {"+strings.Join(regions, ": {}, ")+": {}}\n"), table.CheckFetched)
+	config, err := jobs.Parse("regions.yaml",
+		[]byte("version: 1\nschedule: 0 11 * * *\nfetch: "+fetch+"\nregions: {"+strings.Join(regions, ": {}, ")+
+			": {}}\n"), table.CheckFetched)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +95,8 @@ func newScene(t testing.TB, budgets, fetch string, o *youtubetest.Options, regio
 	meter := &jobs.Meter{}
 	s.transport = &quota.Transport{
 		Guard: s.guard, Price: table.Price, Charged: meter.Charged, Feedback: said,
-		Base: &youtube.KeyTransport{Key: func() (string, error) { return "k", nil }, Hosts: []string{strings.TrimPrefix(web.URL, "http://")}, Base: &http.Transport{MaxIdleConnsPerHost: 16}},
+		Base: &youtube.KeyTransport{Key: func() (string, error) { return "k", nil },
+			Hosts: []string{strings.TrimPrefix(web.URL, "http://")}, Base: &http.Transport{MaxIdleConnsPerHost: 16}},
 	}
 	client, err := youtube.New(t.Context(), &http.Client{Transport: s.transport}, web.URL+"/")
 	if err != nil {
@@ -154,10 +157,12 @@ func (s *scene) pages() map[string]int {
 const plenty = "  - {name: all, limit: 9500, window: 24h}\n"
 
 func TestRunFetchesAndCounts(t *testing.T) {
-	s := newScene(t, plenty, "[trending, {search: {queries: [music, goal]}}, channels, categories]", nil, "US", "GB", "DE", "FR", "IN", "BR", "AU", "CA")
+	s := newScene(t, plenty, "[trending, {search: {queries: [music, goal]}}, channels, categories]", nil, "US", "GB",
+		"DE", "FR", "IN", "BR", "AU", "CA")
 	report := s.run(t, t.Context())
 	if report.Outcome != jobs.Complete || report.Units != s.agree(t) {
-		t.Fatalf("%s with %d units (%v); want complete, with what the ledger holds", report.Outcome, report.Units, report.Err)
+		t.Fatalf("%s with %d units (%v); want complete, with what the ledger holds", report.Outcome, report.Units,
+			report.Err)
 	}
 	arrived := map[string]int{}
 	for _, a := range s.upstream.Arrivals() {
@@ -166,7 +171,8 @@ func TestRunFetchesAndCounts(t *testing.T) {
 			t.Errorf("%s came with its key in %q; want the header", a.Method, a.KeyIn)
 		}
 	}
-	if arrived["videos.list"] != 29 || arrived["search.list"] != 16 || arrived["videoCategories.list"] != 8 || arrived["channels.list"] == 0 {
+	if arrived["videos.list"] != 29 || arrived["search.list"] != 16 || arrived["videoCategories.list"] != 8 ||
+		arrived["channels.list"] == 0 {
 		t.Errorf("arrived %v; want 29 chart pages, 16 searches, 8 lists of categories, and channels", arrived)
 	}
 	for _, table := range []string{"positions", "videos", "channels WHERE NOT missing"} {
@@ -176,7 +182,8 @@ func TestRunFetchesAndCounts(t *testing.T) {
 	}
 	again := s.run(t, t.Context())
 	for _, r := range again.Regions {
-		if r.Outcome != jobs.Skipped || !strings.Contains(r.Err.Error(), "done 2026-11-20T12:00:00Z; --again fetches anyway") {
+		if r.Outcome != jobs.Skipped ||
+			!strings.Contains(r.Err.Error(), "done 2026-11-20T12:00:00Z; --again fetches anyway") {
 			t.Errorf("%s a second time: %s (%v); want skipped", r.Region, r.Outcome, r.Err)
 		}
 	}
@@ -186,7 +193,8 @@ func TestRunFetchesAndCounts(t *testing.T) {
 }
 
 func TestRunStopsAndResumes(t *testing.T) {
-	s := newScene(t, "  - {name: all, limit: 12, window: 1m, methods: [videos.list]}\n", "[trending]", nil, "US", "GB", "DE", "FR", "IN", "BR", "AU", "CA")
+	s := newScene(t, "  - {name: all, limit: 12, window: 1m, methods: [videos.list]}\n", "[trending]", nil, "US", "GB",
+		"DE", "FR", "IN", "BR", "AU", "CA")
 	for run, want := range []struct {
 		outcome jobs.Outcome
 		units   quota.Units
@@ -194,12 +202,14 @@ func TestRunStopsAndResumes(t *testing.T) {
 		before := s.upstream.Total()
 		report := s.run(t, t.Context())
 		if report.Outcome != want.outcome || quota.Units(s.upstream.Total()-before) != want.units {
-			t.Fatalf("run %d: %s with %d units at the upstream; want %s with %d", run, report.Outcome, s.upstream.Total()-before, want.outcome, want.units)
+			t.Fatalf("run %d: %s with %d units at the upstream; want %s with %d", run, report.Outcome,
+				s.upstream.Total()-before, want.outcome, want.units)
 		}
 		if want.outcome == jobs.Stopped {
 			refused, ok := errors.AsType[*quota.RefusedError](report.Err)
 			if !ok || refused.Budget != "all" || refused.Remaining != 0 || !report.RetryAt.Equal(refused.RetryAt) {
-				t.Fatalf("run %d: %v, retry at %s; want the refusal and its retry time", run, report.Err, report.RetryAt)
+				t.Fatalf("run %d: %v, retry at %s; want the refusal and its retry time", run, report.Err,
+					report.RetryAt)
 			}
 		}
 		s.clock.Add(time.Minute + time.Second)
@@ -231,7 +241,8 @@ func TestUpstreamExhaustionSetsACooldown(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", &youtubetest.Options{Limit: 3, Exact: true}, "US")
 	report := s.run(t, t.Context())
 	refused, ok := errors.AsType[*quota.RefusedError](report.Err)
-	if report.Outcome != jobs.Stopped || !ok || refused.Reason != quota.ReasonCooldown || !strings.Contains(refused.Detail, "quotaExceeded") {
+	if report.Outcome != jobs.Stopped || !ok || refused.Reason != quota.ReasonCooldown ||
+		!strings.Contains(refused.Detail, "quotaExceeded") {
 		t.Fatalf("%s: %v; want stopped by a cooldown that says quotaExceeded", report.Outcome, report.Err)
 	}
 	if want := time.Date(2026, 11, 21, 0, 0, 30, 0, time.UTC); !report.RetryAt.Equal(want) {
@@ -289,7 +300,8 @@ func TestConcurrentRunsOfOneRegion(t *testing.T) {
 	defer lock.Unlock()
 	report := s.run(t, t.Context())
 	us, in := report.Regions[0], report.Regions[1]
-	if us.Outcome != jobs.Skipped || !strings.Contains(us.Err.Error(), "already running") || in.Outcome != jobs.Complete || us.Calls != 0 {
+	if us.Outcome != jobs.Skipped || !strings.Contains(us.Err.Error(), "already running") ||
+		in.Outcome != jobs.Complete || us.Calls != 0 {
 		t.Errorf("US %s (%v), IN %s; want US skipped, and why", us.Outcome, us.Err, in.Outcome)
 	}
 }
@@ -306,7 +318,8 @@ func TestCancelledRunKeepsThePageInFlight(t *testing.T) {
 	}
 	report := s.run(t, ctx)
 	if report.Outcome != jobs.Stopped || !errors.Is(report.Err, why) || s.agree(t) != 2 {
-		t.Fatalf("%s: %v with %d units; want stopped after two pages, with the reason", report.Outcome, report.Err, s.agree(t))
+		t.Fatalf("%s: %v with %d units; want stopped after two pages, with the reason", report.Outcome, report.Err,
+			s.agree(t))
 	}
 	s.Progress = nil
 	if report = s.run(t, t.Context()); report.Outcome != jobs.Complete || s.agree(t) != 4 {
@@ -334,7 +347,8 @@ func TestNextTickEndsARun(t *testing.T) {
 // TestNoRegionStarves gives each run units for one region only. The region that
 // was fetched longest ago goes first.
 func TestNoRegionStarves(t *testing.T) {
-	s := newScene(t, "  - {name: all, limit: 4, window: 1m, methods: [videos.list]}\n", "[trending]", nil, "US", "GB", "DE")
+	s := newScene(t, "  - {name: all, limit: 4, window: 1m, methods: [videos.list]}\n", "[trending]", nil, "US", "GB",
+		"DE")
 	s.Parallel = 1
 	for range 3 {
 		s.run(t, t.Context())
@@ -357,12 +371,14 @@ func TestRunOnRealCharts(t *testing.T) {
 		t.Logf("no real charts here: %v; the other tests run on made ones", err)
 		return
 	}
-	s := newScene(t, plenty, "[trending, {search: {queries: [music]}}, channels, categories]", &youtubetest.Options{Data: data}, data.Regions()...)
+	s := newScene(t, plenty, "[trending, {search: {queries: [music]}}, channels, categories]",
+		&youtubetest.Options{Data: data}, data.Regions()...)
 	report := s.run(t, t.Context())
 	if report.Outcome != jobs.Complete {
 		t.Fatalf("%s: %v", report.Outcome, report.Err)
 	}
-	t.Logf("%d regions, %d units in the ledger, %d counted by the upstream", len(report.Regions), s.agree(t), s.upstream.Total())
+	t.Logf("%d regions, %d units in the ledger, %d counted by the upstream", len(report.Regions), s.agree(t),
+		s.upstream.Total())
 	for _, region := range data.Regions() {
 		for _, v := range data.Chart(region) {
 			if strings.TrimSpace(v.ID) == "" {
@@ -379,7 +395,8 @@ func BenchmarkRun(b *testing.B) {
 	const latency = 100 * time.Millisecond
 	for b.Loop() {
 		b.StopTimer()
-		s := newScene(b, plenty, "[trending]", &youtubetest.Options{Latency: latency}, "US", "GB", "DE", "FR", "IN", "BR", "MX", "JP")
+		s := newScene(b, plenty, "[trending]", &youtubetest.Options{Latency: latency}, "US", "GB", "DE", "FR", "IN",
+			"BR", "MX", "JP")
 		b.StartTimer()
 		if report := s.run(b, b.Context()); report.Outcome != jobs.Complete {
 			b.Fatalf("%s: %v", report.Outcome, report.Err)

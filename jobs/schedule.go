@@ -63,7 +63,8 @@ func ParseSchedule(spec string, zone *time.Location) (Schedule, error) {
 }
 
 func malformedSchedule(spec, reason string) error {
-	return fmt.Errorf("schedule %q is not a cron line (%s): write minute hour day month weekday, such as \"0 */6 * * *\"", spec, reason)
+	return fmt.Errorf("schedule %q is not a cron line (%s): write minute hour day month weekday, such as \"0 */6 * "+
+		"* *\"", spec, reason)
 }
 
 // standardDelay returns spec with the delay of @every in units that cron knows:

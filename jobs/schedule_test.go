@@ -16,8 +16,10 @@ import (
 // changing are zones whose clocks change in many ways: by one hour,
 // half an hour (Lord Howe), two (Troll), at midnight (Beirut, Cairo, Santiago,
 // Havana, the Azores), at the odd quarter (Chatham).
-var changing = []string{"America/New_York", "Europe/Berlin", "Europe/London", "Asia/Beirut", "Africa/Cairo", "America/Santiago", "America/Havana",
-	"Atlantic/Azores", "Australia/Lord_Howe", "Antarctica/Troll", "Pacific/Chatham", "Africa/Casablanca", "America/Nuuk"}
+var changing = []string{"America/New_York", "Europe/Berlin", "Europe/London", "Asia/Beirut", "Africa/Cairo",
+	"America/Santiago", "America/Havana",
+	"Atlantic/Azores", "Australia/Lord_Howe", "Antarctica/Troll", "Pacific/Chatham", "Africa/Casablanca",
+	"America/Nuuk"}
 
 func zone(t interface{ Fatal(...any) }, name string) *time.Location {
 	z, err := time.LoadLocation(name)
@@ -68,7 +70,8 @@ func TestScheduleRefuses(t *testing.T) {
 			t.Errorf("%q: %v; want %q", spec, err, want)
 		}
 	}
-	for _, spec := range []string{"0 6 31 12 *", "0 6 1 1 *", "0 0 29 2 *", "0 0 31 4,5 *", "30 08 ? Jul Sun", "5/15 * * * *", "0 0 * * Mon/2", "0 0 1,15 * Sun", "@midnight", "@every 1h30m"} {
+	for _, spec := range []string{"0 6 31 12 *", "0 6 1 1 *", "0 0 29 2 *", "0 0 31 4,5 *", "30 08 ? Jul Sun",
+		"5/15 * * * *", "0 0 * * Mon/2", "0 0 1,15 * Sun", "@midnight", "@every 1h30m"} {
 		if _, err := jobs.ParseSchedule(spec, time.UTC); err != nil {
 			t.Error(err)
 		}
@@ -91,14 +94,19 @@ func TestScheduleFollowsTheClock(t *testing.T) {
 		{"Africa/Cairo", "@daily", "2026-04-23T00:00", "2026-04-26T00:00", "23T00:00+2 25T00:00+3"},
 		{"Africa/Cairo", "0 12 * * Fri", "2026-04-23T00:00", "2026-05-02T00:00", "24T12:00+3 01T12:00+3"},
 		{"Asia/Beirut", "0 12 29 3 *", "2026-03-01T00:00", "2027-04-01T00:00", "29T12:00+3 29T12:00+3"},
-		{"Australia/Lord_Howe", "@daily", "2026-10-03T00:00", "2026-10-06T00:00", "03T00:00+10 04T00:00+10 05T00:00+11"},
+		{"Australia/Lord_Howe", "@daily", "2026-10-03T00:00", "2026-10-06T00:00",
+			"03T00:00+10 04T00:00+10 05T00:00+11"},
 
 		// The clock is set back: repeated times have two ticks.
-		{"America/New_York", "30 1 * * *", "2026-10-31T00:00", "2026-11-03T00:00", "31T01:30-4 01T01:30-4 01T01:30-5 02T01:30-5"},
-		{"America/New_York", "0 * * * *", "2026-11-01T00:00", "2026-11-01T03:00", "01T00:00-4 01T01:00-4 01T01:00-5 01T02:00-5"},
+		{"America/New_York", "30 1 * * *", "2026-10-31T00:00", "2026-11-03T00:00",
+			"31T01:30-4 01T01:30-4 01T01:30-5 02T01:30-5"},
+		{"America/New_York", "0 * * * *", "2026-11-01T00:00", "2026-11-01T03:00",
+			"01T00:00-4 01T01:00-4 01T01:00-5 01T02:00-5"},
 		{"America/New_York", "0 */6 * * *", "2026-11-01T00:00", "2026-11-01T13:00", "01T00:00-4 01T06:00-5 01T12:00-5"},
-		{"Europe/Berlin", "30 2 * * *", "2026-10-24T00:00", "2026-10-27T00:00", "24T02:30+2 25T02:30+2 25T02:30+1 26T02:30+1"},
-		{"America/Santiago", "30 23 * * *", "2026-04-03T00:00", "2026-04-06T00:00", "03T23:30-3 04T23:30-3 04T23:30-4 05T23:30-4"},
+		{"Europe/Berlin", "30 2 * * *", "2026-10-24T00:00", "2026-10-27T00:00",
+			"24T02:30+2 25T02:30+2 25T02:30+1 26T02:30+1"},
+		{"America/Santiago", "30 23 * * *", "2026-04-03T00:00", "2026-04-06T00:00",
+			"03T23:30-3 04T23:30-3 04T23:30-4 05T23:30-4"},
 		{"Antarctica/Troll", "30 2 * * *", "2026-10-25T00:00", "2026-10-26T00:00", "25T02:30+2 25T02:30+0"},
 	} {
 		z := zone(t, c.zone)
@@ -128,11 +136,14 @@ func TestScheduleFollowsTheClock(t *testing.T) {
 // change of many zones in 2026 with a check of every minute.
 func TestScheduleIsEveryMinuteThatMatches(t *testing.T) {
 	matches := map[string]func(time.Time) bool{
-		"0 0 * * *":      func(t time.Time) bool { return t.Hour() == 0 && t.Minute() == 0 },
-		"*/20 * * * *":   func(t time.Time) bool { return t.Minute()%20 == 0 },
-		"15 1,3 * * *":   func(t time.Time) bool { return t.Minute() == 15 && (t.Hour() == 1 || t.Hour() == 3) },
-		"45 */6 * * *":   func(t time.Time) bool { return t.Minute() == 45 && t.Hour()%6 == 0 },
-		"30 0-3 * * 0":   func(t time.Time) bool { return t.Minute() == 30 && t.Hour() <= 3 && t.Weekday() == time.Sunday },
+		"0 0 * * *":    func(t time.Time) bool { return t.Hour() == 0 && t.Minute() == 0 },
+		"*/20 * * * *": func(t time.Time) bool { return t.Minute()%20 == 0 },
+		"15 1,3 * * *": func(t time.Time) bool { return t.Minute() == 15 && (t.Hour() == 1 || t.Hour() == 3) },
+		"45 */6 * * *": func(t time.Time) bool { return t.Minute() == 45 && t.Hour()%6 == 0 },
+		"30 0-3 * * 0": func(t time.Time) bool {
+			return t.Minute() == 30 && t.Hour() <= 3 &&
+				t.Weekday() == time.Sunday
+		},
 		"0 12 24-31 * *": func(t time.Time) bool { return t.Minute() == 0 && t.Hour() == 12 && t.Day() >= 24 },
 		"30 23 5 * 6": func(t time.Time) bool {
 			return t.Minute() == 30 && t.Hour() == 23 && (t.Day() == 5 || t.Weekday() == time.Saturday)
@@ -186,9 +197,13 @@ func TestTickAndNextAgree(t *testing.T) {
 	}
 	line := rapid.OneOf(
 		rapid.Custom(func(t *rapid.T) string {
-			return strings.Join([]string{field(0, 59).Draw(t, "minute"), field(0, 23).Draw(t, "hour"), field(1, 31).Draw(t, "day"), field(1, 12).Draw(t, "month"), field(0, 6).Draw(t, "weekday")}, " ")
+			return strings.Join([]string{field(0, 59).Draw(t, "minute"), field(0, 23).Draw(t, "hour"),
+				field(1, 31).Draw(t, "day"), field(1, 12).Draw(t, "month"), field(0, 6).Draw(t, "weekday")}, " ")
 		}),
-		rapid.Custom(func(t *rapid.T) string { return fmt.Sprintf("@every %ds", rapid.IntRange(60, 500_000).Draw(t, "s")) }))
+		rapid.Custom(func(t *rapid.T) string {
+			return fmt.Sprintf("@every %ds",
+				rapid.IntRange(60, 500_000).Draw(t, "s"))
+		}))
 	rapid.Check(t, func(t *rapid.T) {
 		spec := line.Draw(t, "spec")
 		s, err := jobs.ParseSchedule(spec, zone(t, rapid.SampledFrom(append(changing, "UTC")).Draw(t, "zone")))
@@ -198,12 +213,14 @@ func TestTickAndNextAgree(t *testing.T) {
 			}
 			return
 		}
-		now := time.Unix(rapid.Int64Range(1_700_000_000, 1_900_000_000).Draw(t, "now"), rapid.Int64Range(0, 1e9-1).Draw(t, "ns"))
+		now := time.Unix(rapid.Int64Range(1_700_000_000, 1_900_000_000).Draw(t, "now"),
+			rapid.Int64Range(0, 1e9-1).Draw(t, "ns"))
 		tick, next := s.Tick(now), s.Next(now)
 		if tick.IsZero() || tick.After(now) || !next.After(now) {
 			t.Fatalf("%s at %s: tick %s, next %s", spec, now, tick, next)
 		}
-		if !s.Tick(next).Equal(next) || !s.Tick(tick).Equal(tick) || !s.Next(tick).Equal(next) || !s.Tick(next.Add(-1)).Equal(tick) {
+		if !s.Tick(next).Equal(next) || !s.Tick(tick).Equal(tick) || !s.Next(tick).Equal(next) ||
+			!s.Tick(next.Add(-1)).Equal(tick) {
 			t.Fatalf("%s at %s: tick %s and next %s do not agree", spec, now, tick, next)
 		}
 	})
@@ -214,7 +231,8 @@ func TestZeroScheduleHasNoTicks(t *testing.T) {
 	var s jobs.Schedule
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	if s.String() != "" || s.Zone() != time.UTC || !s.Next(now).IsZero() || !s.Tick(now).IsZero() {
-		t.Errorf("%q in %s, next %s, tick %s; want a schedule in UTC without ticks", s, s.Zone(), s.Next(now), s.Tick(now))
+		t.Errorf("%q in %s, next %s, tick %s; want a schedule in UTC without ticks", s, s.Zone(), s.Next(now),
+			s.Tick(now))
 	}
 }
 
@@ -230,7 +248,8 @@ func TestNilZoneIsUTC(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.Zone() != time.UTC || !s.Next(now).Equal(utc.Next(now)) || !s.Tick(now).Equal(utc.Tick(now)) {
-			t.Errorf("%s: in %s, next %s, tick %s; want as in UTC: %s, %s", spec, s.Zone(), s.Next(now), s.Tick(now), utc.Next(now), utc.Tick(now))
+			t.Errorf("%s: in %s, next %s, tick %s; want as in UTC: %s, %s", spec, s.Zone(), s.Next(now), s.Tick(now),
+				utc.Next(now), utc.Tick(now))
 		}
 	}
 	berlin := zone(t, "Europe/Berlin")

@@ -16,13 +16,16 @@ import (
 // retry time.
 func TestLongRetryAfterStopsTheRun(t *testing.T) {
 	for _, status := range []int{400, 403, 404, 409, 413, 429, 500, 502, 503, 504} {
-		s := newScene(t, "  - {name: day, limit: 1000, window: 24h}", "[{trending: {pages: 4}}, {channels: {pages: 4}}, {categories: {}}]", nil, "US", "IN", "BR")
+		s := newScene(t, "  - {name: day, limit: 1000, window: 24h}",
+			"[{trending: {pages: 4}}, {channels: {pages: 4}}, {categories: {}}]", nil, "US", "IN", "BR")
 		s.Parallel = 1
 		s.upstream.Fail(youtubetest.Fault{Status: status, Times: -1, Header: http.Header{"Retry-After": {"7200"}}})
 		for range 2 {
 			report := s.run(t, t.Context())
-			if report.Outcome != jobs.Stopped || !report.RetryAt.Equal(noon.Add(2*time.Hour)) || !errors.Is(report.Err, quota.ErrRefused) {
-				t.Errorf("%d: %s until %s, %v; want stopped for two hours", status, report.Outcome, report.RetryAt, report.Err)
+			if report.Outcome != jobs.Stopped || !report.RetryAt.Equal(noon.Add(2*time.Hour)) ||
+				!errors.Is(report.Err, quota.ErrRefused) {
+				t.Errorf("%d: %s until %s, %v; want stopped for two hours", status, report.Outcome, report.RetryAt,
+					report.Err)
 			}
 		}
 		if got := len(s.upstream.Arrivals()); got != 1 {
@@ -37,7 +40,8 @@ func TestWorstErrorOfARun(t *testing.T) {
 	failed, refused := errors.New("disk full"), &quota.RefusedError{Reason: quota.ReasonSpent}
 	report := &jobs.Report{Regions: []jobs.RegionReport{
 		{Outcome: jobs.Complete}, {Outcome: jobs.Skipped, Err: errors.New("locked")},
-		{Outcome: jobs.Stopped, Err: jobs.ErrNextTick}, {Outcome: jobs.Stopped, Err: refused}, {Outcome: jobs.Failed, Err: failed},
+		{Outcome: jobs.Stopped, Err: jobs.ErrNextTick}, {Outcome: jobs.Stopped, Err: refused},
+		{Outcome: jobs.Failed, Err: failed},
 	}}
 	first := func(targets ...error) error {
 		return report.Worst(func(err error) int {

@@ -26,7 +26,8 @@ func TestUnchangedPages(t *testing.T) {
 	second := s.run(t, t.Context())
 	for i, region := range second.Regions {
 		if was := first.Regions[i]; region.Err != nil || region.Videos != was.Videos {
-			t.Errorf("%s: %d videos, %v; want the %d of the first run", region.Region, region.Videos, region.Err, was.Videos)
+			t.Errorf("%s: %d videos, %v; want the %d of the first run", region.Region, region.Videos, region.Err,
+				was.Videos)
 		}
 	}
 	again := s.upstream.Arrivals()[calls:]

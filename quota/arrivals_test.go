@@ -98,7 +98,8 @@ func TestABucketIsFollowedForAnHour(t *testing.T) {
 			}
 			calls.Wait()
 			if upstream.refused > 0 || upstream.served == 0 {
-				t.Errorf("round %d: the upstream refused %d of %d calls", round, upstream.refused, upstream.served+upstream.refused)
+				t.Errorf("round %d: the upstream refused %d of %d calls", round, upstream.refused,
+					upstream.served+upstream.refused)
 			}
 		})
 	}

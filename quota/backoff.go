@@ -66,7 +66,8 @@ func (g *Guard) passedBetween(ctx context.Context, id budgetID, since, until tim
 		return false
 	}
 	charge := g.chargeOf(id.account, id.budget)
-	for entry, err := range g.log.Entries(ctx, Query{Account: id.account, Key: id.key, Since: since, Until: until, Newest: true}) {
+	for entry, err := range g.log.Entries(ctx, Query{Account: id.account, Key: id.key, Since: since, Until: until,
+		Newest: true}) {
 		if err != nil {
 			return false
 		}

@@ -34,7 +34,8 @@ func TestPauseDoublesOverProcesses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v, err := transport.Answered(t.Context(), call, grant, &http.Response{StatusCode: http.StatusTooManyRequests})
+			v, err := transport.Answered(t.Context(), call, grant,
+				&http.Response{StatusCode: http.StatusTooManyRequests})
 			if err != nil {
 				t.Fatal(err)
 			}

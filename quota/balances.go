@@ -95,7 +95,8 @@ func (g *Guard) balance(b *chargedBudget, key string, s *WindowUsage) Balance {
 	budget := g.budgets[b.index]
 	budget.Limit = budget.LimitOf(key)
 	return Balance{Budget: budget, Coverage: b.charge.Coverage, At: s.At, Since: s.Since, Used: s.Used, Open: s.Open,
-		Remaining: max(0, cmp.Or(s.Limit, budget.Limit)-s.Used), NextFree: s.NextFree, Cooldown: s.Cooldown, Moved: s.Moved,
+		Remaining: max(0, cmp.Or(s.Limit, budget.Limit)-s.Used), NextFree: s.NextFree, Cooldown: s.Cooldown,
+		Moved: s.Moved,
 		Ahead: s.Ahead, StricterLimit: s.Limit, LimitUntil: s.LimitUntil}
 }
 
@@ -111,7 +112,8 @@ func (g *Guard) states(ctx context.Context, account, key string, charges []*Char
 	for _, c := range charges {
 		queries = append(queries, c)
 		for _, floor := range c.Floors {
-			queries = append(queries, &Charge{Budget: c.Budget, Coverage: floor.Coverage, Limit: c.Limit, Window: c.Window})
+			queries = append(queries, &Charge{Budget: c.Budget, Coverage: floor.Coverage, Limit: c.Limit,
+				Window: c.Window})
 		}
 	}
 	standings, err := g.log.WindowUsages(ctx, account, key, queries)

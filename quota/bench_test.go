@@ -19,7 +19,8 @@ func (i immediate) RoundTrip(*http.Request) (*http.Response, error) { return i.r
 // BenchmarkTransport measures a guarded RoundTrip; compare it with
 // BenchmarkTransportBaseline.
 func BenchmarkTransport(b *testing.B) {
-	guard := newGuard(b, nil, budget("day", quota.MaxLimit, 100*time.Millisecond), budget("hour", quota.MaxLimit, 200*time.Millisecond))
+	guard := newGuard(b, nil, budget("day", quota.MaxLimit, 100*time.Millisecond),
+		budget("hour", quota.MaxLimit, 200*time.Millisecond))
 	c := call("videos.list", 1)
 	bench(b, &quota.Transport{Guard: guard, Base: immediate{&http.Response{}},
 		Price: func(*http.Request) (quota.Call, error) { return c, nil }})
@@ -44,7 +45,8 @@ func bench(b *testing.B, transport http.RoundTripper) {
 // BenchmarkRememberedRefusal compares a saturated guard's answer with time.Now;
 // "xnow" is the ratio.
 func BenchmarkRememberedRefusal(b *testing.B) {
-	guard, err := quota.NewGuard(&counting{Log: testledger.Memory(nil)}, []quota.Budget{budget("day", 1, 24*time.Hour)}, nil)
+	guard, err := quota.NewGuard(&counting{Log: testledger.Memory(nil)}, []quota.Budget{budget("day", 1, 24*time.Hour)},
+		nil)
 	if err != nil {
 		b.Fatal(err)
 	}

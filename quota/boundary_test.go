@@ -60,7 +60,8 @@ func acrossABoundary() (fixed, sliding int) {
 			if counter.allow(at) {
 				fixed++
 			}
-			if _, err := guard.Spend(context.Background(), quota.Call{Account: "my-project", Method: "videos.list", Units: 1}); err == nil {
+			if _, err := guard.Spend(context.Background(),
+				quota.Call{Account: "my-project", Method: "videos.list", Units: 1}); err == nil {
 				sliding++
 			}
 		}

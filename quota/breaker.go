@@ -61,7 +61,8 @@ func (r trialRole) afterWait(refused *RefusedError) error {
 // wait spends once no breaker that covers the call holds it, and again when it
 // has waited for the end of a cooldown. reported is as in trial. The caller
 // must pass the trial, which may be nil, to finish.
-func (b *breakers) wait(ctx context.Context, g *Guard, call Call, maxWait time.Duration, reported bool, spend func(maxWait time.Duration, as trialRole) error) (*trial, error) {
+func (b *breakers) wait(ctx context.Context, g *Guard, call Call, maxWait time.Duration, reported bool,
+	spend func(maxWait time.Duration, as trialRole) error) (*trial, error) {
 	for deadline := time.Now().Add(maxWait); ; {
 		began := time.Now()
 		trial := b.awaitTrial(ctx, g, call, deadline.Sub(began), reported)
@@ -94,7 +95,10 @@ func (b *breakers) add(id budgetID, since time.Time, repeats int) *breaker {
 		b.open = map[budgetID]*breaker{}
 	}
 	if len(b.open) >= maxBudgetIDs { // keys that no call has come for since
-		maps.DeleteFunc(b.open, func(_ budgetID, b *breaker) bool { return b.trial == nil && time.Since(b.until) > lockExpiry })
+		maps.DeleteFunc(b.open, func(_ budgetID, b *breaker) bool {
+			return b.trial == nil &&
+				time.Since(b.until) > lockExpiry
+		})
 	}
 	b.open[id] = &breaker{id: id, since: since, repeats: repeats}
 	return b.open[id]
@@ -125,7 +129,8 @@ func (b *breakers) awaitTrial(ctx context.Context, g *Guard, call Call, maxWait 
 			b.mu.Unlock()
 			return nil
 		}
-		other, ours := breaker.trial, &trial{breaker: breaker, changed: make(chan struct{}), reported: reported, id: call.ID, repeats: -1}
+		other, ours := breaker.trial, &trial{breaker: breaker, changed: make(chan struct{}), reported: reported,
+			id: call.ID, repeats: -1}
 		if other.isLate() {
 			other.end()
 			other = nil
@@ -255,7 +260,8 @@ func (b *breakers) lengthen(id budgetID, v *Verdict, t *trial, sent time.Time) t
 // closeCovering removes the breakers that cover a call and were opened before
 // its request was sent.
 func (b *breakers) closeCovering(g *Guard, call Call, sent time.Time) {
-	for breaker := b.covering(g, call, false); breaker != nil && breaker.since.Before(sent); breaker = b.covering(g, call, false) {
+	for breaker := b.covering(g, call, false); breaker != nil && breaker.since.Before(sent); breaker = b.covering(g,
+		call, false) {
 		delete(b.open, breaker.id)
 	}
 }

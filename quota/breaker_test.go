@@ -63,7 +63,8 @@ func TestShortCooldownIsPaidForByEveryCaller(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base, MaxWait: 30 * time.Second, Retries: 5, Feedback: stop5}}
+					client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base,
+						MaxWait: 30 * time.Second, Retries: 5, Feedback: stop5}}
 					for range 8 {
 						wg.Go(func() {
 							for range 10 {
@@ -83,7 +84,8 @@ func TestShortCooldownIsPaidForByEveryCaller(t *testing.T) {
 				}
 				wg.Wait()
 				if stops.Load() > c.stops || (fine.Load() > 140) != c.granted || (refused.Load() > 0) == c.granted {
-					t.Errorf("%d answers said stop and %d were fine, %d callers were refused; want at most %d stops", stops.Load(), fine.Load(), refused.Load(), c.stops)
+					t.Errorf("%d answers said stop and %d were fine, %d callers were refused; want at most %d stops",
+						stops.Load(), fine.Load(), refused.Load(), c.stops)
 				}
 			})
 		})
@@ -94,7 +96,8 @@ func TestShortCooldownIsPaidForByEveryCaller(t *testing.T) {
 // way, calls that it does not cover go on, and so do those that may not wait.
 func TestCooldownOfABudgetSparesOtherCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		search := quota.Budget{Account: account, Name: "search", Limit: 100, Window: quota.Sliding(time.Hour), Methods: []string{"search"}}
+		search := quota.Budget{Account: account, Name: "search", Limit: 100, Window: quota.Sliding(time.Hour),
+			Methods: []string{"search"}}
 		guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour), search)
 		release := make(chan struct{})
 		first := true
@@ -109,13 +112,14 @@ func TestCooldownOfABudgetSparesOtherCalls(t *testing.T) {
 			}
 			return &http.Response{StatusCode: status, Body: http.NoBody, Request: r}, nil
 		})
-		transport := &quota.Transport{Guard: guard, Price: priced(1), Base: base, MaxWait: time.Minute, Feedback: func(c quota.Call, r *http.Response) quota.Verdict {
-			v := stop5(c, r)
-			if v.For > 0 {
-				v.Budget = "search"
-			}
-			return v
-		}}
+		transport := &quota.Transport{Guard: guard, Price: priced(1), Base: base, MaxWait: time.Minute,
+			Feedback: func(c quota.Call, r *http.Response) quota.Verdict {
+				v := stop5(c, r)
+				if v.For > 0 {
+					v.Budget = "search"
+				}
+				return v
+			}}
 		get := func(method string) error {
 			resp, err := (&http.Client{Transport: transport}).Get("http://upstream/" + method)
 			if err == nil {
@@ -162,7 +166,8 @@ func TestFailedTrialLetsTheNextGo(t *testing.T) {
 			}
 			return &http.Response{StatusCode: 200, Body: http.NoBody, Request: r}, nil
 		})
-		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base, MaxWait: time.Minute, Feedback: stop5}}
+		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base,
+			MaxWait: time.Minute, Feedback: stop5}}
 		began := time.Now()
 		for i := range 4 {
 			resp, err := client.Get("http://upstream/m")
@@ -187,7 +192,8 @@ func TestCooldownsGrowOnlyWhenRepeated(t *testing.T) {
 		base := tripper(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Body: http.NoBody, Request: r}, nil
 		})
-		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base, MaxWait: 24 * time.Hour,
+		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base,
+			MaxWait:  24 * time.Hour,
 			Feedback: func(quota.Call, *http.Response) quota.Verdict { return verdict }}}
 		slow := func(d time.Duration) quota.Verdict { return quota.Verdict{For: d, Transient: true} }
 		for i, step := range []struct {
@@ -245,7 +251,8 @@ func TestHangingTrialHoldsUpItsOwnProcess(t *testing.T) {
 			return http.StatusOK
 		})
 		guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour))
-		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base, MaxWait: time.Hour, Feedback: stop5}}
+		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base,
+			MaxWait: time.Hour, Feedback: stop5}}
 		get := func() {
 			if status, err := getStatus(client); err != nil || status != http.StatusOK {
 				t.Errorf("status %d, %v", status, err)

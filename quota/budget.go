@@ -60,7 +60,8 @@ type Budget struct {
 func (b *Budget) Coverage() *Coverage { return NewCoverage(b.coverage()) }
 
 func (b *Budget) coverage() Coverage {
-	return Coverage{Measure: b.Measure, Methods: b.Methods, Except: b.Except, Lanes: b.Lanes, Regions: b.Regions, PerKey: b.PerKey}
+	return Coverage{Measure: b.Measure, Methods: b.Methods, Except: b.Except, Lanes: b.Lanes, Regions: b.Regions,
+		PerKey: b.PerKey}
 }
 
 // Coverages returns, for each of the budgets, the coverage that a Guard of all
@@ -175,7 +176,8 @@ func (b *Budget) checkKeys(complain func(format string, args ...any)) {
 	for _, key := range slices.Sorted(maps.Keys(b.Keys)) {
 		limit := b.Keys[key]
 		if isKey := key != "" && CheckKey(key) == nil; !isKey || limit < 1 || limit > MaxLimit {
-			complain("a limit of %d for key %.40q; give 1 to %d for a key of 1 to %d bytes", limit, key, MaxLimit, MaxKey)
+			complain("a limit of %d for key %.40q; give 1 to %d for a key of 1 to %d bytes", limit, key, MaxLimit,
+				MaxKey)
 		}
 	}
 }
@@ -221,16 +223,19 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 	case sum > max(b.Limit, 0):
 		complain("floors of %d together, above the limit of %d; lower them", sum, b.Limit)
 	case b.FloorUntil < 0 || b.FloorUntil > 0 && !hasDailyFloors:
-		complain("floors that end %s before the window does; FloorUntil needs floors and a calendar window", human.Exactly(b.FloorUntil))
+		complain("floors that end %s before the window does; FloorUntil needs floors and a calendar window",
+			human.Exactly(b.FloorUntil))
 	case b.FloorUntil > 0 && (b.FloorUntil >= b.Window.Shortest() || b.FloorUntil%time.Microsecond != 0):
-		complain("floors that end %s before the window does; set FloorUntil to less than %s, in whole microseconds", human.Exactly(b.FloorUntil), human.Exactly(b.Window.Shortest()))
+		complain("floors that end %s before the window does; set FloorUntil to less than %s, in whole microseconds",
+			human.Exactly(b.FloorUntil), human.Exactly(b.Window.Shortest()))
 	}
 }
 
 // charge returns the charge of b for calls of a region, without that region's
 // own floor.
 func (b *Budget) charge(region string, coverage *Coverage) *Charge {
-	c := &Charge{Budget: b.Name, Coverage: coverage, Limit: b.Limit, Keys: b.Keys, Window: b.Window, Config: b.Config, hasFloors: len(b.Floor) > 0}
+	c := &Charge{Budget: b.Name, Coverage: coverage, Limit: b.Limit, Keys: b.Keys, Window: b.Window, Config: b.Config,
+		hasFloors: len(b.Floor) > 0}
 	for _, other := range slices.Sorted(maps.Keys(b.Floor)) {
 		if other != region {
 			floor := b.coverage()

@@ -39,10 +39,12 @@ func (c *Caller) longest() int { return max(len(c.Lane), len(c.Job), len(c.Regio
 // Call is one request that is about to be made to an upstream.
 type Call struct {
 	Account string // the upstream project that owns the quota; a name, not an API key
-	Key     string // a part of the account, such as a tenant, that a Budget with PerKey limits for itself; usually empty
-	Method  string // the upstream's name for the operation, such as search.list
-	Units   Units  // the cost, 1 to MaxUnits; 0 is allowed for a call with Measures
-	Caller  Caller // empty fields are taken from the context; see WithCaller
+	// a part of the account, such as a tenant, that a Budget with PerKey limits for itself; usually
+	// empty
+	Key    string
+	Method string // the upstream's name for the operation, such as search.list
+	Units  Units  // the cost, 1 to MaxUnits; 0 is allowed for a call with Measures
+	Caller Caller // empty fields are taken from the context; see WithCaller
 
 	// Measures are what the call costs in named measures, 0 to MaxLimit, which
 	// budgets with such a Measure count. It must not be modified afterwards.

@@ -15,7 +15,8 @@ import (
 func TestNewClassesCopyTheOthers(t *testing.T) {
 	ledger := testledger.Memory(nil)
 	defer ledger.Close()
-	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(time.Hour)}}, nil)
+	guard, err := quota.NewGuard(ledger,
+		[]quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(time.Hour)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,8 @@ type ClaimState struct {
 }
 
 func claimStateOf(s *engine.ClaimState) ClaimState {
-	state := ClaimState{Owner: s.Owner, Since: ledgerTime(s.Since), Until: ledgerTime(s.Until), Done: ledgerTime(s.Done)}
+	state := ClaimState{Owner: s.Owner, Since: ledgerTime(s.Since), Until: ledgerTime(s.Until),
+		Done: ledgerTime(s.Done)}
 	for _, note := range s.Notes {
 		state.Notes = append(state.Notes, []byte(note))
 	}
@@ -172,7 +173,8 @@ const MaxClaimNote = 512
 // at most MaxClaimNote bytes. It does not depend on whether the claim is held.
 func (c *Claim) Note(ctx context.Context, note []byte) error {
 	if len(note) > MaxClaimNote {
-		return fmt.Errorf("note of %s: %w: a note of %d bytes; shorten it to %d", c.request.Name, ErrBadCall, len(note), MaxClaimNote)
+		return fmt.Errorf("note of %s: %w: a note of %d bytes; shorten it to %d", c.request.Name, ErrBadCall, len(note),
+			MaxClaimNote)
 	}
 	keep := max(c.request.Again, c.request.Hold).Microseconds()
 	return opError("note of "+c.request.Name, c.account.NoteClaim(ctx, c.request.Name, c.id, string(note), keep))

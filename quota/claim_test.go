@@ -145,7 +145,8 @@ func TestClaimOfTheDeadIsWaitedFor(t *testing.T) {
 		claimEight(t, guard, "dead", 1)
 		follower := claiming("follower")
 		follower.Resumes = []string{"another"}
-		if _, err := guard.Claim(t.Context(), follower); !errors.Is(err, quota.ErrClaimed) || !strings.Contains(err.Error(), "claimed by dead") {
+		if _, err := guard.Claim(t.Context(), follower); !errors.Is(err, quota.ErrClaimed) ||
+			!strings.Contains(err.Error(), "claimed by dead") {
 			t.Errorf("a claim of %q is taken over: %v", "dead", err)
 		}
 		follower.Resumes = []string{"another", "dead"}
@@ -156,7 +157,8 @@ func TestClaimOfTheDeadIsWaitedFor(t *testing.T) {
 		claimEight(t, guard, "third", 0)
 		state, err := guard.ClaimState(t.Context(), follower)
 		succeed(t, err)
-		if state.Owner != "follower" || !state.Until.Equal(clock.Now().Add(time.Second)) && state.Until.Sub(clock.Now()) > time.Second+time.Millisecond {
+		if state.Owner != "follower" || !state.Until.Equal(clock.Now().Add(time.Second)) &&
+			state.Until.Sub(clock.Now()) > time.Second+time.Millisecond {
 			t.Errorf("at %v the state is %+v", clock.Now(), state)
 		}
 		if _, err := guard.Claim(t.Context(), follower); !errors.Is(err, quota.ErrClaimed) {

@@ -15,7 +15,8 @@ import (
 // ErrCorrecting at once. correction must return within 10 seconds, after which
 // the lock expires.
 func (g *Guard) Correct(ctx context.Context, account string, correction func() error) (err error) {
-	id, _, _, err := g.log.account(account).Claim(ctx, engine.ClaimRequest{Name: correctionClaim, Hold: lockExpiry.Microseconds()})
+	id, _, _, err := g.log.account(account).Claim(ctx,
+		engine.ClaimRequest{Name: correctionClaim, Hold: lockExpiry.Microseconds()})
 	switch {
 	case err != nil:
 		return err

@@ -27,7 +27,8 @@ func TestCorrectionsExcludeEachOther(t *testing.T) {
 	one, other := open(), open()
 	ran, failed := 0, errors.New("failed")
 	err := one.Correct(t.Context(), account, func() error {
-		if err := other.Correct(t.Context(), account, func() error { t.Error("both at once"); return nil }); !errors.Is(err, quota.ErrCorrecting) {
+		if err := other.Correct(t.Context(), account,
+			func() error { t.Error("both at once"); return nil }); !errors.Is(err, quota.ErrCorrecting) {
 			t.Errorf("the other: %v", err)
 		}
 		if err := other.Correct(t.Context(), "another account", func() error { ran++; return nil }); err != nil {
@@ -39,7 +40,8 @@ func TestCorrectionsExcludeEachOther(t *testing.T) {
 	if !errors.Is(err, failed) || errors.Is(err, quota.ErrCorrecting) || ran != 2 {
 		t.Errorf("%v, and %d ran; want its own error, and 2", err, ran)
 	}
-	if err := other.Correct(t.Context(), account, func() error { ran++; return nil }); err != nil || ran != 3 || used(t, one) != 0 {
+	if err := other.Correct(t.Context(), account, func() error { ran++; return nil }); err != nil || ran != 3 ||
+		used(t, one) != 0 {
 		t.Errorf("after it: %v, %d ran, %d units; want 3, and none", err, ran, used(t, one))
 	}
 }
@@ -59,7 +61,9 @@ func TestCachedRefusalOutlivesACorrection(t *testing.T) {
 		}
 		err = guard.Correct(t.Context(), account, func() error {
 			for entry, err := range ledger.Entries(t.Context(), quota.Query{Account: account}) {
-				if err = errors.Join(err, ledger.Settle(t.Context(), quota.Receipt{Account: account, ID: entry.ID, At: entry.At}, quota.Amounts{Units: 4, Calls: 1})); err != nil {
+				if err = errors.Join(err,
+					ledger.Settle(t.Context(), quota.Receipt{Account: account, ID: entry.ID, At: entry.At},
+						quota.Amounts{Units: 4, Calls: 1})); err != nil {
 					return err
 				}
 			}

@@ -22,7 +22,8 @@ func TestDecisionsOfATransportAreNotObserved(t *testing.T) {
 			var heard [2][]string
 			for i := range heard {
 				guard.Observe(func(d quota.Decision) {
-					heard[i] = append(heard[i], fmt.Sprint(d.Call.Method, d.Call.Caller, d.Count, d.Budgets, d.MayWait, d.Err == nil))
+					heard[i] = append(heard[i], fmt.Sprint(d.Call.Method, d.Call.Caller, d.Count, d.Budgets, d.MayWait,
+						d.Err == nil))
 				})
 			}
 			c := call("list", 1)
@@ -38,7 +39,8 @@ func TestDecisionsOfATransportAreNotObserved(t *testing.T) {
 					resp.Body.Close()
 				}
 			}
-			want := []string{"list{cron j } 1 [0 1] false true", "list{cron j } 1 [0 1] false true", "list{cron j } 1 [0 1] false false"}
+			want := []string{"list{cron j } 1 [0 1] false true", "list{cron j } 1 [0 1] false true",
+				"list{cron j } 1 [0 1] false false"}
 			if !slices.Equal(heard[0], want) || !slices.Equal(heard[1], want) {
 				t.Errorf("heard %q\nand %q\nwant %q", heard[0], heard[1], want)
 			}

@@ -31,7 +31,8 @@ func TestRetryOpensAnotherConnection(t *testing.T) {
 	defer web.Close()
 	base := &http.Transport{}
 	defer base.CloseIdleConnections()
-	client := &http.Client{Transport: &quota.Transport{Guard: newGuard(t, nil, budget("all", 10, time.Hour)), Base: base, MaxWait: time.Minute, Retries: 1,
+	client := &http.Client{Transport: &quota.Transport{Guard: newGuard(t, nil, budget("all", 10, time.Hour)),
+		Base: base, MaxWait: time.Minute, Retries: 1,
 		Price: func(*http.Request) (quota.Call, error) { return call("m", 1), nil },
 		Feedback: func(_ quota.Call, resp *http.Response) quota.Verdict {
 			return quota.Verdict{Transient: resp.StatusCode == http.StatusServiceUnavailable, After: time.Microsecond}
@@ -41,7 +42,9 @@ func TestRetryOpensAnotherConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if text, err := io.ReadAll(resp.Body); string(text) != "an answer" || err != nil || hits.Load() != 2 || connections.Load() != 1 {
-		t.Errorf("%q, %v after %d hits on %d connections; want the second answer on the first connection", text, err, hits.Load(), connections.Load())
+	if text, err := io.ReadAll(resp.Body); string(text) != "an answer" || err != nil || hits.Load() != 2 ||
+		connections.Load() != 1 {
+		t.Errorf("%q, %v after %d hits on %d connections; want the second answer on the first connection", text, err,
+			hits.Load(), connections.Load())
 	}
 }

@@ -139,7 +139,8 @@ func (k EntryKind) isAdjustment() bool { return k == EntryNote || k == EntryCorr
 
 // String returns call, refunded, note, correction or refused.
 func (k EntryKind) String() string {
-	names := [...]string{EntryCall: "call", EntryRefunded: "refunded", EntryNote: "note", EntryCorrection: "correction", EntryRefused: "refused"}
+	names := [...]string{EntryCall: "call", EntryRefunded: "refunded", EntryNote: "note", EntryCorrection: "correction",
+		EntryRefused: "refused"}
 	if int(k) >= len(names) {
 		return fmt.Sprintf("EntryKind(%d)", uint8(k))
 	}

@@ -153,7 +153,8 @@ func (e *RefusedError) Error() string {
 
 // stampedAhead is what to do about a log whose newest timestamp is ahead.
 func stampedAhead(ahead time.Duration) string {
-	return fmt.Sprintf("; its newest entry is stamped %s ahead of the ledger's clock; correct the clock; the next call then corrects the timestamps", human.Duration(ahead))
+	return fmt.Sprintf("; its newest entry is stamped %s ahead of the ledger's clock; correct the clock; the next "+
+		"call then corrects the timestamps", human.Duration(ahead))
 }
 
 // Short says why the call was refused, without the time at which to try again.
@@ -164,14 +165,16 @@ func (e *RefusedError) Short() string {
 		if e.Detail != "" {
 			detail = fmt.Sprintf(" (%s)", human.Printable(human.Shorten(e.Detail, MaxReason)))
 		}
-		return fmt.Sprintf("%s is in cooldown%s, %s must wait", cmp.Or(e.Budget, e.Account)+keyText(e.ownKey()), detail, e.Method)
+		return fmt.Sprintf("%s is in cooldown%s, %s must wait", cmp.Or(e.Budget, e.Account)+keyText(e.ownKey()), detail,
+			e.Method)
 	case ReasonShare:
 		return fmt.Sprintf("this run has %s left of its share of %s (%s), %s needs %s",
 			e.Measure.Number(e.Remaining), e.Budget+keyText(e.ownKey()), e.Detail, e.Method, e.Measure.Number(e.Needed))
 	case ReasonPace:
 		return fmt.Sprintf("lane %s is paced, %s of %s must wait its turn", e.Caller.Lane, e.Method, e.Budget)
 	case ReasonQueue:
-		return fmt.Sprintf("another call of this process waits for %s, %s must wait its turn", e.Budget+keyText(e.ownKey()), e.Method)
+		return fmt.Sprintf("another call of this process waits for %s, %s must wait its turn",
+			e.Budget+keyText(e.ownKey()), e.Method)
 	}
 	reserved, number := "", e.Measure.Number
 	if e.Kept > 0 {
@@ -188,7 +191,8 @@ func (e *RefusedError) Short() string {
 		measure = strings.TrimSuffix(measure, "s")
 	}
 	return fmt.Sprintf("%s has %s of %s %s left%s, %s needs %s",
-		e.Budget+keyText(e.ownKey()), number(e.Remaining), number(e.Limit), measure, reserved, e.Method, number(e.Needed)) +
+		e.Budget+keyText(e.ownKey()), number(e.Remaining), number(e.Limit), measure, reserved, e.Method,
+		number(e.Needed)) +
 		limitNote(e.Measure, e.Limit, e.ConfiguredLimit, e.LimitUntil)
 }
 
@@ -278,7 +282,8 @@ func (e *NeverFitsError) Short() string {
 		verdict = "does not fit"
 	}
 	return fmt.Sprintf("%s allows %s %s%s, %s %s and %s",
-		e.Budget+keyText(e.Key), e.Measure.Number(e.Limit), e.Measure, kept, needs, e.Measure.Number(e.Needed), verdict) +
+		e.Budget+keyText(e.Key), e.Measure.Number(e.Limit), e.Measure, kept, needs, e.Measure.Number(e.Needed),
+		verdict) +
 		limitNote(e.Measure, e.Limit, e.ConfiguredLimit, e.LimitUntil)
 }
 

@@ -35,7 +35,8 @@ func ExampleNewGuard() {
 	}
 	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{
 		{Account: "my-project", Name: "day", Limit: 10_000, Window: quota.Daily(pacific)},
-		{Account: "my-project", Name: "searches", Limit: 4000, Window: quota.Daily(pacific), Methods: []string{"search.list"}},
+		{Account: "my-project", Name: "searches", Limit: 4000, Window: quota.Daily(pacific),
+			Methods: []string{"search.list"}},
 		{Account: "my-project", Name: "minute", Limit: 600, Window: quota.Sliding(time.Minute), Measure: quota.Calls},
 	}, nil)
 	if err != nil {
@@ -95,14 +96,17 @@ func ExampleGrant_Refund() {
 // wait at once.
 func ExampleGuard_Wait() {
 	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{
-		{Account: "my-project", Name: "burst", Limit: 2, Window: quota.Sliding(50 * time.Millisecond), Methods: []string{"list"}},
-		{Account: "my-project", Name: "day", Limit: 1, Window: quota.Sliding(24 * time.Hour), Methods: []string{"export"}},
+		{Account: "my-project", Name: "burst", Limit: 2, Window: quota.Sliding(50 * time.Millisecond),
+			Methods: []string{"list"}},
+		{Account: "my-project", Name: "day", Limit: 1, Window: quota.Sliding(24 * time.Hour),
+			Methods: []string{"export"}},
 	}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	for _, method := range []string{"list", "list", "list", "export", "export"} {
-		_, err := guard.Wait(context.Background(), quota.Call{Account: "my-project", Method: method, Units: 1}, 10*time.Second)
+		_, err := guard.Wait(context.Background(), quota.Call{Account: "my-project", Method: method, Units: 1},
+			10*time.Second)
 		switch {
 		case err == nil:
 			fmt.Println(method, "granted")
@@ -140,7 +144,8 @@ func ExampleRefusedError() {
 	}
 	_, err := guard.Spend(ctx, quota.Call{Account: "my-project", Method: "report", Units: 100})
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
-		fmt.Printf("%s has %d of %d left, %s needs %d\n", refused.Budget, refused.Remaining, refused.Limit, refused.Method, refused.Needed)
+		fmt.Printf("%s has %d of %d left, %s needs %d\n", refused.Budget, refused.Remaining, refused.Limit,
+			refused.Method, refused.Needed)
 		fmt.Println("come back in", refused.RetryAfter.Round(time.Hour)) // or at refused.RetryAt
 	}
 	// Output:
@@ -192,7 +197,8 @@ func ExampleTransport_price() {
 		}
 		return call, nil
 	}
-	for _, url := range []string{"https://api.example.com/items", "https://api.example.com/exports/7", "https://example.org/"} {
+	for _, url := range []string{"https://api.example.com/items", "https://api.example.com/exports/7",
+		"https://example.org/"} {
 		req, err := http.NewRequest(http.MethodGet, url, nil)
 		if err != nil {
 			log.Fatal(err)
@@ -211,7 +217,8 @@ func ExampleTransport_price() {
 func ExampleWithCaller() {
 	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{
 		{Account: "my-project", Name: "all", Limit: 1000, Window: quota.Sliding(24 * time.Hour)},
-		{Account: "my-project", Name: "backfill", Limit: 100, Window: quota.Sliding(24 * time.Hour), Lanes: []string{"backfill"}},
+		{Account: "my-project", Name: "backfill", Limit: 100, Window: quota.Sliding(24 * time.Hour),
+			Lanes: []string{"backfill"}},
 	}, nil)
 	if err != nil {
 		log.Fatal(err)

@@ -189,7 +189,8 @@ func (g *Guard) chargeOf(account, budget string) *Charge {
 // usage. If several processes see the same difference at once, one of them
 // records it.
 func (g *Guard) lowerLeft(ctx context.Context, call *Call, charge *Charge, left Units) (agreed bool, err error) {
-	note := Call{Account: call.Account, Key: charge.keyOf(call.Key), Method: externalMethod(charge.Budget), Caller: Caller{Lane: externalLane}}
+	note := Call{Account: call.Account, Key: charge.keyOf(call.Key), Method: externalMethod(charge.Budget),
+		Caller: Caller{Lane: externalLane}}
 	if excess, err := g.excessLeft(ctx, &note, charge, left); excess <= 0 || err != nil {
 		return err == nil && excess == 0, err
 	}

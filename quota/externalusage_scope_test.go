@@ -32,20 +32,31 @@ func TestDailyExternalUsageThrottlesAMinuteBudget(t *testing.T) {
 		{"longer than half", nil, of("other", quota.Sliding(13*time.Hour), nil), 500, 500},
 		{"a month", nil, of("other", quota.Monthly(time.UTC), nil), 500, 500},
 		{"calls are not units", nil, of("other", day, func(b *quota.Budget) { b.Measure = quota.Calls }), 500, 1},
-		{"calls in flight", nil, of("other", quota.InFlight(time.Minute), func(b *quota.Budget) { b.Measure = quota.Calls }), 500, 0},
-		{"calls in flight for long", func(b *quota.Budget) { b.Measure = quota.Calls }, of("other", quota.InFlight(24*time.Hour), func(b *quota.Budget) { b.Measure = quota.Calls }), 500, 0},
+		{"calls in flight", nil, of("other", quota.InFlight(time.Minute),
+			func(b *quota.Budget) { b.Measure = quota.Calls }), 500, 0},
+		{"calls in flight for long", func(b *quota.Budget) { b.Measure = quota.Calls },
+			of("other", quota.InFlight(24*time.Hour), func(b *quota.Budget) { b.Measure = quota.Calls }), 500, 0},
 		{"one method", nil, of("other", day, func(b *quota.Budget) { b.Methods = []string{"m"} }), 500, 10},
 		{"all but one method", nil, of("other", day, func(b *quota.Budget) { b.Except = []string{"x"} }), 500, 10},
 		{"a lane", nil, of("other", day, func(b *quota.Budget) { b.Lanes = []string{"cron"} }), 500, 0},
 		{"a region", nil, of("other", day, func(b *quota.Budget) { b.Regions = []string{"IN"} }), 500, 0},
 		{"of a method, all", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", day, nil), 500, 500},
-		{"of a method, all but it", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", day, func(b *quota.Budget) { b.Except = []string{"m"} }), 500, 0},
-		{"of a method, all but another", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", day, func(b *quota.Budget) { b.Except = []string{"x"} }), 500, 500},
-		{"of a method, that and another", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", day, func(b *quota.Budget) { b.Methods = []string{"m", "x"} }), 500, 500},
-		{"of a method, another", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", day, func(b *quota.Budget) { b.Methods = []string{"x"} }), 500, 0},
-		{"of a method, a minute of it", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", minute, func(b *quota.Budget) { b.Methods = []string{"m"} }), 500, 10},
-		{"of all but one method, all but it", func(b *quota.Budget) { b.Except = []string{"x"} }, of("other", day, func(b *quota.Budget) { b.Except = []string{"x"} }), 500, 500},
-		{"of two methods but one, that one", func(b *quota.Budget) { b.Methods, b.Except = []string{"m", "x"}, []string{"x"} }, of("other", day, func(b *quota.Budget) { b.Methods = []string{"m"} }), 500, 500},
+		{"of a method, all but it", func(b *quota.Budget) { b.Methods = []string{"m"} },
+			of("other", day, func(b *quota.Budget) { b.Except = []string{"m"} }), 500, 0},
+		{"of a method, all but another", func(b *quota.Budget) { b.Methods = []string{"m"} },
+			of("other", day, func(b *quota.Budget) { b.Except = []string{"x"} }), 500, 500},
+		{"of a method, that and another", func(b *quota.Budget) { b.Methods = []string{"m"} },
+			of("other", day, func(b *quota.Budget) { b.Methods = []string{"m", "x"} }), 500, 500},
+		{"of a method, another", func(b *quota.Budget) { b.Methods = []string{"m"} },
+			of("other", day, func(b *quota.Budget) { b.Methods = []string{"x"} }), 500, 0},
+		{"of a method, a minute of it", func(b *quota.Budget) { b.Methods = []string{"m"} },
+			of("other", minute, func(b *quota.Budget) { b.Methods = []string{"m"} }), 500, 10},
+		{"of all but one method, all but it", func(b *quota.Budget) { b.Except = []string{"x"} },
+			of("other", day, func(b *quota.Budget) { b.Except = []string{"x"} }), 500, 500},
+		{"of two methods but one, that one", func(b *quota.Budget) {
+			b.Methods, b.Except = []string{"m", "x"},
+				[]string{"x"}
+		}, of("other", day, func(b *quota.Budget) { b.Methods = []string{"m"} }), 500, 500},
 		{"of a lane is not known", func(b *quota.Budget) { b.Lanes = []string{"cron"} }, of("other", day, nil), 0, 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -61,7 +72,8 @@ func TestDailyExternalUsageThrottlesAMinuteBudget(t *testing.T) {
 				t.Errorf("%d of the day may be given back; a note gives nothing back", open)
 			}
 			if balances[0].Used != c.own || balances[1].Used != c.used {
-				t.Errorf("%d used of the day, %d of the other; want %d and %d", balances[0].Used, balances[1].Used, c.own, c.used)
+				t.Errorf("%d used of the day, %d of the other; want %d and %d", balances[0].Used, balances[1].Used,
+					c.own, c.used)
 			}
 		})
 	}
@@ -71,7 +83,8 @@ func TestDailyExternalUsageThrottlesAMinuteBudget(t *testing.T) {
 // and that this one does not count, make a coverage of its own.
 func TestCoveragesAreShared(t *testing.T) {
 	minute := budget("minute", 10, time.Minute)
-	lane, region, calls, theirs := budget("a", 10, 24*time.Hour), budget("b", 10, 24*time.Hour), budget("c", 10, 24*time.Hour), budget("d", 10, 24*time.Hour)
+	lane, region, calls, theirs := budget("a", 10, 24*time.Hour), budget("b", 10, 24*time.Hour),
+		budget("c", 10, 24*time.Hour), budget("d", 10, 24*time.Hour)
 	lane.Lanes, region.Regions, calls.Measure, theirs.Account = []string{"cron"}, []string{"IN"}, quota.Calls, "another"
 	budgets := []quota.Budget{minute, lane, region, calls, theirs}
 	for i := range budgets {

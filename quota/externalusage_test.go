@@ -23,13 +23,15 @@ import (
 // saying returns a client whose upstream reports the number in the path as what
 // is left of a budget.
 func saying(up *upstream, guard *quota.Guard, budget string) func(t *testing.T, left quota.Units) {
-	client := &http.Client{Transport: &quota.Transport{Guard: guard, Base: &http.Transport{}, Price: func(*http.Request) (quota.Call, error) {
-		return quota.Call{Account: account, Method: "m", Units: 10}, nil
-	}, Report: func(_ quota.Call, err error) { panic(err) }, Feedback: func(_ quota.Call, r *http.Response) quota.Verdict {
-		var left quota.Units
-		fmt.Sscan(r.Request.URL.Path[1:], &left)
-		return quota.Verdict{LeftOf: budget, Left: left}
-	}}}
+	client := &http.Client{Transport: &quota.Transport{Guard: guard, Base: &http.Transport{},
+		Price: func(*http.Request) (quota.Call, error) {
+			return quota.Call{Account: account, Method: "m", Units: 10}, nil
+		}, Report: func(_ quota.Call, err error) { panic(err) }, Feedback: func(_ quota.Call,
+			r *http.Response) quota.Verdict {
+			var left quota.Units
+			fmt.Sscan(r.Request.URL.Path[1:], &left)
+			return quota.Verdict{LeftOf: budget, Left: left}
+		}}}
 	return func(t *testing.T, left quota.Units) {
 		resp, err := client.Get(fmt.Sprint(up.URL, "/", left))
 		if err != nil {
@@ -161,7 +163,8 @@ func TestExternalUsageIsRecordedOnce(t *testing.T) {
 					// were in flight. At most these count twice as spent;
 					// none counts as left.
 					if got := c.limit - balances[c.place].Used; got > left || got < left-c.flight {
-						t.Errorf("%s, round %d: %d left; want %d, less %d at most", c.budget, round, got, left, c.flight)
+						t.Errorf("%s, round %d: %d left; want %d, less %d at most", c.budget, round, got, left,
+							c.flight)
 					}
 				}
 			}
@@ -210,7 +213,8 @@ type slowStandings struct {
 	let   chan struct{}
 }
 
-func (s *slowStandings) WindowUsages(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.WindowUsage, error) {
+func (s *slowStandings) WindowUsages(ctx context.Context, account, key string,
+	charges []*quota.Charge) ([]quota.WindowUsage, error) {
 	s.asked <- struct{}{}
 	select {
 	case <-s.let:
@@ -230,12 +234,13 @@ func TestExternalUsageDelaysTheCaller(t *testing.T) {
 			t.Fatal(err)
 		}
 		left := quota.Units(9000)
-		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: tripper(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Body: http.NoBody, Request: r}, nil
-		}), Feedback: func(quota.Call, *http.Response) quota.Verdict {
-			left -= 1000
-			return quota.Verdict{LeftOf: "day", Left: left}
-		}}}
+		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1),
+			Base: tripper(func(r *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: 200, Body: http.NoBody, Request: r}, nil
+			}), Feedback: func(quota.Call, *http.Response) quota.Verdict {
+				left -= 1000
+				return quota.Verdict{LeftOf: "day", Left: left}
+			}}}
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 5 {
 			req, _ := http.NewRequestWithContext(ctx, "GET", "http://upstream/m", nil)
@@ -293,7 +298,8 @@ func TestDrainGivesUp(t *testing.T) {
 			t.Errorf("closing took %s; want 5 s", took)
 		}
 		guard.Drain(t.Context())
-		if took := time.Since(began); took != 10*time.Second || len(*reports) != 1 || !errors.Is((*reports)[0], context.DeadlineExceeded) {
+		if took := time.Since(began); took != 10*time.Second || len(*reports) != 1 ||
+			!errors.Is((*reports)[0], context.DeadlineExceeded) {
 			t.Errorf("the note took %s, reported %v; want 10 s, and why", took, *reports)
 		}
 	})
@@ -344,7 +350,8 @@ func TestExternalUsageIsOneNote(t *testing.T) {
 	for e := range ledger.Entries(t.Context(), quota.Query{Account: account}) {
 		log = append(log, e)
 	}
-	if len(log) != 2 || log[1].Kind != quota.EntryNote || log[1].Calls != 4899 || log[1].Units != 0 || log[1].Caller.Lane != "upstream" || log[1].Method != "others: calls" {
+	if len(log) != 2 || log[1].Kind != quota.EntryNote || log[1].Calls != 4899 || log[1].Units != 0 ||
+		log[1].Caller.Lane != "upstream" || log[1].Method != "others: calls" {
 		t.Errorf("log %+v; want the call, and one note of 4899 calls", log)
 	}
 }
@@ -369,7 +376,8 @@ func TestAgreementReadsTheLedgerOnce(t *testing.T) {
 		resp.Body.Close()
 		client.CloseIdleConnections()
 		if used(t, guard) != want.used || ledger.asked != want.asked || len(*reports) > 0 {
-			t.Errorf("%d left: %d used after %d spends; want %d after %d (%v)", left, used(t, guard), ledger.asked, want.used, want.asked, *reports)
+			t.Errorf("%d left: %d used after %d spends; want %d after %d (%v)", left, used(t, guard), ledger.asked,
+				want.used, want.asked, *reports)
 		}
 	}
 }

@@ -35,17 +35,21 @@ func TestFloorsAreChecked(t *testing.T) {
 	}{
 		{"none", daily, nil, 0, nil, ""},
 		{"the whole limit", daily, floors{"IN": 60, "BR": 40}, 0, nil, ""},
-		{"more than the limit", daily, floors{"IN": 60, "BR": 41}, 0, nil, "floors of 101 together, above the limit of 100"},
+		{"more than the limit", daily, floors{"IN": 60, "BR": 41}, 0, nil,
+			"floors of 101 together, above the limit of 100"},
 		{"nothing", daily, floors{"IN": 0}, 0, nil, `a floor of 0 for "IN"`},
 		{"less than nothing", daily, floors{"IN": -1, "BR": 101}, 0, nil, `a floor of -1 for "IN"`},
-		{"so much that sums overflow", daily, floors{"IN": 1 << 62, "BR": 1 << 62, "DE": 1 << 62}, 0, nil, "a floor of 4611686018427387904"},
+		{"so much that sums overflow", daily, floors{"IN": 1 << 62, "BR": 1 << 62, "DE": 1 << 62}, 0, nil,
+			"a floor of 4611686018427387904"},
 		{"no region", daily, floors{"": 1}, 0, nil, "a floor without a region"},
 		{"a region of the budget", daily, floors{"IN": 1}, 0, []string{"IN", "BR"}, ""},
-		{"a region of another", daily, floors{"US": 1}, 0, []string{"IN", "BR"}, `a floor for "US", which the budget does not cover`},
+		{"a region of another", daily, floors{"US": 1}, 0, []string{"IN", "BR"},
+			`a floor for "US", which the budget does not cover`},
 		{"sliding", quota.Sliding(time.Hour), floors{"IN": 1}, 0, nil, ""},
 		{"until", daily, floors{"IN": 1}, 2 * time.Hour, nil, ""},
 		{"until, in a month", quota.Monthly(time.UTC), floors{"IN": 1}, 48 * time.Hour, nil, ""},
-		{"until, sliding", quota.Sliding(time.Hour), floors{"IN": 1}, time.Minute, nil, "floors that end 1m before the window does"},
+		{"until, sliding", quota.Sliding(time.Hour), floors{"IN": 1}, time.Minute, nil,
+			"floors that end 1m before the window does"},
 		{"until without floors", daily, nil, time.Hour, nil, "floors that end 1h before the window does"},
 		{"until after the end", daily, floors{"IN": 1}, -time.Hour, nil, "floors that end -1h"},
 		{"until before the day", daily, floors{"IN": 1}, 24 * time.Hour, nil, "less than 22h29m"},
@@ -64,7 +68,8 @@ func TestFloorsAreChecked(t *testing.T) {
 	for i := range quota.MaxCoverages { // and the budget's own
 		many.Floor[fmt.Sprint(i)] = 1
 	}
-	if _, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{many}, nil); err == nil || !strings.Contains(err.Error(), "65 different coverages; have at most 64, floors included") {
+	if _, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{many}, nil); err == nil ||
+		!strings.Contains(err.Error(), "65 different coverages; have at most 64, floors included") {
 		t.Errorf("64 floors: %v", err)
 	}
 }
@@ -74,7 +79,8 @@ func TestFloorsAreChecked(t *testing.T) {
 func TestFloorsOfAGuard(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-	day := quota.Budget{Account: account, Name: "youtube", Limit: 1000, Window: quota.Daily(time.UTC), Floor: floors{"IN": 400, "BR": 100}, FloorUntil: 2 * time.Hour}
+	day := quota.Budget{Account: account, Name: "youtube", Limit: 1000, Window: quota.Daily(time.UTC),
+		Floor: floors{"IN": 400, "BR": 100}, FloorUntil: 2 * time.Hour}
 	hour := budget("hour", 900, time.Hour)
 	hour.Floor = floors{"IN": 400}
 	guard := newGuard(t, &memledger.Options{Now: clock.Now}, day, hour)
@@ -87,10 +93,16 @@ func TestFloorsOfAGuard(t *testing.T) {
 		}
 	}
 	spend("US", 300, "<nil>")
-	spend("", 201, "youtube has 200 of 1000 units left (500 reserved for other regions), search.list needs 201; try again at 2026-11-20T21:59:30Z (in 10h)")
-	spend("US", 501, "hour allows 900 units and keeps 400 of them for other regions, search.list needs 501 and never fits; lower its cost or the floors, or raise the limit")
+	spend("", 201,
+		"youtube has 200 of 1000 units left (500 reserved for other regions), search.list needs 201; try again at "+
+			"2026-11-20T21:59:30Z (in 10h)")
+	spend("US", 501,
+		"hour allows 900 units and keeps 400 of them for other regions, search.list needs 501 and never fits; lower "+
+			"its cost or the floors, or raise the limit")
 	spend("IN", 500, "<nil>")
-	spend("IN", 101, "youtube has 100 of 1000 units left (100 reserved for other regions), search.list needs 101; try again at 2026-11-20T21:59:30Z (in 10h)")
+	spend("IN", 101,
+		"youtube has 100 of 1000 units left (100 reserved for other regions), search.list needs 101; try again at "+
+			"2026-11-20T21:59:30Z (in 10h)")
 	covering := guard.Covering(regional("IN", 1))
 	if len(covering) != 2 || covering[0].Floor["BR"] != 100 {
 		t.Errorf("covering %+v; want both budgets with all their floors", covering)
@@ -98,7 +110,8 @@ func TestFloorsOfAGuard(t *testing.T) {
 	for _, at := range []struct {
 		hour    int
 		youtube []quota.FloorBalance
-	}{{12, []quota.FloorBalance{{"BR", 100, 0, 100}, {"IN", 400, 500, 0}}}, {22, []quota.FloorBalance{{"BR", 100, 0, 0}, {"IN", 400, 500, 0}}}} {
+	}{{12, []quota.FloorBalance{{"BR", 100, 0, 100}, {"IN", 400, 500, 0}}},
+		{22, []quota.FloorBalance{{"BR", 100, 0, 0}, {"IN", 400, 500, 0}}}} {
 		clock.Set(time.Date(2026, 11, 20, at.hour, 0, 0, 0, time.UTC))
 		balances, err := guard.Balances(ctx)
 		if err != nil {
@@ -130,7 +143,8 @@ func TestRefusalsAreCachedPerRegion(t *testing.T) {
 			before := ledger.asked
 			grant, err := guard.Spend(t.Context(), regional(region, units))
 			if (err == nil) != granted || !granted && !errors.Is(err, quota.ErrRefused) || ledger.asked-before != asks {
-				t.Fatalf("%d from %s: %v, asked %d times; want granted %t, asked %d", units, region, err, ledger.asked-before, granted, asks)
+				t.Fatalf("%d from %s: %v, asked %d times; want granted %t, asked %d", units, region, err,
+					ledger.asked-before, granted, asks)
 			}
 			return grant
 		}

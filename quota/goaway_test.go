@@ -81,7 +81,8 @@ func TestGoAwayResendsBeyondTheLimit(t *testing.T) {
 			guard := newGuard(t, nil, budget("day", limit, time.Hour))
 			base := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 			defer base.CloseIdleConnections()
-			client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base}, Timeout: time.Minute}
+			client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base},
+				Timeout: time.Minute}
 			var wg sync.WaitGroup
 			for range workers {
 				wg.Go(func() {
@@ -94,7 +95,8 @@ func TestGoAwayResendsBeyondTheLimit(t *testing.T) {
 			}
 			wg.Wait()
 			if got := used(t, guard); seen.Load() > limit || got < quota.Units(seen.Load()) {
-				t.Errorf("the upstream saw %d requests, %d units are charged; want at most %d, all of them charged", seen.Load(), got, limit)
+				t.Errorf("the upstream saw %d requests, %d units are charged; want at most %d, all of them charged",
+					seen.Load(), got, limit)
 			}
 		})
 	}

@@ -62,7 +62,8 @@ func (g *Grant) Balances() []Balance {
 	}
 	balances := make([]Balance, len(g.held))
 	for i, held := range g.held {
-		b := Balance{Budget: g.guard.budgets[g.set.budgets[i]], Coverage: g.set.charges[i].Coverage, At: g.receipt.At, Used: held.Used}
+		b := Balance{Budget: g.guard.budgets[g.set.budgets[i]], Coverage: g.set.charges[i].Coverage, At: g.receipt.At,
+			Used: held.Used}
 		if held.FreesIn > 0 {
 			b.NextFree = b.At.Add(held.FreesIn)
 		}

@@ -100,7 +100,8 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 	if ledger == nil {
 		return nil, errors.New("quota: new guard: no ledger; open one of memledger, sqliteledger, redisledger")
 	}
-	g := &Guard{log: logOn(ledger, o), budgets: append([]Budget(nil), budgets...), accounts: map[string][]chargedBudget{}}
+	g := &Guard{log: logOn(ledger, o), budgets: append([]Budget(nil), budgets...),
+		accounts: map[string][]chargedBudget{}}
 	g.history = map[string]time.Duration{}
 	if o != nil {
 		maps.Copy(g.history, o.History)
@@ -114,7 +115,8 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 	var errs []error
 	for account, history := range g.history {
 		if history < 0 || history > MaxHistory || history%time.Microsecond != 0 {
-			errs = append(errs, fmt.Errorf("account %q: a history of %s; give 0 to %s, in whole microseconds", account, history, human.Exactly(MaxHistory)))
+			errs = append(errs, fmt.Errorf("account %q: a history of %s; give 0 to %s, in whole microseconds", account,
+				history, human.Exactly(MaxHistory)))
 		}
 	}
 	names := map[[2]string]bool{}
@@ -125,7 +127,8 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 			continue
 		}
 		if name := [2]string{b.Account, b.Name}; names[name] {
-			errs = append(errs, fmt.Errorf("budget %q: named twice in account %q; give it another name", b.Name, b.Account))
+			errs = append(errs, fmt.Errorf("budget %q: named twice in account %q; give it another name", b.Name,
+				b.Account))
 		} else {
 			names[name] = true
 		}
@@ -147,7 +150,9 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 			}
 		}
 		if len(coverages) > MaxCoverages {
-			errs = append(errs, fmt.Errorf("account %q: budgets of %d different coverages; have at most %d, floors included", account, len(coverages), MaxCoverages))
+			errs = append(errs,
+				fmt.Errorf("account %q: budgets of %d different coverages; have at most %d, floors included", account,
+					len(coverages), MaxCoverages))
 		}
 	}
 	if len(errs) > 0 {
@@ -292,7 +297,8 @@ func (g *Guard) spendOnce(ctx context.Context, call *Call, set *chargeSet, mode 
 		return nil, err
 	}
 	answer := &answers[0]
-	grant := &Grant{guard: g, set: set, job: call.Caller.Job, receipt: answer.Receipt, held: answer.Held, units: call.Units,
+	grant := &Grant{guard: g, set: set, job: call.Caller.Job, receipt: answer.Receipt, held: answer.Held,
+		units:    call.Units,
 		measures: call.Measures, isOpen: call.Lease > 0 || set.lease > 0}
 	if len(answer.Repeated) > 0 && grant.repeat(answer.Repeated[0]) { // it is charged anew
 		again := *call

@@ -55,12 +55,14 @@ func TestNewGuardNamesEveryMistake(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{`"day": named twice`, "a limit of 0", "no window", "no account", "no name", "a limit of 140737488355328", "a window of 0s", "without a zone", "an empty word", "a measure of more than"} {
+	for _, want := range []string{`"day": named twice`, "a limit of 0", "no window", "no account", "no name",
+		"a limit of 140737488355328", "a window of 0s", "without a zone", "an empty word", "a measure of more than"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing from: %v", want, err)
 		}
 	}
-	_, err = quota.NewGuard(testledger.Memory(nil), []quota.Budget{{Account: account, Limit: -4, Window: quota.Sliding(time.Hour)}}, nil)
+	_, err = quota.NewGuard(testledger.Memory(nil),
+		[]quota.Budget{{Account: account, Limit: -4, Window: quota.Sliding(time.Hour)}}, nil)
 	const want = "quota: new guard: budget \"\": no name; give it one that is unique in its account\n" +
 		"budget \"\": a limit of -4; set it to 1 to 140737488355327"
 	if err == nil || err.Error() != want {
@@ -72,7 +74,8 @@ func TestNewGuardNamesEveryMistake(t *testing.T) {
 		b.Methods = []string{fmt.Sprint("m", i)}
 		many = append(many, b)
 	}
-	if _, err := quota.NewGuard(testledger.Memory(nil), many, nil); err == nil || !strings.Contains(err.Error(), "65 different coverages; have at most 64") {
+	if _, err := quota.NewGuard(testledger.Memory(nil), many, nil); err == nil ||
+		!strings.Contains(err.Error(), "65 different coverages; have at most 64") {
 		t.Errorf("65 coverages: %v", err)
 	}
 	if _, err := quota.NewGuard(nil, nil, nil); err == nil {
@@ -83,10 +86,14 @@ func TestNewGuardNamesEveryMistake(t *testing.T) {
 func TestBudgetsCover(t *testing.T) {
 	guard := newGuard(t, nil,
 		budget("all", 1000, time.Hour),
-		quota.Budget{Account: account, Name: "methods", Limit: 1000, Window: quota.Sliding(time.Hour), Methods: []string{"search.list", "x"}},
-		quota.Budget{Account: account, Name: "except", Limit: 1000, Window: quota.Sliding(time.Hour), Except: []string{"search.list"}},
-		quota.Budget{Account: account, Name: "lanes", Limit: 1000, Window: quota.Sliding(time.Hour), Lanes: []string{"cron"}},
-		quota.Budget{Account: account, Name: "regions", Limit: 1000, Window: quota.Sliding(time.Hour), Regions: []string{"IN", "BR"}, Measure: quota.Calls},
+		quota.Budget{Account: account, Name: "methods", Limit: 1000, Window: quota.Sliding(time.Hour),
+			Methods: []string{"search.list", "x"}},
+		quota.Budget{Account: account, Name: "except", Limit: 1000, Window: quota.Sliding(time.Hour),
+			Except: []string{"search.list"}},
+		quota.Budget{Account: account, Name: "lanes", Limit: 1000, Window: quota.Sliding(time.Hour),
+			Lanes: []string{"cron"}},
+		quota.Budget{Account: account, Name: "regions", Limit: 1000, Window: quota.Sliding(time.Hour),
+			Regions: []string{"IN", "BR"}, Measure: quota.Calls},
 		quota.Budget{Account: "other", Name: "all", Limit: 1000, Window: quota.Sliding(time.Hour)},
 	)
 	ctx := quota.WithCaller(t.Context(), quota.Caller{Lane: "cron", Region: "IN"})
@@ -131,27 +138,35 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	if !ok || !errors.Is(err, quota.ErrRefused) || errors.Is(err, quota.ErrNeverFits) {
 		t.Fatalf("got %v", err)
 	}
-	if got, want := err.Error(), "youtube has 12 of 9500 units left, search.list needs 100; try again at 2026-11-21T09:07:12Z (in 3h12m)"; got != want {
+	if got, want := err.Error(),
+		"youtube has 12 of 9500 units left, search.list needs 100; try again at 2026-11-21T09:07:12Z (in 3h12m)"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if refused.Remaining != 12 || refused.Limit != 9500 || refused.Needed != 100 || refused.RetryAfter != 3*time.Hour+12*time.Minute {
+	if refused.Remaining != 12 || refused.Limit != 9500 || refused.Needed != 100 ||
+		refused.RetryAfter != 3*time.Hour+12*time.Minute {
 		t.Errorf("got %+v", refused)
 	}
 	_, err = guard.Spend(ctx, call("search.list", 9501))
-	if !errors.Is(err, quota.ErrNeverFits) || errors.Is(err, quota.ErrRefused) || !strings.Contains(err.Error(), "never fits") {
+	if !errors.Is(err, quota.ErrNeverFits) || errors.Is(err, quota.ErrRefused) ||
+		!strings.Contains(err.Error(), "never fits") {
 		t.Errorf("above the limit: %v", err)
 	}
 	if _, err = guard.Spend(ctx, call("search.list", 0)); !errors.Is(err, quota.ErrBadCall) {
 		t.Errorf("no units: %v", err)
 	}
-	if _, err = guard.Spend(ctx, quota.Call{Units: 1}); fmt.Sprint(err) != "spend: quota: bad call: no account; name the upstream project whose quota it is" {
+	if _, err = guard.Spend(ctx,
+		quota.Call{Units: 1}); fmt.Sprint(err) != "spend: quota: bad call: no account; name the upstream project "+
+		"whose quota it is" {
 		t.Errorf("no account and no method: %v", err)
 	}
-	if err := guard.Cool(ctx, quota.Cooldown{Account: account, Until: clock.Now().Add(24 * time.Hour), Reason: "quota\x1b[2J exceeded"}); err != nil {
+	if err := guard.Cool(ctx, quota.Cooldown{Account: account, Until: clock.Now().Add(24 * time.Hour),
+		Reason: "quota\x1b[2J exceeded"}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = guard.Spend(ctx, call("videos.list", 1))
-	if got, want := fmt.Sprint(err), `my-project is in cooldown (quota\x1b[2J exceeded), videos.list must wait; try again at 2026-11-22T05:55:12Z (in 24h)`; got != want {
+	if got, want := fmt.Sprint(err),
+		`my-project is in cooldown (quota\x1b[2J exceeded), videos.list must wait; try again at `+
+			`2026-11-22T05:55:12Z (in 24h)`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -160,7 +175,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 // is not.
 func TestLongestLabelsAreAccepted(t *testing.T) {
 	label := strings.Repeat("x", quota.MaxLabel)
-	longest := quota.Request{Method: label, Units: quota.MaxUnits, Calls: quota.MaxUnits, Caller: quota.Caller{Lane: label, Job: label, Region: label}}
+	longest := quota.Request{Method: label, Units: quota.MaxUnits, Calls: quota.MaxUnits,
+		Caller: quota.Caller{Lane: label, Job: label, Region: label}}
 	if err := longest.Check(account, ""); err != nil {
 		t.Errorf("the longest labels: %v", err)
 	}
@@ -183,7 +199,8 @@ func TestLongestLabelsAreAccepted(t *testing.T) {
 // newest entry is stamped ahead.
 func TestRefusalByAWrongClockGivesNoTime(t *testing.T) {
 	refused := quota.RefusedError{Budget: "day", Method: "m", Limit: 10, Needed: 1, Ahead: 48 * time.Hour}
-	const want = "day has 0 of 10 units left, m needs 1; its newest entry is stamped 48h ahead of the ledger's clock; correct the clock; the next call then corrects the timestamps"
+	const want = "day has 0 of 10 units left, m needs 1; its newest entry is stamped 48h ahead of the ledger's " +
+		"clock; correct the clock; the next call then corrects the timestamps"
 	if got := refused.Error(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -193,8 +210,11 @@ func TestRefusalByAWrongClockGivesNoTime(t *testing.T) {
 // clock that was wrong.
 func TestCooldownByAWrongClockSaysSo(t *testing.T) {
 	at := time.Date(2036, 11, 20, 12, 0, 0, 0, time.UTC)
-	refused := quota.RefusedError{Budget: "day", Method: "m", Reason: quota.ReasonCooldown, Detail: "slow", RetryAt: at, RetryAfter: 87_600 * time.Hour, Ahead: 87_600 * time.Hour}
-	const want = "day is in cooldown (slow), m must wait; try again at 2036-11-20T12:00:00Z (in 87600h); its newest entry is stamped 87600h ahead of the ledger's clock; correct the clock; the next call then corrects the timestamps"
+	refused := quota.RefusedError{Budget: "day", Method: "m", Reason: quota.ReasonCooldown, Detail: "slow", RetryAt: at,
+		RetryAfter: 87_600 * time.Hour, Ahead: 87_600 * time.Hour}
+	const want = "day is in cooldown (slow), m must wait; try again at 2036-11-20T12:00:00Z (in 87600h); its newest " +
+		"entry is stamped 87600h ahead of the ledger's clock; correct the clock; the next call then corrects the " +
+		"timestamps"
 	if got := refused.Error(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -261,7 +281,8 @@ func TestNotesAreNotCalls(t *testing.T) {
 	for e := range ledger.Entries(t.Context(), quota.Query{Account: account}) {
 		log = append(log, e)
 	}
-	if len(log) != 3 || log[1].Units != 0 || log[1].Calls != 0 || log[2].Units != 7 || log[2].Calls != 0 || log[2].Caller.Lane != "manual" {
+	if len(log) != 3 || log[1].Units != 0 || log[1].Calls != 0 || log[2].Units != 7 || log[2].Calls != 0 ||
+		log[2].Caller.Lane != "manual" {
 		t.Errorf("log %+v; want the call and both notes", log)
 	}
 	balances, err := guard.Balances(t.Context())
@@ -278,12 +299,14 @@ func TestRecordIgnoresCooldowns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []quota.Cooldown{{Account: account, For: time.Hour}, {Account: account, Budget: "day", For: time.Hour}} {
+	for _, c := range []quota.Cooldown{{Account: account, For: time.Hour},
+		{Account: account, Budget: "day", For: time.Hour}} {
 		if err := guard.Cool(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithCancel(quota.WithCaller(t.Context(), quota.Caller{Lane: "cron", Job: "trending", Region: "IN"}))
+	ctx, cancel := context.WithCancel(quota.WithCaller(t.Context(),
+		quota.Caller{Lane: "cron", Job: "trending", Region: "IN"}))
 	cancel()
 	if _, err := guard.Spend(t.Context(), call("m", 1)); !errors.Is(err, quota.ErrRefused) {
 		t.Fatalf("a call in a cooldown: %v", err)
@@ -294,7 +317,8 @@ func TestRecordIgnoresCooldowns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for e, err := range ledger.Entries(t.Context(), quota.Query{Account: account}) {
-		if want := (quota.Caller{Lane: "cron", Job: "trending", Region: "BR"}); err != nil || e.Caller != want || e.Units != 10 || e.Calls != 1 || e.Kind != quota.EntryCall {
+		if want := (quota.Caller{Lane: "cron", Job: "trending", Region: "BR"}); err != nil || e.Caller != want ||
+			e.Units != 10 || e.Calls != 1 || e.Kind != quota.EntryCall {
 			t.Errorf("%+v, %v; want a call of %+v", e, err, want)
 		}
 	}
@@ -328,7 +352,8 @@ func TestRefusalsNameTheCaller(t *testing.T) {
 		if !ok || refused.Caller != caller || refused.Units != 5 {
 			t.Errorf("%s: %+v; want its caller and 5 units", job, err)
 		}
-		if ok && refused.Short() != "day has 2 of 10 units left, m needs 5" || !strings.HasPrefix(err.Error(), refused.Short()+"; try again at ") {
+		if ok && refused.Short() != "day has 2 of 10 units left, m needs 5" ||
+			!strings.HasPrefix(err.Error(), refused.Short()+"; try again at ") {
 			t.Errorf("%s: %q, in short %q", job, err, refused.Short())
 		}
 	}

@@ -18,7 +18,8 @@ func TestHistoryKeepsEntriesBeyondTheWindows(t *testing.T) {
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	history := map[string]time.Duration{account: 24 * time.Hour}
 	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
-	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("minute", 10, time.Minute)}, &quota.Options{History: history})
+	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("minute", 10, time.Minute)},
+		&quota.Options{History: history})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,8 @@ func TestHistoryKeepsEntriesBeyondTheWindows(t *testing.T) {
 		}
 	}
 	if n != 10 || guard.Retention(account) != quota.Retention(24*time.Hour) {
-		t.Errorf("%d entries after 20 hours, kept for %s; want all 10, and %s", n, guard.Retention(account), quota.Retention(24*time.Hour))
+		t.Errorf("%d entries after 20 hours, kept for %s; want all 10, and %s", n, guard.Retention(account),
+			quota.Retention(24*time.Hour))
 	}
 }
 
@@ -48,7 +50,8 @@ func TestRetentionCoversWindowsAndHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for account, want := range map[string]time.Duration{account: quota.Retention(time.Hour), "listed": quota.Retention(time.Hour), "unknown": 0} {
+	for account, want := range map[string]time.Duration{account: quota.Retention(time.Hour),
+		"listed": quota.Retention(time.Hour), "unknown": 0} {
 		if got := guard.Retention(account); got != want {
 			t.Errorf("%s: entries are kept for %s; want %s", account, got, want)
 		}
@@ -56,8 +59,10 @@ func TestRetentionCoversWindowsAndHistory(t *testing.T) {
 }
 
 func TestHistoryIsChecked(t *testing.T) {
-	for history, ok := range map[time.Duration]bool{-time.Microsecond: false, 0: true, time.Nanosecond: false, time.Microsecond: true, quota.MaxHistory: true, quota.MaxHistory + time.Microsecond: false} {
-		_, err := quota.NewGuard(testledger.Memory(nil), nil, &quota.Options{History: map[string]time.Duration{account: history}})
+	for history, ok := range map[time.Duration]bool{-time.Microsecond: false, 0: true, time.Nanosecond: false,
+		time.Microsecond: true, quota.MaxHistory: true, quota.MaxHistory + time.Microsecond: false} {
+		_, err := quota.NewGuard(testledger.Memory(nil), nil,
+			&quota.Options{History: map[string]time.Duration{account: history}})
 		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "a history of") {
 			t.Errorf("a history of %s: %v", history, err)
 		}

@@ -82,7 +82,8 @@ func (g *Guard) TopKeys(ctx context.Context, account string, n int) (*KeySummary
 
 // compareKeys returns the keys with the largest part of a limit first, and adds
 // them to the counts of the charges.
-func (g *Guard) compareKeys(ctx context.Context, account string, keys []string, charges []*Charge, counts []KeyCount) ([]string, error) {
+func (g *Guard) compareKeys(ctx context.Context, account string, keys []string, charges []*Charge,
+	counts []KeyCount) ([]string, error) {
 	budgets := g.log.budgetsOf(charges)
 	shares := make(map[string]float64, len(keys))
 	for some := range slices.Chunk(keys, keysAtOnce) {

@@ -29,14 +29,16 @@ func TestEachKeyHasALimitBesideTheSharedOne(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			guard, err := quota.NewGuard(log, []quota.Budget{budget("shared", 50, time.Hour), perKey("tenant", 20, time.Hour)}, nil)
+			guard, err := quota.NewGuard(log,
+				[]quota.Budget{budget("shared", 50, time.Hour), perKey("tenant", 20, time.Hour)}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, step := range []struct {
 				key     string
 				refused string
-			}{{"acme", ""}, {"acme", ""}, {"acme", "tenant"}, {"globex", ""}, {"", ""}, {"", ""}, {"", "tenant"}, {"globex", "shared"}} {
+			}{{"acme", ""}, {"acme", ""}, {"acme", "tenant"}, {"globex", ""}, {"", ""}, {"", ""}, {"", "tenant"},
+				{"globex", "shared"}} {
 				c := call("list", 10)
 				c.Key = step.key
 				_, err := guard.Spend(t.Context(), c)
@@ -77,7 +79,8 @@ func TestFullestKeysComeFirst(t *testing.T) {
 		t.Fatalf("%+v, %v; want 3 of all 31 keys", found, err)
 	}
 	fullest := found.Fullest
-	if want := []quota.KeyCount{{Budget: "minute", Used: 31}, {Budget: "search", Used: 1}}; !slices.Equal(found.Counts, want) {
+	if want := []quota.KeyCount{{Budget: "minute", Used: 31}, {Budget: "search", Used: 1}}; !slices.Equal(found.Counts,
+		want) {
 		t.Errorf("counts %+v; want %+v", found.Counts, want)
 	}
 	keys := []string{fullest[0].Key, fullest[1].Key, fullest[2].Key}
@@ -94,21 +97,25 @@ func TestFullestKeysComeFirst(t *testing.T) {
 func TestGrantKnowsItsBalances(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
-	search := quota.Budget{Account: account, Name: "search", Limit: 50, Window: quota.Sliding(time.Minute), Methods: []string{"search"}}
+	search := quota.Budget{Account: account, Name: "search", Limit: 50, Window: quota.Sliding(time.Minute),
+		Methods: []string{"search"}}
 	guard := newGuard(t, &memledger.Options{Now: clock.Now}, budget("day", 100, 24*time.Hour), search)
 	grant, err := guard.Spend(t.Context(), call("search", 30))
 	if err != nil {
 		t.Fatal(err)
 	}
 	balances := grant.Balances()
-	if len(balances) != 2 || balances[0].Budget.Name != "day" || balances[0].Remaining != 70 || balances[1].Used != 30 ||
-		!balances[1].NextFree.Equal(clock.Now().Add(time.Minute)) || !balances[0].Since.Equal(clock.Now().Add(time.Microsecond-24*time.Hour)) {
+	if len(balances) != 2 || balances[0].Budget.Name != "day" || balances[0].Remaining != 70 ||
+		balances[1].Used != 30 ||
+		!balances[1].NextFree.Equal(clock.Now().Add(time.Minute)) ||
+		!balances[0].Since.Equal(clock.Now().Add(time.Microsecond-24*time.Hour)) {
 		t.Errorf("%+v; want 70 of the day and 20 of a minute left", balances)
 	}
 	if tightest, ok := grant.Tightest(); !ok || tightest.Budget.Name != "search" || tightest.Remaining != 20 {
 		t.Errorf("%+v, %v; want 20 searches' units", tightest, ok)
 	}
-	if uncovered, err := guard.Spend(t.Context(), quota.Call{Account: "another", Method: "m", Units: 1}); err != nil || uncovered.Balances() != nil {
+	if uncovered, err := guard.Spend(t.Context(), quota.Call{Account: "another", Method: "m", Units: 1}); err != nil ||
+		uncovered.Balances() != nil {
 		t.Errorf("%+v, %v; want none", uncovered.Balances(), err)
 	}
 	if tightest, ok := (*quota.Grant)(nil).Tightest(); ok {

@@ -96,7 +96,8 @@ func (k *knownState) used(charge *Charge, key string, recent []engine.Record) (u
 	for i := range recent {
 		r := &recent[i]
 		l := &r.Labels
-		isCovered := (l.Key == key || !charge.Coverage.PerKey) && charge.Coverage.Covers(l.Method, Caller{Lane: l.Lane, Job: l.Job, Region: l.Region})
+		isCovered := (l.Key == key || !charge.Coverage.PerKey) &&
+			charge.Coverage.Covers(l.Method, Caller{Lane: l.Lane, Job: l.Job, Region: l.Region})
 		if r.Kind != engine.KindGrant || k.counted[r.ID] || !isCovered {
 			continue
 		}

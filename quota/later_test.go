@@ -51,7 +51,8 @@ func TestUpstreamThatCountsLaterSeesMore(t *testing.T) {
 		for seed := range uint64(20) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 0))
-				budgets := []quota.Budget{{Name: "burst", Account: "a", Limit: limit, Window: quota.Sliding(length).WithMargin(margin)}}
+				budgets := []quota.Budget{{Name: "burst", Account: "a", Limit: limit,
+					Window: quota.Sliding(length).WithMargin(margin)}}
 				guard, err := quota.NewGuard(testledger.Memory(nil), budgets, nil)
 				if err != nil {
 					t.Fatal(err)
@@ -59,7 +60,8 @@ func TestUpstreamThatCountsLaterSeesMore(t *testing.T) {
 				up := arrivals{skew: 3 * time.Second}
 				var calls sync.WaitGroup
 				for range 20 * limit {
-					_, err := guard.Wait(context.Background(), quota.Call{Account: "a", Method: "m", Units: 1}, time.Minute)
+					_, err := guard.Wait(context.Background(), quota.Call{Account: "a", Method: "m", Units: 1},
+						time.Minute)
 					if errors.Is(err, quota.ErrRefused) {
 						t.Fatal(err)
 					}
@@ -73,6 +75,7 @@ func TestUpstreamThatCountsLaterSeesMore(t *testing.T) {
 	}
 	t.Logf("most calls in %s of a limit of %d, by margin: %v", length, limit, seen)
 	if seen[0] <= limit || seen[latency] != limit {
-		t.Errorf("most calls in %s, by margin: %v; want more than %d with none, and %d with %s", length, seen, limit, limit, latency)
+		t.Errorf("most calls in %s, by margin: %v; want more than %d with none, and %d with %s", length, seen, limit,
+			limit, latency)
 	}
 }

@@ -269,7 +269,8 @@ func (r *Request) Check(account, key string) error {
 	case max(len(r.Method), r.Caller.longest()) > MaxLabel:
 		return fmt.Errorf("%w: a method, lane, job or region of more than %d bytes; shorten it", ErrBadCall, MaxLabel)
 	case r.Kind != EntryCall && !(r.Force && r.Kind.isAdjustment()):
-		return fmt.Errorf("%w: %q is a %s, not a call; force it, as a note or a correction", ErrBadCall, r.Method, r.Kind)
+		return fmt.Errorf("%w: %q is a %s, not a call; force it, as a note or a correction", ErrBadCall, r.Method,
+			r.Kind)
 	case r.Calls < 0 || r.Calls > MaxUnits:
 		return fmt.Errorf("%w: %q counts %d calls; give 0 to %d", ErrBadCall, r.Method, r.Calls, MaxUnits)
 	case r.Lease < 0 || r.Lease > maxLease:

@@ -54,7 +54,8 @@ func limitNote(m Measure, limit, own Units, until time.Time) string {
 	if own == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; another configuration's limit of %s holds instead of %s, until %s at least: give both the same limit or, if that one is no longer in use, forget its limit (ration ledger accept)",
+	return fmt.Sprintf("; another configuration's limit of %s holds instead of %s, until %s at least: give both the "+
+		"same limit or, if that one is no longer in use, forget its limit (ration ledger accept)",
 		m.Number(limit), m.Number(own), human.Time(until))
 }
 

@@ -184,7 +184,8 @@ func (l *engineLog) answer(batch *Batch, r *Request, a *engine.Answer) Answer {
 		r.place.ticket = a.Ticket
 	}
 	if a.Refusal != nil {
-		return Answer{Receipt: Receipt{Account: batch.Account, Key: batch.Key, Epoch: a.Epoch}, Err: l.refusal(batch, r, a)}
+		return Answer{Receipt: Receipt{Account: batch.Account, Key: batch.Key, Epoch: a.Epoch},
+			Err: l.refusal(batch, r, a)}
 	}
 	answer := Answer{Receipt: receipt}
 	if len(a.IDs) > 0 {
@@ -236,8 +237,9 @@ func (l *engineLog) refusal(batch *Batch, r *Request, a *engine.Answer) error {
 		}
 	}
 	if no.Never {
-		return &NeverFitsError{Account: batch.Account, Key: refused.ownKey(), Budget: refused.Budget, Method: r.Method, Measure: refused.Measure,
-			Limit: refused.Limit, Kept: refused.Kept, Needed: refused.Needed, Calls: r.Together,
+		return &NeverFitsError{Account: batch.Account, Key: refused.ownKey(), Budget: refused.Budget, Method: r.Method,
+			Measure: refused.Measure,
+			Limit:   refused.Limit, Kept: refused.Kept, Needed: refused.Needed, Calls: r.Together,
 			ConfiguredLimit: refused.ConfiguredLimit, LimitUntil: refused.LimitUntil}
 	}
 	if no.InFlight {
@@ -312,7 +314,8 @@ func (l *engineLog) WindowUsages(ctx context.Context, account, key string, charg
 func standingOf(v *engine.View, b *engine.Budget, key string, charge *Charge) WindowUsage {
 	held := v.Held(b, key)
 	now := ledgerTime(v.Now())
-	s := WindowUsage{At: now, Since: charge.Window.Since(now, charge.limitOf(key)), Used: Units(held.Used), Open: Units(held.Open), Ahead: micros(v.Ahead()),
+	s := WindowUsage{At: now, Since: charge.Window.Since(now, charge.limitOf(key)), Used: Units(held.Used),
+		Open: Units(held.Open), Ahead: micros(v.Ahead()),
 		Trimmed: v.Trimmed()}
 	if held.NextAt != 0 {
 		s.NextFree = ledgerTime(held.NextAt)

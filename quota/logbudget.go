@@ -48,7 +48,8 @@ func (e *engineBudgets) of(charges []*Charge) []*engine.Budget {
 func (c *Charge) engineBudget() *engine.Budget {
 	b := &engine.Budget{
 		Name: c.Budget, Coverage: c.Coverage.engineCoverage(), Limit: int64(c.Limit), Window: c.Window.is,
-		HasFloors: c.hasFloors || len(c.Floors) > 0, FloorUntil: c.FloorUntil.Microseconds(), Config: c.Config.Name, Changed: microsOf(c.Config.Changed),
+		HasFloors: c.hasFloors || len(c.Floors) > 0, FloorUntil: c.FloorUntil.Microseconds(), Config: c.Config.Name,
+		Changed: microsOf(c.Config.Changed),
 	}
 	if c.Config.Name != "" {
 		b.Identity = c.Identity()
@@ -67,7 +68,8 @@ func (c *Charge) engineBudget() *engine.Budget {
 
 // engineCoverage returns the coverage as the engine sees it.
 func (c *Coverage) engineCoverage() engine.Coverage {
-	e := engine.Coverage{Methods: c.Methods, Except: c.Except, Lanes: c.Lanes, Regions: c.Regions, ByKey: c.PerKey, Measure: string(c.Measure)}
+	e := engine.Coverage{Methods: c.Methods, Except: c.Except, Lanes: c.Lanes, Regions: c.Regions, ByKey: c.PerKey,
+		Measure: string(c.Measure)}
 	return e
 }
 

@@ -138,7 +138,8 @@ func (l *engineLog) Sums(ctx context.Context, query Query) iter.Seq2[Sum, error]
 			id := sumID{e.Kind, e.Method, e.Caller, e.Key != "", e.Host}
 			sum := sums[id]
 			if sum == nil {
-				sum = &Sum{Kind: e.Kind, Method: e.Method, Caller: e.Caller, OfKeys: id.ofKeys, Host: e.Host, First: e.At, Last: e.At}
+				sum = &Sum{Kind: e.Kind, Method: e.Method, Caller: e.Caller, OfKeys: id.ofKeys, Host: e.Host,
+					First: e.At, Last: e.At}
 				sums[id] = sum
 			}
 			if e.At.Before(sum.First) {

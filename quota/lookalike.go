@@ -16,7 +16,8 @@ type LookAlikeError struct {
 
 // Error names both accounts and says what to do.
 func (e *LookAlikeError) Error() string {
-	return fmt.Sprintf("account %q has no log, but account %q has one in this ledger; two spellings would each have the whole limit: write %q, or choose a name that differs in more than case and spaces",
+	return fmt.Sprintf("account %q has no log, but account %q has one in this ledger; two spellings would each have "+
+		"the whole limit: write %q, or choose a name that differs in more than case and spaces",
 		e.Account, e.Known, e.Known)
 }
 

@@ -58,7 +58,8 @@ func TestOutageOfEachAccountIsRecordedOnceItIsOver(t *testing.T) {
 func TestAMovedAccountIsNotSpentInAnOutage(t *testing.T) {
 	guard, ledger := newDownGuard(t)
 	ledger.isDown = false
-	if err := testledger.CloseAccount(t.Context(), guard.Log(), quota.Move{Account: account, Ledger: otherLedger}); err != nil {
+	if err := testledger.CloseAccount(t.Context(), guard.Log(),
+		quota.Move{Account: account, Ledger: otherLedger}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := guard.Spend(t.Context(), call("search", 1)); !isLeft(err) {

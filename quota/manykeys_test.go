@@ -79,7 +79,8 @@ func TestTenThousandTenantsKeepTheirLimits(t *testing.T) {
 			c := call("list", 1)
 			c.Key = "a new one"
 			_, err := guards[0].Spend(t.Context(), c)
-			if refused, ok := errors.AsType[*quota.RefusedError](err); !ok || refused.Budget != "all" || refused.OfKey || total != shared {
+			if refused, ok := errors.AsType[*quota.RefusedError](err); !ok || refused.Budget != "all" ||
+				refused.OfKey || total != shared {
 				t.Errorf("after %d of %d: %v; want a refusal by the shared budget", total, shared, err)
 			}
 		})
@@ -115,12 +116,14 @@ func TestAKeyMayHaveALimitOfItsOwn(t *testing.T) {
 		{"other", 10, ""},
 		{"", 11, "tenant allows 10 units"},
 	} {
-		if err := spend(step.key, step.units); (err == nil) != (step.want == "") || err != nil && !strings.Contains(err.Error(), step.want) {
+		if err := spend(step.key, step.units); (err == nil) != (step.want == "") || err != nil &&
+			!strings.Contains(err.Error(), step.want) {
 			t.Errorf("%q, %d: %v; want %q", step.key, step.units, err, step.want)
 		}
 	}
 	found, err := guard.TopKeys(t.Context(), account, 1)
-	if err != nil || len(found.Fullest) != 1 || found.Counts[0] != (quota.KeyCount{Budget: "tenant", Used: 3, Full: 2}) {
+	if err != nil || len(found.Fullest) != 1 ||
+		found.Counts[0] != (quota.KeyCount{Budget: "tenant", Used: 3, Full: 2}) {
 		t.Errorf("%+v, %v; want 2 of 3 keys full", found, err)
 	}
 	probed := call("list", 6)
@@ -173,7 +176,8 @@ func TestTheLowestLimitOfAKeyHolds(t *testing.T) {
 // it.
 func TestACooldownMayStopOneKey(t *testing.T) {
 	guard := newGuard(t, nil, perKey("tenant", 100, time.Hour))
-	if err := guard.Cool(t.Context(), quota.Cooldown{Account: account, Budget: "tenant", Key: "acme", For: time.Minute, Reason: "429"}); err != nil {
+	if err := guard.Cool(t.Context(), quota.Cooldown{Account: account, Budget: "tenant", Key: "acme", For: time.Minute,
+		Reason: "429"}); err != nil {
 		t.Fatal(err)
 	}
 	spend := func(key string) error {
@@ -198,7 +202,8 @@ func TestACooldownMayStopOneKey(t *testing.T) {
 	if err := errors.Join(guard.ClearKeyCooldown(t.Context(), account, "tenant", "acme"), spend("acme")); err != nil {
 		t.Error(err)
 	}
-	if err := guard.Cool(t.Context(), quota.Cooldown{Account: account, Key: strings.Repeat("k", 257), For: time.Minute}); !errors.Is(err, quota.ErrBadCall) {
+	if err := guard.Cool(t.Context(), quota.Cooldown{Account: account, Key: strings.Repeat("k", 257),
+		For: time.Minute}); !errors.Is(err, quota.ErrBadCall) {
 		t.Errorf("a key of 257 bytes: %v", err)
 	}
 }

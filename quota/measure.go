@@ -158,7 +158,8 @@ func (a Amounts) check() error {
 	}
 	for m, n := range a.Named {
 		if isNamed := m != ByUnits && m != Calls && m != engine.MeasureUnits; !isNamed || len(m) > MaxLabel {
-			return fmt.Errorf("%w: %q among the named measures; give a name of up to %d bytes that is not units or calls", ErrBadCall, m, MaxLabel)
+			return fmt.Errorf("%w: %q among the named measures; give a name of up to %d bytes that is not units or "+
+				"calls", ErrBadCall, m, MaxLabel)
 		}
 		if n < 0 || n > MaxLimit {
 			return fmt.Errorf("%w: a cost of %d %s; give 0 to %d", ErrBadCall, n, m, MaxLimit)

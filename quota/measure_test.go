@@ -24,7 +24,8 @@ func TestACallIsChargedInEachMeasure(t *testing.T) {
 	calls := budget("calls", 10, time.Hour)
 	calls.Measure = quota.Calls
 	guard := newGuard(t, nil, input, dollars, calls)
-	chat := quota.Call{Account: account, Method: "chat", Measures: map[quota.Measure]quota.Units{"input_tokens": 800, quota.USD: 2_000}}
+	chat := quota.Call{Account: account, Method: "chat", Measures: map[quota.Measure]quota.Units{"input_tokens": 800,
+		quota.USD: 2_000}}
 	grant, err := guard.Spend(t.Context(), chat)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +57,8 @@ func TestACallIsChargedInEachMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := redeemed.SettleTo(t.Context(), quota.Amounts{Named: map[quota.Measure]quota.Units{"input_tokens": 0}}); err != nil {
+	if err := redeemed.SettleTo(t.Context(),
+		quota.Amounts{Named: map[quota.Measure]quota.Units{"input_tokens": 0}}); err != nil {
 		t.Fatal(err)
 	}
 	holds(0, 2_000, 0)
@@ -132,7 +134,8 @@ func TestReservedIsNotSpent(t *testing.T) {
 		}
 		waiting.Wait()
 		_, err = there.Spend(t.Context(), call("m", 800))
-		if no, ok := errors.AsType[*quota.RefusedError](err); !ok || no.Reason != quota.ReasonSpent || no.RetryAfter < time.Hour {
+		if no, ok := errors.AsType[*quota.RefusedError](err); !ok || no.Reason != quota.ReasonSpent ||
+			no.RetryAfter < time.Hour {
 			t.Errorf("got %v; want a refusal for what is spent", err)
 		}
 	})
@@ -143,7 +146,8 @@ func TestReservedIsNotSpent(t *testing.T) {
 func TestNoMoreAreInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := memledger.Open(nil)
-		few := quota.Budget{Account: account, Name: "few", Limit: 3, Window: quota.InFlight(2 * time.Minute), Measure: quota.Calls}
+		few := quota.Budget{Account: account, Name: "few", Limit: 3, Window: quota.InFlight(2 * time.Minute),
+			Measure: quota.Calls}
 		here, there := process(t, ledger, nil, few), process(t, ledger, nil, few)
 		var mu sync.Mutex
 		inFlight, most := 0, 0
@@ -189,7 +193,8 @@ func TestNoMoreAreInFlight(t *testing.T) {
 			}
 		}
 		_, err := there.Spend(t.Context(), call("m", 1))
-		if no, ok := errors.AsType[*quota.RefusedError](err); !ok || no.Reason != quota.ReasonInFlight || !strings.Contains(err.Error(), "in flight") {
+		if no, ok := errors.AsType[*quota.RefusedError](err); !ok || no.Reason != quota.ReasonInFlight ||
+			!strings.Contains(err.Error(), "in flight") {
 			t.Errorf("got %v; want a refusal for what is in flight", err)
 		}
 		time.Sleep(2*time.Minute + time.Second)

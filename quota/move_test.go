@@ -25,7 +25,8 @@ func closedGuard(t *testing.T, move quota.Move) *quota.Guard {
 // isLeft reports whether an error names the ledger in which the account is.
 func isLeft(err error) bool {
 	moved, ok := errors.AsType[*quota.MovedError](err)
-	return ok && *moved == quota.MovedError{Account: account, Ledger: otherLedger} && errors.Is(err, quota.ErrLedgerConfig)
+	return ok && *moved == quota.MovedError{Account: account, Ledger: otherLedger} &&
+		errors.Is(err, quota.ErrLedgerConfig)
 }
 
 // checkMove checks what is read of a closed account.

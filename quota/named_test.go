@@ -28,7 +28,8 @@ func TestNameOfAnotherDescriptionIsAnError(t *testing.T) {
 				again := one
 				again.ID = quota.NameID("a name", what)
 				for _, g := range []*quota.Guard{guard, other} {
-					if _, err := g.SpendTogether(t.Context(), again, n+1, 0); !errors.Is(err, quota.ErrReused) || used(t, guard) != want {
+					if _, err := g.SpendTogether(t.Context(), again, n+1, 0); !errors.Is(err, quota.ErrReused) ||
+						used(t, guard) != want {
 						t.Errorf("%s, %q: %v, %d units; want an error and %d", when, what, err, used(t, guard), want)
 					}
 				}
@@ -44,7 +45,8 @@ func TestNameOfAnotherDescriptionIsAnError(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if again, err := other.SpendTogether(t.Context(), one, 3, 0); err != nil || len(again) != 3 || used(t, guard) != 400 {
+		if again, err := other.SpendTogether(t.Context(), one, 3, 0); err != nil || len(again) != 3 ||
+			used(t, guard) != 400 {
 			t.Errorf("%v, %d units; want the calls anew, beside the one that was sent", err, used(t, guard))
 		}
 	})

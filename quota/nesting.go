@@ -60,9 +60,12 @@ func (n *nesting) check(req *http.Request, base http.RoundTripper) error {
 }
 
 func errCycle() error {
-	return fmt.Errorf("%w: the Base of a quota.Transport leads back to itself (a nil Base is http.DefaultTransport); set Base to the transport that sends: what http.DefaultTransport was before, or &http.Transport{}", ErrGuardedTwice)
+	return fmt.Errorf("%w: the Base of a quota.Transport leads back to itself (a nil Base is "+
+		"http.DefaultTransport); set Base to the transport that sends: what http.DefaultTransport was before, or "+
+		"&http.Transport{}", ErrGuardedTwice)
 }
 
 func errTwice(account string) error {
-	return fmt.Errorf("%w: two quota.Transports in one chain charge account %q for the same request; guard the client once, and give the outer one a Base without a guard", ErrGuardedTwice, account)
+	return fmt.Errorf("%w: two quota.Transports in one chain charge account %q for the same request; guard the "+
+		"client once, and give the outer one a Base without a guard", ErrGuardedTwice, account)
 }

@@ -33,16 +33,19 @@ func TestDefaultTransportGuardedByItself(t *testing.T) {
 		} {
 			guard := newGuard(t, nil, budget("day", 9500, time.Hour))
 			charged := 0
-			transport := &quota.Transport{Guard: guard, Price: price, Charged: func(quota.Call, int, quota.Units) { charged++ }}
+			transport := &quota.Transport{Guard: guard, Price: price,
+				Charged: func(quota.Call, int, quota.Units) { charged++ }}
 			http.DefaultTransport = wrap(transport)
 			_, err := (&http.Client{Transport: transport}).Get("http://127.0.0.1:1/x")
 			if charged > 0 && name != "behind one that does not" {
 				t.Errorf("%s: charged and refunded; want it refused before it is charged", name)
 			}
-			if !errors.Is(err, quota.ErrGuardedTwice) || !strings.Contains(err.Error(), "set Base to") || used(t, guard) != 0 {
+			if !errors.Is(err, quota.ErrGuardedTwice) || !strings.Contains(err.Error(), "set Base to") ||
+				used(t, guard) != 0 {
 				t.Errorf("%s: %v, %d units; want an error that says what to do, and none", name, err, used(t, guard))
 			}
-			if _, err = http.Get("http://127.0.0.1:1/x"); !errors.Is(err, quota.ErrGuardedTwice) || used(t, guard) != 0 {
+			if _, err = http.Get("http://127.0.0.1:1/x"); !errors.Is(err, quota.ErrGuardedTwice) ||
+				used(t, guard) != 0 {
 				t.Errorf("%s, by http.Get: %v, %d units", name, err, used(t, guard))
 			}
 			transport.CloseIdleConnections()
@@ -89,10 +92,12 @@ func TestWrappingTwiceChargesTwice(t *testing.T) {
 		if fine := err == nil && charged == 1 && up.hits.Load() == hits+1; c.fine && !fine {
 			t.Errorf("%s: %v, %d units; want it sent, and charged once", name, err, charged)
 		}
-		if known := strings.Contains(name, "which unwrap") || !strings.Contains(name, "behind"); known && !c.fine && reported > 0 {
+		if known := strings.Contains(name, "which unwrap") || !strings.Contains(name, "behind"); known && !c.fine &&
+			reported > 0 {
 			t.Errorf("%s: it was charged, and refunded; want it refused before", name)
 		}
-		if !c.fine && (!errors.Is(err, quota.ErrGuardedTwice) || !strings.Contains(err.Error(), `"my-project"`) || charged != 0 || up.hits.Load() != hits) {
+		if !c.fine && (!errors.Is(err, quota.ErrGuardedTwice) || !strings.Contains(err.Error(), `"my-project"`) ||
+			charged != 0 || up.hits.Load() != hits) {
 			t.Errorf("%s: %v, %d units; want an error that names the account, and nothing charged", name, err, charged)
 		}
 	}

@@ -15,8 +15,12 @@ func TestSmallChangesAreNotLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour))
 		var left quota.Units
-		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: statusTripper(func(*http.Request) int { return http.StatusOK }),
-			Feedback: func(quota.Call, *http.Response) quota.Verdict { return quota.Verdict{LeftOf: "day", Left: left} }}}
+		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1),
+			Base: statusTripper(func(*http.Request) int { return http.StatusOK }),
+			Feedback: func(quota.Call, *http.Response) quota.Verdict {
+				return quota.Verdict{LeftOf: "day",
+					Left: left}
+			}}}
 		for i, step := range []struct {
 			after      time.Duration
 			left, used quota.Units
@@ -54,7 +58,8 @@ func (c closable) CloseIdleConnections() { *c.closed++ }
 // that has it.
 func TestIdleConnectionsOfTheBaseStayOpen(t *testing.T) {
 	closed := 0
-	(&quota.Transport{Guard: newGuard(t, nil, budget("day", 1, time.Hour)), Base: closable{closed: &closed}}).CloseIdleConnections()
+	(&quota.Transport{Guard: newGuard(t, nil, budget("day", 1, time.Hour)),
+		Base: closable{closed: &closed}}).CloseIdleConnections()
 	(&quota.Transport{Base: closable{closed: &closed}}).CloseIdleConnections()
 	if closed != 2 {
 		t.Errorf("closed %d times by two transports; want once each", closed)

@@ -252,17 +252,19 @@ func (l *engineLog) settleDown(receipt Receipt, change func(before engine.Amount
 	id := l.outage.nextID(&Batch{}, 0)
 	isOurs := false
 	var before engine.Amounts
-	err := l.outage.replica.Outage(receipt.Account, l.outage.Now(), func(recent []engine.Record) (*engine.Record, error) {
-		for i := range recent {
-			if r := &recent[i]; r.ID == engine.ID(receipt.ID) || isOurs && r.Ref == engine.ID(receipt.ID) {
-				isOurs, before = true, r.Amounts
+	err := l.outage.replica.Outage(receipt.Account, l.outage.Now(),
+		func(recent []engine.Record) (*engine.Record, error) {
+			for i := range recent {
+				if r := &recent[i]; r.ID == engine.ID(receipt.ID) || isOurs && r.Ref == engine.ID(receipt.ID) {
+					isOurs, before = true, r.Amounts
+				}
 			}
-		}
-		if !isOurs {
-			return nil, nil
-		}
-		return &engine.Record{Kind: engine.KindSettle, ID: engine.ID(id), Ref: engine.ID(receipt.ID), Amounts: change(before)}, nil
-	})
+			if !isOurs {
+				return nil, nil
+			}
+			return &engine.Record{Kind: engine.KindSettle, ID: engine.ID(id), Ref: engine.ID(receipt.ID),
+				Amounts: change(before)}, nil
+		})
 	if err != nil || !isOurs {
 		return errors.Join(down, err)
 	}

@@ -178,7 +178,8 @@ func TestABudgetOfErrorsThatIsFullRefusesInAnOutage(t *testing.T) {
 	ledger.isDown = false
 	grant, err := guard.Spend(t.Context(), call("chat", 9))
 	if err == nil {
-		err = grant.SettleTo(t.Context(), quota.Amounts{Units: 9, Calls: 1, Named: map[quota.Measure]quota.Units{quota.Errors: 1}})
+		err = grant.SettleTo(t.Context(),
+			quota.Amounts{Units: 9, Calls: 1, Named: map[quota.Measure]quota.Units{quota.Errors: 1}})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +193,8 @@ func TestABudgetOfErrorsThatIsFullRefusesInAnOutage(t *testing.T) {
 // TestCallsOfAnOutageEndAndFail in it: those that had ended counted as in
 // flight until the ledger was back, and errors not at all.
 func TestCallsOfAnOutageEndAndFail(t *testing.T) {
-	two := quota.Budget{Account: account, Name: "two", Limit: 2, Window: quota.InFlight(time.Minute), Measure: quota.Calls}
+	two := quota.Budget{Account: account, Name: "two", Limit: 2, Window: quota.InFlight(time.Minute),
+		Measure: quota.Calls}
 	few := budget("few", 1, 24*time.Hour)
 	few.Measure = quota.Errors
 	guard, ledger := newDownGuard(t, two, few)

@@ -22,8 +22,10 @@ func TestPacedBackfillLeavesTheScheduleItsUnits(t *testing.T) {
 		budgets := []quota.Budget{
 			{Account: "a", Name: "youtube", Limit: 9500, Window: quota.Sliding(24 * time.Hour)},
 			{Account: "a", Name: "day", Limit: 9500, Window: quota.Daily(zone)},
-			{Account: "a", Name: "search", Limit: 4000, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search.list"}},
-			{Account: "a", Name: "burst", Limit: 1500, Window: quota.Sliding(10 * time.Minute), Methods: []string{"search.list"}},
+			{Account: "a", Name: "search", Limit: 4000, Window: quota.Sliding(24 * time.Hour),
+				Methods: []string{"search.list"}},
+			{Account: "a", Name: "burst", Limit: 1500, Window: quota.Sliding(10 * time.Minute),
+				Methods: []string{"search.list"}},
 		}
 		ledger := testledger.Memory(&memledger.Options{Now: time.Now})
 		open := func() *quota.Guard {
@@ -43,9 +45,11 @@ func TestPacedBackfillLeavesTheScheduleItsUnits(t *testing.T) {
 		for run := range 2 * 4 * 8 { // eight regions every six hours, 7 minutes apart
 			day, region := run/32, time.Duration(run%8)
 			early := time.Duration(day) * 20 * time.Second // than the day before
-			time.Sleep(time.Until(midnight.Add(time.Duration(run/8)*6*time.Hour + region*7*time.Minute + time.Minute - early)))
+			time.Sleep(time.Until(midnight.Add(time.Duration(run/8)*6*time.Hour + region*7*time.Minute +
+				time.Minute - early)))
 			for _, units := range []quota.Units{1, 1, 1, 1, 100, 1, 1, 1} {
-				call := quota.Call{Account: "a", Method: "videos.list", Units: units, Caller: quota.Caller{Lane: quota.LaneCron}}
+				call := quota.Call{Account: "a", Method: "videos.list", Units: units,
+					Caller: quota.Caller{Lane: quota.LaneCron}}
 				if units > 1 {
 					call.Method = "search.list"
 				}

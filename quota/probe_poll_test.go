@@ -65,7 +65,8 @@ type corrected struct {
 	then  func() error
 }
 
-func (c *corrected) WindowUsages(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.WindowUsage, error) {
+func (c *corrected) WindowUsages(ctx context.Context, account, key string,
+	charges []*quota.Charge) ([]quota.WindowUsage, error) {
 	if c.asked++; c.asked == 2 {
 		if err := c.then(); err != nil {
 			return nil, err
@@ -124,7 +125,8 @@ func TestWhatAnotherProcessEnteredIsEnteredTwice(t *testing.T) {
 					t.Errorf("%d notes; want %d", notes, c.notes)
 				}
 				if got := used(t, guard); got != c.used || looks != c.looks || len(*reports) != c.reports {
-					t.Errorf("%d used after %d looks, reported %v; want %d after %d, and %d reports", got, looks, *reports, c.used, c.looks, c.reports)
+					t.Errorf("%d used after %d looks, reported %v; want %d after %d, and %d reports", got, looks,
+						*reports, c.used, c.looks, c.reports)
 				}
 			})
 		})

@@ -36,7 +36,9 @@ func (t *Transport) checkRedirect(req *http.Request, unguarded bool) (*http.Requ
 				return req, nil
 			}
 		}
-		return nil, fmt.Errorf("%w: to host %q, which is not guarded; guard it (hosts in costs.yaml), or stop at the redirect with http.Client.CheckRedirect", ErrRedirect, req.URL.Host)
+		return nil,
+			fmt.Errorf("%w: to host %q, which is not guarded; guard it (hosts in costs.yaml), or stop at the "+
+				"redirect with http.Client.CheckRedirect", ErrRedirect, req.URL.Host)
 	}
 	first := previous
 	for before := previous; before != nil; before = redirectedBy(before) {
@@ -44,7 +46,9 @@ func (t *Transport) checkRedirect(req *http.Request, unguarded bool) (*http.Requ
 	}
 	for _, before := range []*http.Request{first, previous} {
 		if before != nil && before.URL.Scheme == "https" && !Confidential(req.URL) {
-			return nil, fmt.Errorf("%w: from https to %s://%s, which would expose the request on the network; use the https address of the upstream", ErrRedirect, req.URL.Scheme, req.URL.Host)
+			return nil,
+				fmt.Errorf("%w: from https to %s://%s, which would expose the request on the network; use the https "+
+					"address of the upstream", ErrRedirect, req.URL.Scheme, req.URL.Host)
 		}
 	}
 	if first != nil && sameHost(first.URL, req.URL) {

@@ -24,7 +24,8 @@ func redirecting(hops *[]hop, chain ...string) tripper {
 	return func(r *http.Request) (*http.Response, error) {
 		*hops = append(*hops, hop{r.URL.String(), r.Header})
 		at := len(*hops)
-		resp := &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("")), Request: r}
+		resp := &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("")),
+			Request: r}
 		if at < len(chain) {
 			resp.StatusCode = http.StatusTemporaryRedirect
 			resp.Header.Set("Location", chain[at])
@@ -80,9 +81,11 @@ func TestRedirectForwardsCredentials(t *testing.T) {
 			chain := strings.Fields(c.chain)
 			var hops []hop
 			guard := newGuard(t, nil, budget("day", 100, time.Hour))
-			client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: guardedHosts("a.test b.test 127.0.0.1 ::1 localhost."), Base: redirecting(&hops, chain...)}}
+			client := &http.Client{Transport: &quota.Transport{Guard: guard,
+				Price: guardedHosts("a.test b.test 127.0.0.1 ::1 localhost."), Base: redirecting(&hops, chain...)}}
 			req, _ := http.NewRequest("GET", chain[0], nil)
-			secrets := []string{"Authorization", "Cookie", "X-Api-Key", "X-Goog-Api-Key", "Proxy-Authorization", "X-Anything"}
+			secrets := []string{"Authorization", "Cookie", "X-Api-Key", "X-Goog-Api-Key", "Proxy-Authorization",
+				"X-Anything"}
 			for _, name := range secrets {
 				req.Header.Set(name, "secret")
 			}

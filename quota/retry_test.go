@@ -44,7 +44,8 @@ func TestTransportRetriesTransientAnswers(t *testing.T) {
 			})
 			guard := newGuard(t, nil, budget("day", c.limit, time.Hour))
 			var charged atomic.Int64
-			client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(10), Retries: c.retries, MaxWait: c.maxWait,
+			client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(10), Retries: c.retries,
+				MaxWait:  c.maxWait,
 				Charged:  func(_ quota.Call, _ int, units quota.Units) { charged.Add(int64(units)) },
 				Feedback: transient}}
 			req, err := http.NewRequest(c.verb, up.URL, nil)
@@ -59,11 +60,14 @@ func TestTransportRetriesTransientAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer resp.Body.Close()
-			if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != c.status || (string(body) == "broken") != (c.status == 503) {
+			if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != c.status ||
+				(string(body) == "broken") != (c.status == 503) {
 				t.Errorf("answer %d %q, %v; want %d, whole", resp.StatusCode, body, err, c.status)
 			}
-			if want := quota.Units(c.hits) * 10; up.hits.Load() != c.hits || used(t, guard) != want || charged.Load() != int64(want) {
-				t.Errorf("%d hits, %d units in the ledger, %d reported; want %d hits, each charged", up.hits.Load(), used(t, guard), charged.Load(), c.hits)
+			if want := quota.Units(c.hits) * 10; up.hits.Load() != c.hits || used(t, guard) != want ||
+				charged.Load() != int64(want) {
+				t.Errorf("%d hits, %d units in the ledger, %d reported; want %d hits, each charged", up.hits.Load(),
+					used(t, guard), charged.Load(), c.hits)
 			}
 		})
 	}
@@ -79,7 +83,8 @@ func transient(_ quota.Call, resp *http.Response) quota.Verdict {
 func TestRetriesCannotDrainTheQuota(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	guard := newGuard(t, nil, budget("day", 10_000, time.Hour))
-	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Retries: 5, MaxWait: time.Minute, Feedback: transient}}
+	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Retries: 5, MaxWait: time.Minute,
+		Feedback: transient}}
 	for range 100 {
 		resp, err := client.Get(up.URL)
 		if err != nil {
@@ -97,7 +102,8 @@ func TestRetriesCannotDrainTheQuota(t *testing.T) {
 func TestRetriesWaitWithinMaxTotalWait(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	guard := newGuard(t, nil, budget("day", 1000, time.Hour))
-	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Retries: 5, MaxWait: time.Minute, MaxTotalWait: 500 * time.Millisecond,
+	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Retries: 5, MaxWait: time.Minute,
+		MaxTotalWait: 500 * time.Millisecond,
 		Feedback: func(quota.Call, *http.Response) quota.Verdict {
 			return quota.Verdict{Transient: true, After: 300 * time.Millisecond}
 		}}}
@@ -121,7 +127,8 @@ func TestRetryWithoutADelayPanics(t *testing.T) {
 			sent = append(sent, time.Now())
 			return http.StatusServiceUnavailable
 		})
-		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base, Retries: 3, MaxWait: time.Minute,
+		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base, Retries: 3,
+			MaxWait:  time.Minute,
 			Feedback: func(quota.Call, *http.Response) quota.Verdict { return quota.Verdict{Transient: true} }}}
 		if status, err := getStatus(client); err != nil || status != http.StatusServiceUnavailable || len(sent) != 4 {
 			t.Fatalf("status %d, %v, after %d requests; want the last answer, after 4", status, err, len(sent))

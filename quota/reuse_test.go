@@ -24,7 +24,8 @@ func TestRepeatedSpendIsChargedOnce(t *testing.T) {
 		}
 		repeated, err := second.Wait(t.Context(), one, time.Second)
 		if err != nil || repeated.Token() != grant.Token() || used(t, second) != 400 {
-			t.Fatalf("%v, %d units, tokens %s and %s; want the same grant", err, used(t, second), repeated.Token(), grant.Token())
+			t.Fatalf("%v, %d units, tokens %s and %s; want the same grant", err, used(t, second), repeated.Token(),
+				grant.Token())
 		}
 		if err := repeated.Settle(t.Context(), 900); err != nil {
 			t.Fatal(err)
@@ -81,7 +82,8 @@ func TestRefundedCallIsChargedAnew(t *testing.T) {
 			t.Fatalf("%v, %d units", err, used(t, guard))
 		}
 		for range 3 {
-			if again, err := guard.SpendTogether(t.Context(), one, 1, 0); err != nil || again[0].Token() == grants[0].Token() || used(t, guard) != 100 {
+			if again, err := guard.SpendTogether(t.Context(), one, 1, 0); err != nil ||
+				again[0].Token() == grants[0].Token() || used(t, guard) != 100 {
 				t.Fatalf("%v, %d units; want 100, by another grant", err, used(t, guard))
 			}
 		}

@@ -189,7 +189,8 @@ func unwrapTransport(base http.RoundTripper) (transport *http.Transport, wrapped
 // parent context never ends, so that nothing would leak, or if the protocol
 // was switched: net/http has then handed the connection over, and does not
 // watch the context.
-func cancelingBody(resp *http.Response, parent context.Context, cancel context.CancelCauseFunc, base http.RoundTripper) io.ReadCloser {
+func cancelingBody(resp *http.Response, parent context.Context, cancel context.CancelCauseFunc,
+	base http.RoundTripper) io.ReadCloser {
 	if parent.Done() == nil {
 		return resp.Body
 	}

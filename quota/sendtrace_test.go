@@ -50,7 +50,8 @@ func TestTransportRefundsOnlyUnsentRequests(t *testing.T) {
 		{"reset before the answer", reset.URL, 10},
 		{"cut inside the answer", cut.URL, 10},
 	} {
-		for _, base := range []http.RoundTripper{&http.Transport{}, unwrapping{&http.Transport{}}, unwrapping{unwrapping{&http.Transport{}}}, opaque{&http.Transport{}}} {
+		for _, base := range []http.RoundTripper{&http.Transport{}, unwrapping{&http.Transport{}},
+			unwrapping{unwrapping{&http.Transport{}}}, opaque{&http.Transport{}}} {
 			guard := newGuard(t, nil, budget("day", 250, time.Hour))
 			var reported quota.Units
 			client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(10), Base: base,
@@ -65,7 +66,8 @@ func TestTransportRefundsOnlyUnsentRequests(t *testing.T) {
 				want = 10 // the error proves nothing
 			}
 			if got := used(t, guard); got != want || reported != want || err == nil {
-				t.Errorf("%s, over %T: %d units stay, %d reported (%v); want %d and an error", c.name, base, got, reported, err, want)
+				t.Errorf("%s, over %T: %d units stay, %d reported (%v); want %d and an error", c.name, base, got,
+					reported, err, want)
 			}
 		}
 	}
@@ -124,13 +126,17 @@ func TestAnErrorAfterSendingIsRefunded(t *testing.T) {
 		base http.RoundTripper
 		url  string
 	}{
-		"another protocol":                 {registered, "custom://host/"},
-		"https by another protocol":        {registered, "https://host/"},
-		"a base of its own":                {plain, up.URL},
-		"a base that wraps nothing":        {unwrapping{plain}, up.URL},
-		"one that wraps itself":            {&cyclic{plain}, up.URL},
-		"one that lies about net/http":     {lying{plain}, up.URL},
-		"one that says it was connected":   {lying{traced(func(h *httptrace.ClientTrace) { h.GetConn(""); h.GotConn(httptrace.GotConnInfo{}) })}, up.URL},
+		"another protocol":             {registered, "custom://host/"},
+		"https by another protocol":    {registered, "https://host/"},
+		"a base of its own":            {plain, up.URL},
+		"a base that wraps nothing":    {unwrapping{plain}, up.URL},
+		"one that wraps itself":        {&cyclic{plain}, up.URL},
+		"one that lies about net/http": {lying{plain}, up.URL},
+		"one that says it was connected": {lying{traced(func(h *httptrace.ClientTrace) {
+			h.GetConn("")
+			h.GotConn(
+				httptrace.GotConnInfo{})
+		})}, up.URL},
 		"one that asked, and failed later": {lying{traced(func(h *httptrace.ClientTrace) { h.GetConn("") })}, up.URL},
 		"one with another error besides":   {lying{joined}, up.URL},
 		"one with an end of file": {lying{sendThen(func(r *http.Request) error {
@@ -146,7 +152,8 @@ func TestAnErrorAfterSendingIsRefunded(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 250, time.Hour))
 		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(10), Base: c.base}}
 		if _, err := client.Get(c.url); err == nil || up.hits.Load() != before+1 || used(t, guard) != 10 {
-			t.Errorf("%s: %d hits, %d units stay, %v; want 1, charged, and an error", name, up.hits.Load()-before, used(t, guard), err)
+			t.Errorf("%s: %d hits, %d units stay, %v; want 1, charged, and an error", name, up.hits.Load()-before,
+				used(t, guard), err)
 		}
 	}
 }
@@ -204,7 +211,9 @@ func TestTransportChargesWhatNetHTTPResends(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			}
 		})
-		guard := newGuard(t, nil, budget("day", c.limit, time.Hour), quota.Budget{Account: account, Name: "calls", Limit: 5, Window: quota.Sliding(time.Hour), Measure: quota.Calls})
+		guard := newGuard(t, nil, budget("day", c.limit, time.Hour),
+			quota.Budget{Account: account, Name: "calls", Limit: 5, Window: quota.Sliding(time.Hour),
+				Measure: quota.Calls})
 		var reported quota.Units
 		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(100), Base: &http.Transport{},
 			Charged: func(_ quota.Call, _ int, units quota.Units) { reported += units }}}
@@ -226,8 +235,10 @@ func TestTransportChargesWhatNetHTTPResends(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := quota.Units(c.hits); up.hits.Load() != c.hits || balances[0].Used != 100*want || balances[1].Used != want || reported != 100*want {
-			t.Errorf("the upstream saw %d requests, charged are %d units and %d calls, reported %d; want %d", up.hits.Load(), balances[0].Used, balances[1].Used, reported, c.hits)
+		if want := quota.Units(c.hits); up.hits.Load() != c.hits || balances[0].Used != 100*want ||
+			balances[1].Used != want || reported != 100*want {
+			t.Errorf("the upstream saw %d requests, charged are %d units and %d calls, reported %d; want %d",
+				up.hits.Load(), balances[0].Used, balances[1].Used, reported, c.hits)
 		}
 	}
 }
@@ -243,19 +254,21 @@ func TestAnsweredRequestsLeakTheirContext(t *testing.T) {
 		end    func(io.ReadCloser)
 		ends   bool
 	}{
-		"closed":      {200, io.NopCloser(strings.NewReader("x")), func(b io.ReadCloser) { b.Close() }, true},
-		"read":        {200, io.NopCloser(strings.NewReader("x")), func(b io.ReadCloser) { io.ReadAll(b) }, true},
-		"half read":   {200, io.NopCloser(strings.NewReader("xy")), func(b io.ReadCloser) { b.Read(make([]byte, 1)) }, false},
+		"closed": {200, io.NopCloser(strings.NewReader("x")), func(b io.ReadCloser) { b.Close() }, true},
+		"read":   {200, io.NopCloser(strings.NewReader("x")), func(b io.ReadCloser) { io.ReadAll(b) }, true},
+		"half read": {200, io.NopCloser(strings.NewReader("xy")), func(b io.ReadCloser) { b.Read(make([]byte, 1)) },
+			false},
 		"empty":       {200, http.NoBody, func(io.ReadCloser) {}, true},
 		"none":        {200, nil, func(io.ReadCloser) {}, true},
 		"switched to": {101, conn, func(io.ReadCloser) {}, false},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var watched context.Context
-		transport := &quota.Transport{Guard: newGuard(t, nil, budget("day", 250, time.Hour)), Price: priced(1), Base: tripper(func(r *http.Request) (*http.Response, error) {
-			watched = r.Context()
-			return &http.Response{StatusCode: c.status, Body: c.body}, nil
-		})}
+		transport := &quota.Transport{Guard: newGuard(t, nil, budget("day", 250, time.Hour)), Price: priced(1),
+			Base: tripper(func(r *http.Request) (*http.Response, error) {
+				watched = r.Context()
+				return &http.Response{StatusCode: c.status, Body: c.body}, nil
+			})}
 		req, _ := http.NewRequestWithContext(ctx, "GET", "http://upstream/m", nil)
 		resp, err := transport.RoundTrip(req)
 		if err != nil {

@@ -48,8 +48,14 @@ func TestAStopOfABudgetIsPaidForByEveryCaller(t *testing.T) {
 func TestACallThatWaitedForRoomMeetsALaterStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard, hits := newGuard(t, nil, budget("short", 1, 10*time.Second)), 0
-		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), MaxWait: time.Minute, Feedback: stopFor(3 * time.Second),
-			Base: statusTripper(func(*http.Request) int { hits++; time.Sleep(time.Second); return http.StatusTooManyRequests })}}
+		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), MaxWait: time.Minute,
+			Feedback: stopFor(3 * time.Second),
+			Base: statusTripper(func(*http.Request) int {
+				hits++
+				time.Sleep(
+					time.Second)
+				return http.StatusTooManyRequests
+			})}}
 		var wg sync.WaitGroup
 		for range 2 {
 			wg.Go(func() {

@@ -26,7 +26,8 @@ func (g *Guard) SpendTogether(ctx context.Context, call Call, count int, maxWait
 
 // waitAlike is SpendTogether for calls that may be the trial of a cooldown, as
 // in wait.
-func (g *Guard) waitAlike(ctx context.Context, call Call, count int, maxWait time.Duration, as trialRole) ([]*Grant, error) {
+func (g *Guard) waitAlike(ctx context.Context, call Call, count int, maxWait time.Duration, as trialRole) ([]*Grant,
+	error) {
 	switch {
 	case count < 1 || count > MaxTogether:
 		return nil, fmt.Errorf("%w: %d calls together; give 1 to %d", ErrBadCall, count, MaxTogether)
@@ -41,7 +42,8 @@ func (g *Guard) waitAlike(ctx context.Context, call Call, count int, maxWait tim
 }
 
 // waitTogether is waitAlike for several calls.
-func (g *Guard) waitTogether(ctx context.Context, call Call, count int, maxWait time.Duration, as trialRole) ([]*Grant, error) {
+func (g *Guard) waitTogether(ctx context.Context, call Call, count int, maxWait time.Duration, as trialRole) ([]*Grant,
+	error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	set := g.chargesFor(&call)
 	if err := set.check(&call, count); err != nil {
@@ -66,7 +68,8 @@ func (g *Guard) waitTogether(ctx context.Context, call Call, count int, maxWait 
 
 // spendTrialTogether is spendTrial for several calls. If the ledger remembers
 // calls under this id that were refunded, it gives call another one.
-func (g *Guard) spendTrialTogether(ctx context.Context, call *Call, set *chargeSet, count int, as trialRole, at *place) (grants []*Grant, err error) {
+func (g *Guard) spendTrialTogether(ctx context.Context, call *Call, set *chargeSet, count int, as trialRole,
+	at *place) (grants []*Grant, err error) {
 	for deadline, again := time.Now().Add(at.left), true; again && err == nil; {
 		again = false
 		if err = g.claimTrial(ctx, call, set, as, deadline); err == nil {
@@ -84,7 +87,8 @@ func (g *Guard) spendTrialTogether(ctx context.Context, call *Call, set *chargeS
 
 // spendTogether charges calls in one step. again means that an earlier request
 // with the same id was granted, and the calls were refunded since.
-func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, count int, at *place) (grants []*Grant, again bool, err error) {
+func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, count int, at *place) (grants []*Grant,
+	again bool, err error) {
 	if err := g.takeOwn(ctx, call, set, count); err != nil {
 		return nil, false, err
 	}
@@ -103,7 +107,8 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 	}
 	for i, id := range append([]ID{answer.Receipt.ID}, answer.Others...) {
 		grant := &Grant{guard: g, set: set, job: call.Caller.Job, units: call.Units,
-			measures: call.Measures, isOpen: call.Lease > 0 || set.lease > 0, receipt: answer.Receipt, held: answer.Held}
+			measures: call.Measures, isOpen: call.Lease > 0 || set.lease > 0, receipt: answer.Receipt,
+			held: answer.Held}
 		grant.receipt.ID, grant.receipt.At = id, answer.Receipt.At.Add(time.Duration(i)*time.Microsecond)
 		if i < len(answer.Repeated) {
 			isRefunded := grant.repeat(answer.Repeated[i])

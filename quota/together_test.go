@@ -37,7 +37,8 @@ func TestSpendTogetherIsPartial(t *testing.T) {
 		for range 2 {
 			_, err := guard.SpendTogether(t.Context(), many, 4, 0)
 			refused, ok := errors.AsType[*quota.RefusedError](err)
-			if !ok || used(t, guard) != 700 || refused.Used != 700 || refused.Remaining != 300 || refused.Needed != 400 {
+			if !ok || used(t, guard) != 700 || refused.Used != 700 || refused.Remaining != 300 ||
+				refused.Needed != 400 {
 				t.Fatalf("%+v, %v, %d units; want a refusal of 400 and 700", refused, err, used(t, guard))
 			}
 		}
@@ -51,14 +52,17 @@ func TestSpendTogetherIsPartial(t *testing.T) {
 			}
 		}
 		for units, want := range map[quota.Units]string{
-			100:  "allows 1000 units, 11 calls of search need 1100 and never fit together; spend at most 10 at once",
-			1001: "allows 1000 units, 11 calls of search need 11011 and never fit together; lower its cost or raise the limit",
+			100: "allows 1000 units, 11 calls of search need 1100 and never fit together; spend at most 10 at once",
+			1001: "allows 1000 units, 11 calls of search need 11011 and never fit together; lower its cost or raise " +
+				"the limit",
 		} {
-			if _, err := guard.SpendTogether(t.Context(), call("search", units), 11, time.Hour); !errors.Is(err, quota.ErrNeverFits) || !strings.HasSuffix(err.Error(), want) {
+			if _, err := guard.SpendTogether(t.Context(), call("search", units), 11, time.Hour); !errors.Is(err,
+				quota.ErrNeverFits) || !strings.HasSuffix(err.Error(), want) {
 				t.Errorf("%v; want %s", err, want)
 			}
 		}
-		if _, err := guard.SpendTogether(t.Context(), call("search", 1), quota.MaxTogether+1, 0); !errors.Is(err, quota.ErrBadCall) {
+		if _, err := guard.SpendTogether(t.Context(), call("search", 1), quota.MaxTogether+1, 0); !errors.Is(err,
+			quota.ErrBadCall) {
 			t.Errorf("%v; want the most calls", err)
 		}
 	})
@@ -70,7 +74,8 @@ func TestSpendTogetherRetriesTooEarly(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
 	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
-	byCalls := quota.Budget{Account: account, Name: "calls", Limit: 10, Measure: quota.Calls, Window: quota.Sliding(12 * time.Second)}
+	byCalls := quota.Budget{Account: account, Name: "calls", Limit: 10, Measure: quota.Calls,
+		Window: quota.Sliding(12 * time.Second)}
 	guard, err := quota.NewGuard(ledger, []quota.Budget{byCalls}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -126,11 +131,13 @@ func TestRefusalIsAboutTheLast(t *testing.T) {
 		guard := guardOf(100)
 		_, err = guard.SpendTogether(t.Context(), call("m", 1), 7, 0)
 		refused, ok := errors.AsType[*quota.RefusedError](err)
-		if !ok || refused.Limit != 10 || refused.ConfiguredLimit != 100 || refused.Used != 4 || refused.Remaining != 6 || refused.Needed != 7 {
+		if !ok || refused.Limit != 10 || refused.ConfiguredLimit != 100 || refused.Used != 4 ||
+			refused.Remaining != 6 || refused.Needed != 7 {
 			t.Errorf("7 calls: %+v, %v; want 7 of the 6 that are left of 10", refused, err)
 		}
 		_, err = guard.SpendTogether(t.Context(), call("m", 1), 12, 0)
-		if never, ok := errors.AsType[*quota.NeverFitsError](err); !ok || never.Limit != 10 || never.ConfiguredLimit != 100 || never.Needed != 12 {
+		if never, ok := errors.AsType[*quota.NeverFitsError](err); !ok || never.Limit != 10 ||
+			never.ConfiguredLimit != 100 || never.Needed != 12 {
 			t.Errorf("12 calls: %v; want that they never fit 10", err)
 		}
 		if grants, err := guard.SpendTogether(t.Context(), call("m", 1), 6, 0); len(grants) != 6 || err != nil {
@@ -154,12 +161,14 @@ func TestSentCallStaysCharged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := guard.SpendTogether(t.Context(), many, 9, 0); !errors.Is(err, quota.ErrReused) || used(t, guard) != 700 {
+		if _, err := guard.SpendTogether(t.Context(), many, 9, 0); !errors.Is(err, quota.ErrReused) ||
+			used(t, guard) != 700 {
 			t.Errorf("9 calls by the ID of 3: %v, %d units; want that the ID was used, and 700", err, used(t, guard))
 		}
 		other := many
 		other.Method = "videos"
-		if _, err := guard.SpendTogether(t.Context(), other, 5, 0); !errors.Is(err, quota.ErrReused) || used(t, guard) != 700 {
+		if _, err := guard.SpendTogether(t.Context(), other, 5, 0); !errors.Is(err, quota.ErrReused) ||
+			used(t, guard) != 700 {
 			t.Errorf("%v, %d units; want that the ID was used, and 700", err, used(t, guard))
 		}
 		if err := errors.Join(grants[0].Settle(t.Context(), 50), grants[1].Refund(t.Context())); err != nil {
@@ -168,7 +177,8 @@ func TestSentCallStaysCharged(t *testing.T) {
 		for range 2 {
 			anew, err := guard.SpendTogether(t.Context(), many, 3, 0)
 			if err != nil || len(anew) != 3 || used(t, guard) != 850 {
-				t.Errorf("%d grants, %v, %d units; want 3 anew, and the 550 of the calls that were sent", len(anew), err, used(t, guard))
+				t.Errorf("%d grants, %v, %d units; want 3 anew, and the 550 of the calls that were sent", len(anew),
+					err, used(t, guard))
 			}
 		}
 	})
@@ -234,7 +244,8 @@ func TestAnswersOfOthersAreIgnored(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp := &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: http.NoBody}
-	if verdict, err := transport.Answered(t.Context(), one, grant, resp); err != nil || verdict.For != time.Hour || used(t, guard) != 3 {
+	if verdict, err := transport.Answered(t.Context(), one, grant, resp); err != nil || verdict.For != time.Hour ||
+		used(t, guard) != 3 {
 		t.Errorf("%+v, %d units; want the cooldown, and 3", verdict, used(t, guard))
 	}
 	if _, err := guard.Spend(t.Context(), one); !errors.Is(err, quota.ErrRefused) {
@@ -285,7 +296,8 @@ func TestMaxWaitOfARequestIsIgnored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := &quota.Transport{Guard: guard, Price: priced(1), Base: statusTripper(func(*http.Request) int { return http.StatusOK })}
+	transport := &quota.Transport{Guard: guard, Price: priced(1),
+		Base: statusTripper(func(*http.Request) int { return http.StatusOK })}
 	get := func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://upstream/m", nil)
 		if err != nil {
@@ -334,7 +346,8 @@ func TestCallsTogetherAskTheirLimit(t *testing.T) {
 			t.Errorf("%v; want a refusal, as 2 of 5 are left", err)
 		}
 		refused, _ := errors.AsType[*quota.RefusedError](together(loose, 3))
-		if refused == nil || refused.Limit != 5 || refused.ConfiguredLimit != 50 || refused.Used != 3 || refused.Remaining != 2 || refused.Needed != 3 {
+		if refused == nil || refused.Limit != 5 || refused.ConfiguredLimit != 50 || refused.Used != 3 ||
+			refused.Remaining != 2 || refused.Needed != 3 {
 			t.Errorf("%+v; want a refusal by the stricter limit", refused)
 		}
 		grants, err := loose.SpendTogether(t.Context(), call("m", 1), 2, 0)

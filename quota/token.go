@@ -25,7 +25,8 @@ func (g *Grant) Token() string {
 	for _, n := range []uint64{r.ID.Client, r.ID.Seq, uint64(r.At.UnixMicro()), r.Epoch, uint64(call.Units)} {
 		packed = binary.AppendUvarint(packed, n)
 	}
-	for _, text := range []string{call.Account, call.Key, call.Method, call.Caller.Lane, call.Caller.Job, call.Caller.Region} {
+	for _, text := range []string{call.Account, call.Key, call.Method, call.Caller.Lane, call.Caller.Job,
+		call.Caller.Region} {
 		packed = binary.AppendUvarint(packed, uint64(len(text)))
 		packed = append(packed, text...)
 	}

@@ -18,7 +18,8 @@ func FuzzRedeem(f *testing.F) {
 	}
 	for _, seed := range []quota.Call{
 		{Account: "a", Method: "m", Units: 1},
-		{Account: "äöü", Key: "key", Method: "search.list", Units: quota.MaxUnits, Caller: quota.Caller{Lane: "cron", Job: "job", Region: "DE"}, ID: quota.NameID("n", "")},
+		{Account: "äöü", Key: "key", Method: "search.list", Units: quota.MaxUnits,
+			Caller: quota.Caller{Lane: "cron", Job: "job", Region: "DE"}, ID: quota.NameID("n", "")},
 	} {
 		grant, err := guard.Spend(f.Context(), seed)
 		if err != nil {
@@ -27,7 +28,8 @@ func FuzzRedeem(f *testing.F) {
 		f.Add(grant.Token())
 		f.Add(grant.Token() + "\n")
 	}
-	waited := &quota.Transport{Guard: guard, Feedback: func(quota.Call, *http.Response) quota.Verdict { return quota.Verdict{} }}
+	waited := &quota.Transport{Guard: guard,
+		Feedback: func(quota.Call, *http.Response) quota.Verdict { return quota.Verdict{} }}
 	if err := guard.Cool(f.Context(), quota.Cooldown{Account: "a", For: time.Millisecond}); err != nil {
 		f.Fatal(err)
 	}

@@ -24,12 +24,14 @@ func (s slow) Spend(ctx context.Context, b *quota.Batch) ([]quota.Answer, error)
 // wait were refused.
 func TestSlowLedgerUsesUpMaxTotalWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		guard, err := quota.NewGuard(slow{testledger.Memory(nil)}, []quota.Budget{budget("burst", 5, 8*time.Second)}, nil)
+		guard, err := quota.NewGuard(slow{testledger.Memory(nil)}, []quota.Budget{budget("burst", 5, 8*time.Second)},
+			nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), MaxWait: time.Minute, MaxTotalWait: 4 * time.Second,
-			Base: statusTripper(func(*http.Request) int { return http.StatusOK })}}
+		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), MaxWait: time.Minute,
+			MaxTotalWait: 4 * time.Second,
+			Base:         statusTripper(func(*http.Request) int { return http.StatusOK })}}
 		for i := range 6 { // the last waits for 3 seconds
 			resp, err := client.Get("http://upstream/m")
 			if err != nil {

@@ -84,7 +84,8 @@ type Transport struct {
 
 var (
 	errNoGuard    = errors.New("quota: transport without a Guard or a Price; set both")
-	errNoResponse = errors.New("quota: the transport's Base returned neither an answer nor an error; its RoundTrip must return one of them")
+	errNoResponse = errors.New("quota: the transport's Base returned neither an answer nor an error; its RoundTrip " +
+		"must return one of them")
 )
 
 // RoundTrip charges req and sends it.
@@ -201,10 +202,11 @@ func (t *Transport) charge(ctx context.Context, call Call, maxWait time.Duration
 	}
 	began := t.Guard.waitBegins(maxWait)
 	var grant *Grant
-	trial, err := t.breakers.wait(ctx, t.Guard, call, maxWait, false, func(maxWait time.Duration, as trialRole) (err error) {
-		grant, err = t.Guard.wait(ctx, call, maxWait, as)
-		return err
-	})
+	trial, err := t.breakers.wait(ctx, t.Guard, call, maxWait, false,
+		func(maxWait time.Duration, as trialRole) (err error) {
+			grant, err = t.Guard.wait(ctx, call, maxWait, as)
+			return err
+		})
 	t.Guard.decided(ctx, &call, 1, began, err)
 	return grant, trial, err
 }

@@ -85,12 +85,14 @@ func TestTransportWithoutGuardOrPrice(t *testing.T) {
 		}},
 	} {
 		posted := &body{Reader: strings.NewReader("x")}
-		if _, err := (&http.Client{Transport: transport}).Post(up.URL, "", posted); err == nil || !posted.closed.Load() {
+		if _, err := (&http.Client{Transport: transport}).Post(up.URL, "", posted); err == nil ||
+			!posted.closed.Load() {
 			t.Errorf("%s: error %v, body closed %t; want a refusal and a closed body", name, err, posted.closed.Load())
 		}
 	}
 	for _, pass := range []error{quota.ErrUnguarded, quota.ErrPaid} {
-		transport := &quota.Transport{Guard: guard, Price: func(*http.Request) (quota.Call, error) { return quota.Call{}, pass }}
+		transport := &quota.Transport{Guard: guard,
+			Price: func(*http.Request) (quota.Call, error) { return quota.Call{}, pass }}
 		resp, err := (&http.Client{Transport: transport}).Get(up.URL)
 		if err != nil {
 			t.Fatalf("%v: %v; want it passed through", pass, err)
@@ -159,7 +161,8 @@ func TestTransportAppliesFeedback(t *testing.T) {
 func TestTransportBoundsTheSumOfItsWaits(t *testing.T) {
 	up := newUpstream(t, nil)
 	guard := newGuard(t, nil, budget("day", 1, 300*time.Millisecond))
-	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), MaxWait: time.Minute, MaxTotalWait: 700 * time.Millisecond}}
+	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), MaxWait: time.Minute,
+		MaxTotalWait: 700 * time.Millisecond}}
 	began := time.Now()
 	for i := range 20 {
 		resp, err := client.Get(up.URL)
@@ -201,6 +204,7 @@ func TestTransportIsConcurrent(t *testing.T) {
 	}
 	wg.Wait()
 	if ok.Load() != 50 || refused.Load() != 110 || up.hits.Load() != 50 {
-		t.Errorf("%d answered, %d refused, %d reached the upstream; want 50, 110, 50", ok.Load(), refused.Load(), up.hits.Load())
+		t.Errorf("%d answered, %d refused, %d reached the upstream; want 50, 110, 50", ok.Load(), refused.Load(),
+			up.hits.Load())
 	}
 }

@@ -121,8 +121,9 @@ func (g *Guard) claimTrial(ctx context.Context, call *Call, set *chargeSet, as t
 				if err != nil {
 					return nil
 				}
-				return trial.refusal(ctx, g, call, set, &RefusedError{RetryAt: standings[0].At.Add(left), RetryAfter: left,
-					Ahead: standings[0].Ahead, Detail: "another call asks whether it is over"})
+				return trial.refusal(ctx, g, call, set,
+					&RefusedError{RetryAt: standings[0].At.Add(left), RetryAfter: left,
+						Ahead: standings[0].Ahead, Detail: "another call asks whether it is over"})
 			}
 			if err := sleep(ctx, min(left, trialPoll), nil); err != nil {
 				return err
@@ -186,7 +187,8 @@ func (t *trial) claim(ctx context.Context, g *Guard) (*rivalClaim, error) {
 		return nil, err
 	}
 	if c, s := standings[0].Cooldown, &standings[0]; c != nil {
-		return nil, &RefusedError{Account: id.account, Key: c.Key, OfKey: c.Key != "", Budget: c.Budget, Reason: ReasonCooldown, Detail: c.Reason,
+		return nil, &RefusedError{Account: id.account, Key: c.Key, OfKey: c.Key != "", Budget: c.Budget,
+			Reason: ReasonCooldown, Detail: c.Reason,
 			RetryAt: c.Until, RetryAfter: c.Until.Sub(s.At), Ahead: s.Ahead}
 	}
 	owner := ""

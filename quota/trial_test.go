@@ -64,7 +64,8 @@ func stopFor(d time.Duration) func(quota.Call, *http.Response) quota.Verdict {
 // newProcess returns a client like that of a new process on a ledger. It waits
 // for at most ten stops.
 func newProcess(t *testing.T, open func() (quota.Log, error), stop time.Duration, base tripper) *http.Client {
-	return &http.Client{Transport: &quota.Transport{Guard: openGuard(t, open), Price: priced(1), Base: base, MaxWait: 10 * stop, Retries: 8, Feedback: stopFor(stop)}}
+	return &http.Client{Transport: &quota.Transport{Guard: openGuard(t, open), Price: priced(1), Base: base,
+		MaxWait: 10 * stop, Retries: 8, Feedback: stopFor(stop)}}
 }
 
 // openGuard returns a guard of the budgets; for none, of 1000 in 24 hours.
@@ -123,7 +124,8 @@ func TestShortCooldownIsPaidForByEveryProcess(t *testing.T) {
 				for _, client := range clients {
 					for range 3 {
 						wg.Go(func() {
-							if status, err := getStatus(client); status == http.StatusOK || err != nil && !errors.Is(err, quota.ErrRefused) {
+							if status, err := getStatus(client); status == http.StatusOK || err != nil &&
+								!errors.Is(err, quota.ErrRefused) {
 								t.Errorf("status %d, %v", status, err)
 							}
 						})
@@ -132,10 +134,12 @@ func TestShortCooldownIsPaidForByEveryProcess(t *testing.T) {
 				wg.Wait()
 				t.Logf("%d processes: %d hits", processes, hits.Load())
 				if units := used(t, openGuard(t, open)); units != quota.Units(hits.Load()) {
-					t.Errorf("%d requests were sent and %d units charged; want each charged, trials too", hits.Load(), units)
+					t.Errorf("%d requests were sent and %d units charged; want each charged, trials too", hits.Load(),
+						units)
 				}
 				if hits.Load() > 6 { // stops of 1, 1 or 2, 2, 4, 8 and 16 times what the upstream says
-					t.Errorf("%d requests of %d processes were charged and stopped; want at most 6, as for one", hits.Load(), processes)
+					t.Errorf("%d requests of %d processes were charged and stopped; want at most 6, as for one",
+						hits.Load(), processes)
 				}
 			})
 		})
@@ -175,7 +179,8 @@ func TestProcessesStayPausedAfterTheUpstreamRecovers(t *testing.T) {
 		}
 		wg.Wait()
 		if stops.Load() > 18+2 || fine.Load() != 36 {
-			t.Errorf("%d stops and %d fine answers; want at most the 18 in flight at first and 2 trials, and 36", stops.Load(), fine.Load())
+			t.Errorf("%d stops and %d fine answers; want at most the 18 in flight at first and 2 trials, and 36",
+				stops.Load(), fine.Load())
 		}
 	})
 }
@@ -224,7 +229,8 @@ func TestProcessThatDiesDuringItsTrialBlocksOthers(t *testing.T) {
 					return newBehind(ledger, trying), err
 				}
 				for range 3 {
-					client := newProcess(t, openBehind, 3*time.Second, statusTripper(func(*http.Request) int { hits.Add(1); return http.StatusOK }))
+					client := newProcess(t, openBehind, 3*time.Second,
+						statusTripper(func(*http.Request) int { hits.Add(1); return http.StatusOK }))
 					others.Go(func() {
 						time.Sleep(time.Second)
 						if status, err := getStatus(client); status != http.StatusOK {
@@ -249,12 +255,14 @@ func TestRefusedTrialIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard, hits := newGuard(t, nil, budget("day", 1, 24*time.Hour)), 0
 		base := statusTripper(func(*http.Request) int { hits++; return http.StatusTooManyRequests })
-		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base, MaxWait: time.Minute, Feedback: stopFor(3 * time.Second)}}
+		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base,
+			MaxWait: time.Minute, Feedback: stopFor(3 * time.Second)}}
 		if status, err := getStatus(client); err != nil || status != http.StatusTooManyRequests {
 			t.Fatalf("the first call: status %d, %v", status, err)
 		}
 		if status, err := getStatus(client); !errors.Is(err, quota.ErrRefused) || hits != 1 || used(t, guard) != 1 {
-			t.Errorf("status %d, %v, after %d requests of %d units; want a refusal, after 1", status, err, hits, used(t, guard))
+			t.Errorf("status %d, %v, after %d requests of %d units; want a refusal, after 1", status, err, hits,
+				used(t, guard))
 		}
 	})
 }
@@ -285,18 +293,22 @@ func TestCallIsSentWithoutWaitingForATrial(t *testing.T) {
 			ledger, err := open()
 			return newBehind(ledger, trying), err
 		})
-		hasty := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), MaxWait: 5 * time.Second, Feedback: stopFor(3 * time.Second),
-			Base: statusTripper(func(*http.Request) int { hits++; return http.StatusOK })}}
+		hasty := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), MaxWait: 5 * time.Second,
+			Feedback: stopFor(3 * time.Second),
+			Base:     statusTripper(func(*http.Request) int { hits++; return http.StatusOK })}}
 		caller := quota.Caller{Lane: "cron", Job: "j", Region: "IN"}
 		req, _ := http.NewRequestWithContext(quota.WithCaller(t.Context(), caller), "GET", "http://upstream/m", nil)
 		_, err := hasty.Do(req)
-		if refused, ok := errors.AsType[*quota.RefusedError](err); !ok || refused.Caller != caller || hits != 0 || used(t, guard) != 2 {
-			t.Errorf("%v, %d requests, %d units; want a refusal of its caller, and those of the trial alone", err, hits, used(t, guard))
+		if refused, ok := errors.AsType[*quota.RefusedError](err); !ok || refused.Caller != caller || hits != 0 ||
+			used(t, guard) != 2 {
+			t.Errorf("%v, %d requests, %d units; want a refusal of its caller, and those of the trial alone", err, hits,
+				used(t, guard))
 		}
 		close(answered)
 		wg.Wait()
 		if status, err := getStatus(hasty); err != nil || status != http.StatusOK || used(t, guard) != 3 {
-			t.Errorf("after the trial's answer: status %d, %v, %d units; want it sent, and charged", status, err, used(t, guard))
+			t.Errorf("after the trial's answer: status %d, %v, %d units; want it sent, and charged", status, err,
+				used(t, guard))
 		}
 	})
 }
@@ -312,7 +324,8 @@ func TestImpatientCallsAfterACooldown(t *testing.T) {
 				time.Sleep(2 * time.Second) // of the bubble's time
 				return &http.Response{StatusCode: http.StatusTooManyRequests, Body: http.NoBody, Request: r}, nil
 			})
-			client := &http.Client{Transport: &quota.Transport{Guard: openGuard(t, openMemory(t)), Price: priced(1), Base: base, MaxWait: maxWait, Feedback: stopFor(30 * time.Second)}}
+			client := &http.Client{Transport: &quota.Transport{Guard: openGuard(t, openMemory(t)), Price: priced(1),
+				Base: base, MaxWait: maxWait, Feedback: stopFor(30 * time.Second)}}
 			if _, err := getStatus(client); err != nil {
 				t.Fatal(err)
 			}
@@ -327,7 +340,8 @@ func TestImpatientCallsAfterACooldown(t *testing.T) {
 			}
 			callers.Wait()
 			if hits.Load() != 2 || refused.Load() != 49 {
-				t.Errorf("waiting %v: %d calls reached the upstream, %d were refused; want the trial, and 49", maxWait, hits.Load()-1, refused.Load())
+				t.Errorf("waiting %v: %d calls reached the upstream, %d were refused; want the trial, and 49", maxWait,
+					hits.Load()-1, refused.Load())
 			}
 		})
 	}

@@ -116,5 +116,6 @@ func (t *tokenReader) claim(account string) *trial {
 	id := budgetID{account: account}
 	id.budget, id.key, _ = strings.Cut(t.text(), "\x00")
 	t.ok = t.ok && repeats <= maxRepeats+1
-	return &trial{breaker: &breaker{id: id}, changed: make(chan struct{}), reported: true, claimed: claimed, repeats: int(repeats) - 1}
+	return &trial{breaker: &breaker{id: id}, changed: make(chan struct{}), reported: true, claimed: claimed,
+		repeats: int(repeats) - 1}
 }

@@ -42,7 +42,8 @@ func (s *script) redeem(t *testing.T, grant *quota.Grant) *quota.Grant {
 func (s *script) report(t *testing.T, grant *quota.Grant, status int) {
 	t.Helper()
 	redeemed := s.redeem(t, grant)
-	if _, err := s.reports.Answered(t.Context(), redeemed.Call(), redeemed, &http.Response{StatusCode: status, Body: http.NoBody}); err != nil {
+	if _, err := s.reports.Answered(t.Context(), redeemed.Call(), redeemed,
+		&http.Response{StatusCode: status, Body: http.NoBody}); err != nil {
 		t.Error(err)
 	}
 }
@@ -92,7 +93,9 @@ func TestReportingScriptsWalkIntoTheirOwnStop(t *testing.T) {
 					}
 				}
 				began = time.Now()
-				if err := scripts[0].asks.Guard.Cool(t.Context(), quota.Cooldown{Account: account, For: 3 * stop}); err != nil { // all wait by then
+				// all wait by then
+				if err := scripts[0].asks.Guard.Cool(t.Context(),
+					quota.Cooldown{Account: account, For: 3 * stop}); err != nil {
 					t.Fatal(err)
 				}
 				var wg sync.WaitGroup
@@ -102,7 +105,8 @@ func TestReportingScriptsWalkIntoTheirOwnStop(t *testing.T) {
 				wg.Wait()
 				took, isFake := time.Since(began), stop == 3*time.Second
 				if stops.Load() > 2 || isFake && took > 7*stop { // stops of 3, 1 and 2 times what the upstream says
-					t.Errorf("%d calls found the stop, and all was done after %s; want at most 2, and %s", stops.Load(), took, 7*stop)
+					t.Errorf("%d calls found the stop, and all was done after %s; want at most 2, and %s", stops.Load(),
+						took, 7*stop)
 				}
 			})
 		})
@@ -125,7 +129,8 @@ func fakeLedgers(t *testing.T, run func(*testing.T, func() (quota.Log, error))) 
 func TestSilentScriptHoldsUpTheOthers(t *testing.T) {
 	fakeLedgers(t, func(t *testing.T, open func() (quota.Log, error)) {
 		shared := newScript(t, open, time.Second)
-		if err := shared.asks.Guard.Cool(t.Context(), quota.Cooldown{Account: account, For: 3 * time.Second}); err != nil {
+		if err := shared.asks.Guard.Cool(t.Context(),
+			quota.Cooldown{Account: account, For: 3 * time.Second}); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
@@ -163,7 +168,8 @@ func TestSettledTrialHoldsUpTheOthers(t *testing.T) {
 	fakeLedgers(t, func(t *testing.T, open func() (quota.Log, error)) {
 		for end, want := range map[string]int{"settled": 3, "refunded": 1, "answered": 3} {
 			first := newScript(t, open, time.Second)
-			if err := first.asks.Guard.Cool(t.Context(), quota.Cooldown{Account: account, For: 3 * time.Second}); err != nil {
+			if err := first.asks.Guard.Cool(t.Context(),
+				quota.Cooldown{Account: account, For: 3 * time.Second}); err != nil {
 				t.Fatal(err)
 			}
 			grants, err := first.spend(t, 1, time.Minute)
@@ -228,13 +234,15 @@ func TestHastyScriptIsNotHeldUp(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		_, err = s.spend(t, 1, 0)
-		if refused, ok := errors.AsType[*quota.RefusedError](err); !ok || refused.RetryAfter <= 8*time.Second || refused.RetryAfter > 9*time.Second {
+		if refused, ok := errors.AsType[*quota.RefusedError](err); !ok || refused.RetryAfter <= 8*time.Second ||
+			refused.RetryAfter > 9*time.Second {
 			t.Errorf("%v; want a refusal for about 9 s", err)
 		} else if refused.Used != 2 || refused.Remaining != 998 || refused.Limit != 1000 || refused.Needed != 1 {
 			t.Errorf("%+v; want what the budget holds", refused)
 		}
 		_, err = s.spend(t, 5, 0)
-		if refused, ok := errors.AsType[*quota.RefusedError](err); !ok || refused.Used != 2 || refused.Remaining != 998 || refused.Limit != 1000 {
+		if refused, ok := errors.AsType[*quota.RefusedError](err); !ok || refused.Used != 2 ||
+			refused.Remaining != 998 || refused.Limit != 1000 {
 			t.Errorf("%+v, %v; want what the budget holds", refused, err)
 		}
 		again, err := s.asks.SpendTogether(t.Context(), named, 1, 0)

@@ -44,7 +44,8 @@ func TestUpgradeKeepsItsContext(t *testing.T) {
 		}
 		transport := &quota.Transport{Guard: guard, Price: priced(1), Base: &http.Transport{
 			DialContext: func(context.Context, string, string) (net.Conn, error) { return client, nil }}}
-		req, err := http.NewRequestWithContext(ownContext{context.Background(), make(chan struct{})}, http.MethodGet, "http://upstream/m", nil)
+		req, err := http.NewRequestWithContext(ownContext{context.Background(), make(chan struct{})}, http.MethodGet,
+			"http://upstream/m", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,12 +33,18 @@ func TestWindowsAgainstTheUpstreamsDay(t *testing.T) {
 		most    int64         // that the upstream counted in one of its days
 		after   time.Duration // from the next local midnight until the first call of that day
 	}{
-		{"sliding alone, a day of 25 hours", time.Date(2026, 11, 1, 0, 0, 0, 0, pacific), []quota.Window{sliding}, 200, 23 * time.Hour},
-		{"sliding alone, a day of 23 hours", time.Date(2027, 3, 14, 0, 0, 0, 0, pacific), []quota.Window{sliding}, 100, time.Hour},
-		{"calendar alone, a day of 25 hours", time.Date(2026, 11, 1, 0, 0, 0, 0, pacific), []quota.Window{daily}, 100, time.Minute},
-		{"calendar alone, a day of 23 hours", time.Date(2027, 3, 14, 0, 0, 0, 0, pacific), []quota.Window{daily}, 100, time.Minute},
-		{"both, a day of 25 hours", time.Date(2026, 11, 1, 0, 0, 0, 0, pacific), []quota.Window{sliding, daily}, 100, time.Minute},
-		{"both, a day of 23 hours", time.Date(2027, 3, 14, 0, 0, 0, 0, pacific), []quota.Window{sliding, daily}, 100, time.Hour},
+		{"sliding alone, a day of 25 hours", time.Date(2026, 11, 1, 0, 0, 0, 0, pacific), []quota.Window{sliding}, 200,
+			23 * time.Hour},
+		{"sliding alone, a day of 23 hours", time.Date(2027, 3, 14, 0, 0, 0, 0, pacific), []quota.Window{sliding}, 100,
+			time.Hour},
+		{"calendar alone, a day of 25 hours", time.Date(2026, 11, 1, 0, 0, 0, 0, pacific), []quota.Window{daily}, 100,
+			time.Minute},
+		{"calendar alone, a day of 23 hours", time.Date(2027, 3, 14, 0, 0, 0, 0, pacific), []quota.Window{daily}, 100,
+			time.Minute},
+		{"both, a day of 25 hours", time.Date(2026, 11, 1, 0, 0, 0, 0, pacific), []quota.Window{sliding, daily}, 100,
+			time.Minute},
+		{"both, a day of 23 hours", time.Date(2027, 3, 14, 0, 0, 0, 0, pacific), []quota.Window{sliding, daily}, 100,
+			time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := &ledgertest.Clock{}
@@ -60,7 +66,8 @@ func TestWindowsAgainstTheUpstreamsDay(t *testing.T) {
 					if _, err := guard.Spend(t.Context(), call("videos.list", 1)); errors.Is(err, quota.ErrRefused) {
 						break
 					}
-					upstream.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/youtube/v3/videos?part=id&id=x&key=k", nil))
+					upstream.ServeHTTP(httptest.NewRecorder(),
+						httptest.NewRequest(http.MethodGet, "/youtube/v3/videos?part=id&id=x&key=k", nil))
 					if first.IsZero() && !clock.Now().Before(next) {
 						first = clock.Now()
 					}

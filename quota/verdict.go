@@ -157,10 +157,13 @@ type LimitError struct {
 // Error names both limits and says what to do.
 func (e *LimitError) Error() string {
 	if e.Upstream < e.Limit {
-		return fmt.Sprintf("budget %q allows %d, but the upstream says that a limit is %d; if it is the same limit, check that the calls carry the right credentials, or lower the budget's to %d",
+		return fmt.Sprintf("budget %q allows %d, but the upstream says that a limit is %d; if it is the same limit, "+
+			"check that the calls carry the right credentials, or lower the budget's to %d",
 			e.Budget, e.Limit, e.Upstream, e.Upstream)
 	}
-	return fmt.Sprintf("budget %q allows %d, less than half of the upstream's limit of %d, so what other programs spend of that goes unnoticed; raise the budget's limit to %d or more, or end the budget's name with the upstream's name for that limit",
+	return fmt.Sprintf("budget %q allows %d, less than half of the upstream's limit of %d, so what other programs "+
+		"spend of that goes unnoticed; raise the budget's limit to %d or more, or end the budget's name with the "+
+		"upstream's name for that limit",
 		e.Budget, e.Limit, e.Upstream, (e.Upstream+1)/2)
 }
 
@@ -177,7 +180,8 @@ type CostError struct {
 
 // Error names the cost and the price and says what to do.
 func (e *CostError) Error() string {
-	return fmt.Sprintf("the upstream says that a call of %s costs %d instead of %d; %d were charged; correct the price if the upstream is right",
+	return fmt.Sprintf("the upstream says that a call of %s costs %d instead of %d; %d were charged; correct the "+
+		"price if the upstream is right",
 		e.Method, e.Cost, e.Price, e.Charged)
 }
 
@@ -211,7 +215,8 @@ func (t *Transport) Answered(ctx context.Context, call Call, grant *Grant, resp 
 // time; trial is nil if it was not a trial. If a cooldown could not be set,
 // apply clears Transient, because a retry would not wait for it. apply reports
 // the ledger's errors and returns them.
-func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdict, trial *trial, sent time.Time) (err error) {
+func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdict, trial *trial,
+	sent time.Time) (err error) {
 	if v.Settled {
 		err = t.settle(ctx, call, grant, v)
 	}
@@ -227,7 +232,8 @@ func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdi
 	if v.Never {
 		return err
 	}
-	cooldown := Cooldown{Account: call.Account, Budget: v.Budget, Key: v.KeyOf(&call), Reason: withCaller(v.Reason, call.Caller)}
+	cooldown := Cooldown{Account: call.Account, Budget: v.Budget, Key: v.KeyOf(&call),
+		Reason: withCaller(v.Reason, call.Caller)}
 	if v.UpTo > 0 {
 		v.For, cooldown.repeats = t.Guard.backOff(ctx, call, grant, v)
 	}
@@ -249,7 +255,8 @@ func (t *Transport) settle(ctx context.Context, call Call, grant *Grant, v *Verd
 	}
 	units := min(max(v.Units, least), most)
 	if units != v.Units && t.Guard.firstReport(call.Account, "cost of "+call.Method) {
-		t.succeeded(call, &CostError{Account: call.Account, Method: call.Method, Price: call.Units, Cost: v.Units, Charged: units})
+		t.succeeded(call, &CostError{Account: call.Account, Method: call.Method, Price: call.Units, Cost: v.Units,
+			Charged: units})
 	}
 	isSame := units == call.Units && len(v.Measures) == 0
 	if isSame && (grant == nil || !grant.redeemed) {
@@ -310,8 +317,10 @@ func (t *Transport) reportLeft(ctx context.Context, call Call, v *Verdict) {
 // reportLimit reports that an upstream's limit differs from a budget's.
 func (t *Transport) reportLimit(call Call, v *Verdict) {
 	charge := t.Guard.chargeOf(call.Account, v.LimitOf)
-	if charge != nil && charge.limitOf(call.Key) != v.Limit && t.Guard.firstReport(call.Account, "limit of "+v.LimitOf) {
-		t.succeeded(call, &LimitError{Account: call.Account, Budget: v.LimitOf, Limit: charge.limitOf(call.Key), Upstream: v.Limit})
+	if charge != nil && charge.limitOf(call.Key) != v.Limit &&
+		t.Guard.firstReport(call.Account, "limit of "+v.LimitOf) {
+		t.succeeded(call, &LimitError{Account: call.Account, Budget: v.LimitOf, Limit: charge.limitOf(call.Key),
+			Upstream: v.Limit})
 	}
 }
 

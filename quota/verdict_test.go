@@ -50,8 +50,10 @@ func TestCostHeadersAreTrustedWithoutBound(t *testing.T) {
 		{"below nothing", documented(-5), 7, 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			search := quota.Budget{Account: account, Name: "search", Limit: 10, Window: quota.Sliding(time.Hour), Methods: []string{"search"}}
-			calls := quota.Budget{Account: account, Name: "calls", Limit: 5, Window: quota.Sliding(time.Hour), Measure: quota.Calls}
+			search := quota.Budget{Account: account, Name: "search", Limit: 10, Window: quota.Sliding(time.Hour),
+				Methods: []string{"search"}}
+			calls := quota.Budget{Account: account, Name: "calls", Limit: 5, Window: quota.Sliding(time.Hour),
+				Measure: quota.Calls}
 			guard := newGuard(t, nil, budget("day", 5000, 24*time.Hour), budget("hour", 1000, time.Hour), search, calls)
 			client, reports := answering(guard, c.price, c.verdict)
 			for i := range 2 {
@@ -73,7 +75,8 @@ func TestCostHeadersAreTrustedWithoutBound(t *testing.T) {
 				return
 			}
 			cost, ok := errors.AsType[*quota.CostError]((*reports)[0])
-			if !ok || cost.Cost != c.verdict.Units || cost.Price != c.price || cost.Charged != c.used || cost.Method != "m" || !strings.Contains(cost.Error(), "correct the price") {
+			if !ok || cost.Cost != c.verdict.Units || cost.Price != c.price || cost.Charged != c.used ||
+				cost.Method != "m" || !strings.Contains(cost.Error(), "correct the price") {
 				t.Errorf("reported %v (%+v)", (*reports)[0], cost)
 			}
 		})
@@ -88,9 +91,13 @@ func TestDifferentLimitIsNotReported(t *testing.T) {
 		verdict quota.Verdict
 		says    string
 	}{
-		{quota.Verdict{LimitOf: "day", Limit: 5000}, `"day" allows 2400, less than half of the upstream's limit of 5000, so what other programs spend of that goes unnoticed; raise the budget's limit to 2500`},
+		{quota.Verdict{LimitOf: "day", Limit: 5000},
+			`"day" allows 2400, less than half of the upstream's limit of 5000, so what other programs spend of ` +
+				`that goes unnoticed; raise the budget's limit to 2500`},
 		{quota.Verdict{LimitOf: "day", Limit: 5000}, ""},
-		{quota.Verdict{LimitOf: "other", Limit: 60}, `"other" allows 5000, but the upstream says that a limit is 60; if it is the same limit, check that the calls carry the right credentials, or lower the budget's to 60`},
+		{quota.Verdict{LimitOf: "other", Limit: 60},
+			`"other" allows 5000, but the upstream says that a limit is 60; if it is the same limit, check that the ` +
+				`calls carry the right credentials, or lower the budget's to 60`},
 		{quota.Verdict{LimitOf: "other", Limit: 61}, ""},
 		{quota.Verdict{LimitOf: "another", Limit: 60}, ""},
 		{quota.Verdict{}, ""},
@@ -103,7 +110,8 @@ func TestDifferentLimitIsNotReported(t *testing.T) {
 			}
 			resp.Body.Close()
 		}
-		if c.says == "" && len(*reports) > 0 || c.says != "" && (len(*reports) != 1 || !strings.Contains((*reports)[0].Error(), c.says)) {
+		if c.says == "" && len(*reports) > 0 || c.says != "" &&
+			(len(*reports) != 1 || !strings.Contains((*reports)[0].Error(), c.says)) {
 			t.Errorf("%+v: reported %v; want %q", c.verdict, *reports, c.says)
 		}
 	}
@@ -120,7 +128,8 @@ func TestFeedbackOfUnknownBudgets(t *testing.T) {
 	lane := budget("lane", 100, time.Hour)
 	lane.Lanes = []string{"cron"}
 	for _, v := range []quota.Verdict{
-		{LeftOf: "another", Left: 1}, {LeftOf: "day", Left: -1}, {LeftOf: "day", Left: 100}, {LeftOf: "day", Left: 5000}, {LeftOf: "lane", Left: 1},
+		{LeftOf: "another", Left: 1}, {LeftOf: "day", Left: -1}, {LeftOf: "day", Left: 100},
+		{LeftOf: "day", Left: 5000}, {LeftOf: "lane", Left: 1},
 	} {
 		guard := newGuard(t, nil, budget("day", 100, time.Hour), lane)
 		client, reports := answering(guard, 1, v)
@@ -143,7 +152,8 @@ func TestCooldownsNameTheCaller(t *testing.T) {
 		caller       quota.Caller
 		reason, want string
 	}{
-		{quota.Caller{Lane: "cron", Job: "trending", Region: "IN"}, "403 quotaExceeded", "403 quotaExceeded (cron/trending IN)"},
+		{quota.Caller{Lane: "cron", Job: "trending", Region: "IN"}, "403 quotaExceeded",
+			"403 quotaExceeded (cron/trending IN)"},
 		{quota.Caller{Lane: "manual"}, "403 quotaExceeded", "403 quotaExceeded (manual)"},
 		{quota.Caller{Region: "US"}, "", " (US)"},
 		{quota.Caller{Job: "nightly"}, "403 quotaExceeded", "403 quotaExceeded (nightly)"},
@@ -153,9 +163,10 @@ func TestCooldownsNameTheCaller(t *testing.T) {
 	} {
 		up := newUpstream(t, nil)
 		guard := newGuard(t, nil, budget("day", 100, time.Hour))
-		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Feedback: func(quota.Call, *http.Response) quota.Verdict {
-			return quota.Verdict{For: time.Minute, Reason: c.reason}
-		}}}
+		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1),
+			Feedback: func(quota.Call, *http.Response) quota.Verdict {
+				return quota.Verdict{For: time.Minute, Reason: c.reason}
+			}}}
 		req, _ := http.NewRequestWithContext(quota.WithCaller(t.Context(), c.caller), "GET", up.URL, nil)
 		resp, err := client.Do(req)
 		if err != nil {
@@ -176,9 +187,10 @@ func TestCooldownsNameTheCaller(t *testing.T) {
 func TestNeverIsNeitherCooledNorRetried(t *testing.T) {
 	up := newUpstream(t, nil)
 	guard := newGuard(t, nil, budget("day", 100, time.Hour))
-	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Retries: 3, MaxWait: time.Minute, Feedback: func(quota.Call, *http.Response) quota.Verdict {
-		return quota.Verdict{Never: true, Transient: true, For: time.Minute}
-	}}}
+	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Retries: 3, MaxWait: time.Minute,
+		Feedback: func(quota.Call, *http.Response) quota.Verdict {
+			return quota.Verdict{Never: true, Transient: true, For: time.Minute}
+		}}}
 	for range 2 {
 		resp, err := client.Get(up.URL)
 		if err != nil {

@@ -89,7 +89,8 @@ func (g *Guard) leave(ctx context.Context, call *Call, at *place) {
 
 // waitInQueue spends when it is the call's turn, until the call is granted or
 // would have to wait beyond the deadline.
-func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, deadline time.Time, as trialRole, spend func(*place) error) error {
+func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, deadline time.Time, as trialRole,
+	spend func(*place) error) error {
 	isPaced := g.pace.paces(call.Account, set)
 	me := g.queue.add(call, set, isPaced)
 	defer g.queue.remove(me)

@@ -119,8 +119,10 @@ func starve(t *testing.T, wait func(context.Context, *quota.Guard) error) {
 		caller := quota.Caller{Lane: "cron", Job: "j", Region: "IN"}
 		_, err := guard.Wait(quota.WithCaller(t.Context(), caller), call("small", 1), time.Second)
 		no, ok := errors.AsType[*quota.RefusedError](err)
-		if !ok || no.Caller != caller || no.Reason != quota.ReasonQueue || !time.Now().Equal(asked) || no.RetryAfter != 39*time.Second || !no.RetryAt.Equal(asked.Add(39*time.Second)) {
-			t.Errorf("behind a call that waits 39s longer: %v after %s, retry after %s; want refused at once, for the queue", err, time.Since(asked), no.RetryAfter)
+		if !ok || no.Caller != caller || no.Reason != quota.ReasonQueue || !time.Now().Equal(asked) ||
+			no.RetryAfter != 39*time.Second || !no.RetryAt.Equal(asked.Add(39*time.Second)) {
+			t.Errorf("behind a call that waits 39s longer: %v after %s, retry after %s; want refused at once, for "+
+				"the queue", err, time.Since(asked), no.RetryAfter)
 		}
 		wg.Wait()
 	})
@@ -130,13 +132,20 @@ func starve(t *testing.T, wait func(context.Context, *quota.Guard) error) {
 // after another process makes room for them.
 func TestUnitsThatReturnEarly(t *testing.T) {
 	for name, makeRoom := range map[string]func(*quota.Guard, *quota.Grant) error{
-		"a refund":             func(_ *quota.Guard, grant *quota.Grant) error { return grant.Refund(context.Background()) },
-		"a cooldown is lifted": func(g *quota.Guard, _ *quota.Grant) error { return g.ClearCooldown(context.Background(), account, "") },
+		"a refund": func(_ *quota.Guard,
+			grant *quota.Grant) error {
+			return grant.Refund(context.Background())
+		},
+		"a cooldown is lifted": func(g *quota.Guard,
+			_ *quota.Grant) error {
+			return g.ClearCooldown(context.Background(), account, "")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				open := openMemory(t)
-				here, there := openGuard(t, open, budget("day", 10, time.Hour)), openGuard(t, open, budget("day", 10, time.Hour))
+				here, there := openGuard(t, open, budget("day", 10, time.Hour)),
+					openGuard(t, open, budget("day", 10, time.Hour))
 				grant, err := there.Spend(t.Context(), call("m", 10))
 				if err != nil {
 					t.Fatal(err)
@@ -154,7 +163,8 @@ func TestUnitsThatReturnEarly(t *testing.T) {
 						}
 					})
 				}
-				client := &http.Client{Transport: &quota.Transport{Guard: here, Price: priced(1), MaxWait: 2 * time.Hour, Feedback: stopFor(time.Minute),
+				client := &http.Client{Transport: &quota.Transport{Guard: here, Price: priced(1),
+					MaxWait: 2 * time.Hour, Feedback: stopFor(time.Minute),
 					Base: statusTripper(func(*http.Request) int { return http.StatusOK })}}
 				calls.Go(func() {
 					if _, err := getStatus(client); err != nil {

@@ -14,7 +14,8 @@ import (
 )
 
 // process returns the guard of one more process on a ledger.
-func process(t *testing.T, ledger quota.Ledger, priority func(account, lane string) int, budgets ...quota.Budget) *quota.Guard {
+func process(t *testing.T, ledger quota.Ledger, priority func(account, lane string) int,
+	budgets ...quota.Budget) *quota.Guard {
 	t.Helper()
 	guard, err := quota.NewGuard(ledger, budgets, &quota.Options{Priority: priority})
 	if err != nil {
@@ -85,7 +86,8 @@ func TestHigherLanesAreGrantedFirst(t *testing.T) {
 func TestATicketHoldsAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := memledger.Open(nil)
-		large, small := process(t, ledger, nil, budget("day", 10, 8*time.Second)), process(t, ledger, nil, budget("day", 10, 8*time.Second))
+		large, small := process(t, ledger, nil, budget("day", 10, 8*time.Second)),
+			process(t, ledger, nil, budget("day", 10, 8*time.Second))
 		if _, err := small.Spend(t.Context(), call("m", 5)); err != nil {
 			t.Fatal(err)
 		}

@@ -78,7 +78,8 @@ func (w Window) From(day int) Window {
 }
 
 func calendar(zone *time.Location, unit engine.CalendarUnit, first int) Window {
-	return Window{engine.Window{Kind: engine.Calendar, Zone: zone, Unit: unit, First: first, Margin: DefaultMargin.Microseconds()}}
+	return Window{engine.Window{Kind: engine.Calendar, Zone: zone, Unit: unit, First: first,
+		Margin: DefaultMargin.Microseconds()}}
 }
 
 // Hourly returns the window of the hour on the clock in zone: Every for a zone.

@@ -13,7 +13,8 @@ func (w Window) check() error {
 		return fmt.Errorf("a window of %s; set it to 1ms to 400 days, in whole microseconds", length)
 	}
 	if w.is.Margin < 0 || w.Margin() > time.Hour {
-		return fmt.Errorf("a margin of %s, or a length in parts of a microsecond; set the margin to 0 to 1h, and both in whole microseconds", w.Margin())
+		return fmt.Errorf("a margin of %s, or a length in parts of a microsecond; set the margin to 0 to 1h, and "+
+			"both in whole microseconds", w.Margin())
 	}
 	switch w.is.Kind {
 	case engine.Sliding:

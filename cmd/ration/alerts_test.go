@@ -42,7 +42,8 @@ func newAlertReceiver(t *testing.T) *alertReceiver {
 func (s *stand) alertTo(t *testing.T, url string) {
 	t.Helper()
 	path := filepath.Join(s.dir, "costs.yaml")
-	s.write(t, "costs.yaml", mustRead(t, path)+"alert: {webhook: \""+url+"/services/hook\", on: [level, exhaustion, cooldown, ledger, drift], levels: [95]}\n")
+	s.write(t, "costs.yaml", mustRead(t, path)+"alert: {webhook: \""+url+
+		"/services/hook\", on: [level, exhaustion, cooldown, ledger, drift], levels: [95]}\n")
 }
 
 // TestEightProcessesAlertEightTimes: of eight runs that all find the budget
@@ -52,7 +53,8 @@ func TestEightProcessesAlertEightTimes(t *testing.T) {
 		t.Skip("starts eight processes, 2 seconds")
 	}
 	t.Parallel()
-	s, r := newStand(t, nil, "{name: all, limit: 20, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", eight...), newAlertReceiver(t)
+	s, r := newStand(t, nil, "{name: all, limit: 20, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]",
+		eight...), newAlertReceiver(t)
 	s.alertTo(t, r.URL)
 	var wg sync.WaitGroup
 	for _, region := range eight {
@@ -66,7 +68,8 @@ func TestEightProcessesAlertEightTimes(t *testing.T) {
 	if len(r.got) != 1 {
 		t.Fatalf("%d alerts; want 1", len(r.got))
 	}
-	if one := <-r.got; one.Kind != "level" || one.Budget != "all" || one.Level != 95 || !strings.HasPrefix(one.Text, "ration: 95 %: all of p has used ") {
+	if one := <-r.got; one.Kind != "level" || one.Budget != "all" || one.Level != 95 ||
+		!strings.HasPrefix(one.Text, "ration: 95 %: all of p has used ") {
 		t.Errorf("%+v", one)
 	}
 }

@@ -32,7 +32,8 @@ func BenchmarkColdSpend(b *testing.B) {
 		return time.Since(began)
 	}
 	spend := func() time.Duration {
-		return run(ration, "--config", shipped, "--state", dir, "--ledger", "sqlite:"+filepath.Join(dir, "ration.db"), "spend", "videos.list")
+		return run(ration, "--config", shipped, "--state", dir, "--ledger", "sqlite:"+filepath.Join(dir, "ration.db"),
+			"spend", "videos.list")
 	}
 	commit := func() time.Duration { return run(bare, filepath.Join(dir, "bare.db")) }
 	spend() // makes the ledger

@@ -26,7 +26,8 @@ var layers = []struct{ name, packages string }{
 	{"costs.yaml", "internal/strictyaml costs costs/client"},
 	{"regions.yaml", "internal/catalog internal/command jobs/youtube jobs"},
 	{"what is left, and why", "internal/usage internal/report internal/alert internal/metrics internal/plan"},
-	{"servers and commands", "internal/gateway internal/web internal/setup internal/inspect internal/daemon internal/cli"},
+	{"servers and commands",
+		"internal/gateway internal/web internal/setup internal/inspect internal/daemon internal/cli"},
 	{"the command", "cmd/ration"},
 }
 
@@ -40,7 +41,8 @@ func packages() (all []string) {
 
 // onlyStandard are the packages that a library user gets without
 // any dependency but the system calls of internal/files.
-const onlyStandard = "internal/human internal/engine jobs/youtube/youtubetest quota/inbound quota/memledger quota quota/feedback"
+const onlyStandard = "internal/human internal/engine jobs/youtube/youtubetest quota/inbound quota/memledger quota " +
+	"quota/feedback"
 
 // TestBoundaries parses the imports themselves: go list would be stale in the
 // test cache.
@@ -52,7 +54,8 @@ func TestBoundaries(t *testing.T) {
 			return err
 		}
 		name := d.Name()
-		if d.IsDir() && file != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "docs") { // docs has modules of its own
+		// docs has modules of its own
+		if d.IsDir() && file != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "docs") {
 			return filepath.SkipDir
 		}
 		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
@@ -84,13 +87,15 @@ func TestLibrariesCompileGoogle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the go command seven times, 2 seconds")
 	}
-	for _, pkg := range []string{"quota", "quota/memledger", "quota/sqliteledger", "quota/redisledger", "quota/postgresledger", "costs", "costs/client", "internal/gateway"} {
+	for _, pkg := range []string{"quota", "quota/memledger", "quota/sqliteledger", "quota/redisledger",
+		"quota/postgresledger", "costs", "costs/client", "internal/gateway"} {
 		out, err := exec.Command("go", "list", "-deps", module+"/"+pkg).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		for line := range strings.Lines(string(out)) {
-			for _, heavy := range []string{"google.golang.org/api", "google.golang.org/grpc", "cloud.google.com", "github.com/googleapis", "go.opentelemetry.io"} {
+			for _, heavy := range []string{"google.golang.org/api", "google.golang.org/grpc", "cloud.google.com",
+				"github.com/googleapis", "go.opentelemetry.io"} {
 				if strings.HasPrefix(line, heavy) {
 					t.Errorf("%s imports %s", pkg, strings.TrimSpace(line))
 				}
@@ -118,9 +123,11 @@ func checkImports(t *testing.T, file, pkg string) {
 		switch {
 		case ours && !slices.Contains(packages()[:place], within):
 			t.Errorf("%s: %s may not import %s", file, pkg, within)
-		case !ours && slices.Contains(strings.Fields(onlyStandard), pkg) && strings.Contains(strings.Split(imported, "/")[0], "."):
+		case !ours && slices.Contains(strings.Fields(onlyStandard), pkg) &&
+			strings.Contains(strings.Split(imported, "/")[0], "."):
 			t.Errorf("%s: %s keeps to the standard library and may not import %s", file, pkg, imported)
-		case pkg != "cmd/ration" && pkg != "internal/cli" && path.Base(imported) == "cobra" || pkg != "cmd/ration" && imported == "os/signal":
+		case pkg != "cmd/ration" && pkg != "internal/cli" && path.Base(imported) == "cobra" || pkg != "cmd/ration" &&
+			imported == "os/signal":
 			t.Errorf("%s: only cmd/ration knows %s", file, imported)
 		}
 	}

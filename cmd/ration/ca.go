@@ -12,7 +12,8 @@ import (
 
 // systemRoots are where systems keep the certificates that programs trust.
 var systemRoots = []string{
-	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem",
+	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
+	"/etc/ssl/cert.pem",
 }
 
 func (a *app) caCommand() *cobra.Command {

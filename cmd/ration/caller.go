@@ -17,17 +17,20 @@ import (
 func (a *app) defineCaller(flags *pflag.FlagSet, caller *quota.Caller, lane string) {
 	flags.StringVar(&caller.Region, "region", a.getenv("RATION_REGION"), "the region that the calls are for")
 	flags.StringVar(&caller.Job, "job", a.getenv("RATION_JOB"), "the job that makes the calls")
-	flags.StringVar(&caller.Lane, "lane", cmp.Or(a.getenv("RATION_LANE"), lane), "the lane of the calls: cron, backfill, manual, or another that costs.yaml names")
+	flags.StringVar(&caller.Lane, "lane", cmp.Or(a.getenv("RATION_LANE"), lane),
+		"the lane of the calls: cron, backfill, manual, or another that costs.yaml names")
 }
 
 // defineKey defines the flag for the key of calls.
 func (a *app) defineKey(flags *pflag.FlagSet, key *string) {
-	flags.StringVar(key, "key", a.getenv("RATION_KEY"), "the `key` of the calls, such as a tenant, which budgets with per: key limit for itself")
+	flags.StringVar(key, "key", a.getenv("RATION_KEY"),
+		"the `key` of the calls, such as a tenant, which budgets with per: key limit for itself")
 }
 
 // defineShare defines the flag for what a run may take.
 func (a *app) defineShare(flags *pflag.FlagSet) {
-	flags.Var(cli.ShareFlag{Part: &a.maxShare}, "max-share", "the part of what is left of each budget of an hour or more that this run may take: 20%")
+	flags.Var(cli.ShareFlag{Part: &a.maxShare}, "max-share",
+		"the part of what is left of each budget of an hour or more that this run may take: 20%")
 }
 
 // checkKey returns an error for a key that is malformed.

@@ -52,7 +52,8 @@ func TestProcessesPayForAChannelOnce(t *testing.T) {
 	}
 	t.Parallel()
 	data, regions := youtubetest.DefaultData(), []string{"US", "GB", "AU", "CA"}
-	s := newStand(t, &youtubetest.Options{Data: data, Latency: 20 * time.Millisecond}, "{name: all, limit: 9500, window: 24h}", "[trending, channels]", regions...)
+	s := newStand(t, &youtubetest.Options{Data: data, Latency: 20 * time.Millisecond},
+		"{name: all, limit: 9500, window: 24h}", "[trending, channels]", regions...)
 	daemon := s.command("serve", "--jitter", "0s", "--parallel", "4")
 	if err := daemon.Start(); err != nil {
 		t.Fatal(err)
@@ -82,7 +83,8 @@ func TestProcessesPayForAChannelOnce(t *testing.T) {
 func TestAKilledRunLosesNoChannel(t *testing.T) {
 	t.Parallel()
 	data := youtubetest.DefaultData()
-	s := newStand(t, &youtubetest.Options{Data: data}, "{name: all, limit: 9500, window: 24h}", "[trending, channels]", "US", "GB")
+	s := newStand(t, &youtubetest.Options{Data: data}, "{name: all, limit: 9500, window: 24h}", "[trending, channels]",
+		"US", "GB")
 	s.upstream.Fail(youtubetest.Fault{Method: "channels.list", Delay: -1, Times: 1})
 	killed := s.command("run", "US")
 	if err := killed.Start(); err != nil {

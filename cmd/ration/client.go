@@ -17,8 +17,10 @@ func (a *app) setup() *setup.Setup {
 	if a.place != nil {
 		return a.place
 	}
-	a.place = &setup.Setup{Folder: a.configDir, Ledger: a.ledgerURL, State: a.stateDir, Endpoint: a.endpoint, ClaimTime: a.claimTime, MaxShare: a.maxShare,
-		Version: cli.ReadBuild().Version, Getenv: a.getenv, Now: a.now, Fixed: a.fixed, Conceal: a.secrets.Hide, Redact: a.secrets.Text, Clean: cli.RedactMessage, Report: a.report, Documents: a.documents,
+	a.place = &setup.Setup{Folder: a.configDir, Ledger: a.ledgerURL, State: a.stateDir, Endpoint: a.endpoint,
+		ClaimTime: a.claimTime, MaxShare: a.maxShare,
+		Version: cli.ReadBuild().Version, Getenv: a.getenv, Now: a.now, Fixed: a.fixed, Conceal: a.secrets.Hide,
+		Redact: a.secrets.Text, Clean: cli.RedactMessage, Report: a.report, Documents: a.documents,
 		ConcealProxies: func() {
 			for _, secret := range cli.ProxyPasswords(a.getenv) {
 				a.secrets.Hide(secret)

@@ -27,7 +27,8 @@ all processes that share the ledger, or those of one key. The upstream's answers
 set it, or a person.
 
 ` + exitCodes(),
-		Example: "  ration cooldown list\n  ration cooldown clear youtube-search\n  ration cooldown clear --account my-project",
+		Example: "  ration cooldown list\n  ration cooldown clear youtube-search\n  ration cooldown clear --account " +
+			"my-project",
 	}, a.cooldownListCommand(), a.cooldownClearCommand(), a.cooldownSetCommand())
 }
 
@@ -110,7 +111,8 @@ that no process uses the other ledger.
 	}
 	cmd.Flags().StringVar(&account, "account", "", "the budget's account; without a budget, the whole account")
 	cmd.Flags().StringVar(&key, "key", "", "lift what stops this key alone")
-	cmd.Flags().BoolVar(&reopen, "reopen", false, "open an account in a ledger from which, or to which, ration ledger copy moves it")
+	cmd.Flags().BoolVar(&reopen, "reopen", false,
+		"open an account in a ledger from which, or to which, ration ledger copy moves it")
 	return cmd
 }
 
@@ -165,8 +167,9 @@ log. It never shortens a cooldown. With --until reset it lasts until the
 upstream's next reset, which resets: in costs.yaml defines.
 
 ` + exitCodes(exitLedger, exitConfig),
-		Example: "  ration cooldown set youtube --for 10m --reason 'the console is at 9,990'\n  ration cooldown set --account my-project --until 2026-11-21T08:00:00Z\n  ration cooldown set youtube --until reset",
-		Args:    cobra.MaximumNArgs(1),
+		Example: "  ration cooldown set youtube --for 10m --reason 'the console is at 9,990'\n  ration cooldown set " +
+			"--account my-project --until 2026-11-21T08:00:00Z\n  ration cooldown set youtube --until reset",
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at, err := cli.CooldownEnd(length, cmd.Flags().Changed("for"), until)
 			if err != nil {
@@ -208,6 +211,7 @@ func (a *app) cooldownSet(ctx context.Context, args []string, wanted quota.Coold
 	if a.json {
 		return a.writeJSON(set)
 	}
-	fmt.Fprintf(a.stdout, "%s is in cooldown %s\n", human.Scope(wanted.Account, wanted.Budget, wanted.Key), report.CooldownText(set.Until, at, set.Reason))
+	fmt.Fprintf(a.stdout, "%s is in cooldown %s\n", human.Scope(wanted.Account, wanted.Budget, wanted.Key),
+		report.CooldownText(set.Until, at, set.Reason))
 	return nil
 }

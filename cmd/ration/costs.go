@@ -26,8 +26,9 @@ the request would be refused. It checks the ledger's address, does not use the
 ledger and sends nothing.
 
 ` + exitCodes(exitConfig),
-		Example: "  ration costs\n  ration costs GET 'https://www.googleapis.com/youtube/v3/search?q=music'\n  ration costs presets",
-		Args:    cobra.MaximumNArgs(2),
+		Example: "  ration costs\n  ration costs GET 'https://www.googleapis.com/youtube/v3/search?q=music'\n  " +
+			"ration costs presets",
+		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			table, err := a.setup().CheckedPrices()
 			if err != nil {
@@ -67,14 +68,16 @@ func (a *app) priceList(table *costs.Table) error {
 	}
 	t := a.table("from", "account", "method", "costs", "budgets")
 	for _, m := range l.Methods {
-		t.Row(m.From, human.Name(m.Account), human.Name(m.Method), human.Name(m.Describe()), human.Name(strings.Join(m.Budgets, ", ")))
+		t.Row(m.From, human.Name(m.Account), human.Name(m.Method), human.Name(m.Describe()),
+			human.Name(strings.Join(m.Budgets, ", ")))
 	}
 	t.Print()
 	fmt.Fprintln(a.stdout)
 	t = a.table("from", "account", "budget", "limit", "counts", "window", "covers")
 	for i := range l.Budgets {
 		b := &l.Budgets[i]
-		t.Row(b.Origins(), human.Name(b.Account), human.Name(b.Name), quota.Measure(b.Measure).Number(b.Limit), b.Measure, b.Window, b.Describe())
+		t.Row(b.Origins(), human.Name(b.Account), human.Name(b.Name), quota.Measure(b.Measure).Number(b.Limit),
+			b.Measure, b.Window, b.Describe())
 	}
 	t.Print()
 	fmt.Fprintln(a.stdout)
@@ -129,7 +132,8 @@ func (a *app) price(found costs.Quote) error {
 		if found.Call.Key != "" {
 			key = ", key " + human.Name(found.Call.Key)
 		}
-		a.paragraph("", "%s costs %s of %s%s, charged to: %s", found.Call.Method, human.Count(found.Call.Units, "unit"), found.Call.Account, key, cmp.Or(strings.Join(names, ", "), "no budget"))
+		a.paragraph("", "%s costs %s of %s%s, charged to: %s", found.Call.Method, human.Count(found.Call.Units, "unit"),
+			found.Call.Account, key, cmp.Or(strings.Join(names, ", "), "no budget"))
 	}
 	return nil
 }

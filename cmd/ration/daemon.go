@@ -19,7 +19,8 @@ import (
 func (a *app) daemonOptions(grace time.Duration) (*daemon.Options, func()) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
-	return &daemon.Options{Setup: a.setup(), Hangup: hangup, Grace: grace, Logger: a.logger, Message: message, IsDown: isLedgerError, Listening: a.sayListening},
+	return &daemon.Options{Setup: a.setup(), Hangup: hangup, Grace: grace, Logger: a.logger, Message: message,
+			IsDown: isLedgerError, Listening: a.sayListening},
 		func() { signal.Stop(hangup) }
 }
 

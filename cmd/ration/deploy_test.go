@@ -36,11 +36,13 @@ func TestDockerfile(t *testing.T) {
 	}
 	from := regexp.MustCompile(`(?m)^FROM .*`).FindAllString(text, -1)
 	wanted := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(mustRead(t, "../../go.mod"))[1]
-	if len(from) != 2 || !strings.Contains(from[0], "golang:"+wanted+" ") || !strings.Contains(from[1], "distroless/static") || !strings.HasSuffix(from[1], ":nonroot") {
+	if len(from) != 2 || !strings.Contains(from[0], "golang:"+wanted+" ") ||
+		!strings.Contains(from[1], "distroless/static") || !strings.HasSuffix(from[1], ":nonroot") {
 		t.Errorf("the stages are %q; go.mod wants Go %s", from, wanted)
 	}
 	build := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 go build .*)$`).FindStringSubmatch(text)[1]
-	list := exec.Command("sh", "-c", strings.NewReplacer("go build", "go build -n", "-buildvcs=true", "", "/ration ", filepath.Join(t.TempDir(), "ration")+" ").Replace(build))
+	list := exec.Command("sh", "-c", strings.NewReplacer("go build", "go build -n", "-buildvcs=true", "", "/ration ",
+		filepath.Join(t.TempDir(), "ration")+" ").Replace(build))
 	list.Dir = "../.."
 	if out, err := list.CombinedOutput(); err != nil {
 		t.Errorf("%s: %v: %s", build, err, out)
@@ -49,7 +51,8 @@ func TestDockerfile(t *testing.T) {
 	if command == "" {
 		t.Error("the image does not serve by default")
 	}
-	if ignored := mustRead(t, "../../.dockerignore"); regexp.MustCompile(`(?m)^/?\.git$`).MatchString(ignored) || !strings.Contains(ignored, "*.db") {
+	if ignored := mustRead(t, "../../.dockerignore"); regexp.MustCompile(`(?m)^/?\.git$`).MatchString(ignored) ||
+		!strings.Contains(ignored, "*.db") {
 		t.Errorf("the build needs .git for the revision, and no ledgers")
 	}
 }
@@ -67,7 +70,8 @@ func TestComposeRedisNeedsItsPassword(t *testing.T) {
 		Secrets map[string]struct{ File string }
 		Volumes map[string]any
 	}
-	if err := yaml.Unmarshal([]byte(mustRead(t, filepath.Join(deployFolder, "compose", "docker-compose.yml"))), &file); err != nil {
+	if err := yaml.Unmarshal([]byte(mustRead(t, filepath.Join(deployFolder, "compose", "docker-compose.yml"))),
+		&file); err != nil {
 		t.Fatal(err)
 	}
 	for name, service := range file.Services {
@@ -91,7 +95,8 @@ func TestComposeRedisNeedsItsPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(dir, "redis.sock")
-	script := strings.NewReplacer("$$", "$", "/run/secrets", dir, "--dir /data", "--dir "+dir+" --port 0 --unixsocket "+socket).Replace(file.Services["redis"].Command[2])
+	script := strings.NewReplacer("$$", "$", "/run/secrets", dir, "--dir /data",
+		"--dir "+dir+" --port 0 --unixsocket "+socket).Replace(file.Services["redis"].Command[2])
 	cmd := exec.Command("sh", "-c", script)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -104,7 +109,8 @@ func TestComposeRedisNeedsItsPassword(t *testing.T) {
 		last.ShutdownNoSave(context.Background())
 		last.Close()
 	}()
-	for setting, want := range map[string]string{"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction", "requirepass": "s3cret"} {
+	for setting, want := range map[string]string{"appendonly": "yes", "appendfsync": "everysec",
+		"maxmemory-policy": "noeviction", "requirepass": "s3cret"} {
 		if got, err := client.ConfigGet(t.Context(), setting).Result(); err != nil || got[setting] != want {
 			t.Errorf("%s is %v, %v; want %s", setting, got, err, want)
 		}
@@ -143,7 +149,8 @@ try: sensor.poke(None)
 except RuntimeError as e: assert "ended with 64" in str(e), e
 else: assert False, "a usage error did not fail the task"
 `
-	s := newStand(t, nil, "{name: all, limit: 1, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
+	s := newStand(t, nil, "{name: all, limit: 1, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]",
+		"US")
 	ration := s.command("run", "--json")
 	cmd := exec.Command(python, "-c", check, ration.Path, "run", "--json")
 	cmd.Dir, cmd.Env = filepath.Join(deployFolder, "airflow"), ration.Env
@@ -164,11 +171,13 @@ func TestFolderThatKubernetesPrepares(t *testing.T) {
 	}
 	s := newSharing(t)
 	state := filepath.Join(s.dir, "state")
-	if err := errors.Join(os.Mkdir(state, 0o700), os.Chown(state, 0, sharers), os.Chmod(state, 0o775|os.ModeSetgid)); err != nil {
+	if err := errors.Join(os.Mkdir(state, 0o700), os.Chown(state, 0, sharers),
+		os.Chmod(state, 0o775|os.ModeSetgid)); err != nil {
 		t.Fatal(err)
 	}
 	mounts := filepath.Join(s.dir, "mounts")
-	config := []string{filepath.Join(mounts, "costs.yaml"), filepath.Join(mounts, "regions.yaml"), filepath.Join(mounts, "key")}
+	config := []string{filepath.Join(mounts, "costs.yaml"), filepath.Join(mounts, "regions.yaml"),
+		filepath.Join(mounts, "key")}
 	if err := errors.Join(os.Mkdir(mounts, 0o755), os.Chmod(mounts, 0o755)); err != nil {
 		t.Fatal(err)
 	}
@@ -177,18 +186,21 @@ func TestFolderThatKubernetesPrepares(t *testing.T) {
 		if filepath.Base(path) != "key" {
 			text, mode = []byte(mustRead(t, filepath.Join(s.dir, filepath.Base(path)))), 0o444
 		}
-		if err := errors.Join(os.WriteFile(path, text, mode), os.Chmod(path, mode), os.Chown(path, 0, sharers)); err != nil {
+		if err := errors.Join(os.WriteFile(path, text, mode), os.Chmod(path, mode),
+			os.Chown(path, 0, sharers)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 2 {
-		cmd := s.as(alice, true, "run", "--config", mounts, "--key-file", config[2], "--state", state, "--ledger", "sqlite:"+filepath.Join(state, "ration.db"), "--again")
+		cmd := s.as(alice, true, "run", "--config", mounts, "--key-file", config[2], "--state", state, "--ledger",
+			"sqlite:"+filepath.Join(state, "ration.db"), "--again")
 		cmd.Env = append(cmd.Env, "RATION_JOURNAL=")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 		const asKubelet = `chgrp -R "$1" "$2" && chmod -R g+rwX "$2"`
-		if out, err := exec.Command("sh", "-c", asKubelet, "sh", strconv.Itoa(sharers), state).CombinedOutput(); err != nil {
+		if out, err := exec.Command("sh", "-c", asKubelet, "sh", strconv.Itoa(sharers),
+			state).CombinedOutput(); err != nil {
 			t.Fatal(err, string(out))
 		}
 	}

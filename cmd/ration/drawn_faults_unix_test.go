@@ -77,12 +77,14 @@ type drawnProxies struct {
 }
 
 func newDrawnProxies(t *testing.T, seed uint64) *drawnProxies {
-	d := &drawnProxies{T: t, stand: newStand(t, nil, fmt.Sprintf("{name: all, limit: %d, window: 24h}", proxiedLimit), "[trending]", "US"),
+	d := &drawnProxies{T: t, stand: newStand(t, nil, fmt.Sprintf("{name: all, limit: %d, window: 24h}", proxiedLimit),
+		"[trending]", "US"),
 		draws: rand.New(rand.NewPCG(seed, 0)), redis: servers.StartRedis(t, "--appendonly", "yes")}
 	if err := os.Remove(filepath.Join(d.dir, "regions.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	d.write(t, "costs.yaml", mustRead(t, filepath.Join(d.dir, "costs.yaml"))+fmt.Sprintf("when_ledger_down: {default: {allow: %d}}\n", proxiedLimit))
+	d.write(t, "costs.yaml", mustRead(t, filepath.Join(d.dir, "costs.yaml"))+
+		fmt.Sprintf("when_ledger_down: {default: {allow: %d}}\n", proxiedLimit))
 	for i := range d.proxies {
 		d.open(i)
 	}
@@ -208,7 +210,8 @@ func (d *drawnProxies) callOnce(caller, n int) (status int, body string, err err
 	if n%4 == 0 {
 		units = 2
 	}
-	status, body, err = answerOf(http.Post(base+"/v1/spend", "application/json", strings.NewReader(fmt.Sprintf(`{"method": "videos.list", "units": %d}`, units))))
+	status, body, err = answerOf(http.Post(base+"/v1/spend", "application/json",
+		strings.NewReader(fmt.Sprintf(`{"method": "videos.list", "units": %d}`, units))))
 	if status != http.StatusOK {
 		return status, body, err
 	}
@@ -218,7 +221,8 @@ func (d *drawnProxies) callOnce(caller, n int) (status int, body string, err err
 		if err := json.Unmarshal([]byte(body), &granted); err != nil {
 			return 0, body, err
 		}
-		if settled, _, _ := answerOf(http.Post(base+"/v1/grants/"+granted.Grant+"/settle", "application/json", bytes.NewReader([]byte(`{"units": 1}`)))); settled != http.StatusOK && settled != http.StatusNoContent {
+		if settled, _, _ := answerOf(http.Post(base+"/v1/grants/"+granted.Grant+"/settle", "application/json",
+			bytes.NewReader([]byte(`{"units": 1}`)))); settled != http.StatusOK && settled != http.StatusNoContent {
 			d.lost.Add(1)
 		}
 	}

@@ -125,7 +125,8 @@ func describeExit(ctx context.Context, name string, err error, told bool, sessio
 		if !errors.Is(refused, quota.ErrRefused) {
 			reason = "its ledger failed"
 		}
-		return fmt.Errorf("%s failed (exit %d) after %s: %w", human.Name(filepath.Base(name)), exit.ExitCode(), reason, refused)
+		return fmt.Errorf("%s failed (exit %d) after %s: %w", human.Name(filepath.Base(name)), exit.ExitCode(), reason,
+			refused)
 	}
 	return &reported{&programError{exit.ExitCode()}}
 }

@@ -95,7 +95,8 @@ func code(err error) (exit int, kind string) {
 	case is(catalog.ErrDisk):
 		return exitFailed, "failed"
 	case as[*client.ConfigError](err), as[*strictyaml.Error](err), as[*catalog.FileError](err),
-		is(files.ErrUnsafe, quota.ErrNeverFits, quota.ErrLedgerConfig, quota.ErrBadCall, costs.ErrNoRoute, costs.ErrNoCost, costs.ErrManyUpstreams, jobs.ErrNoQuota, jobs.ErrKey):
+		is(files.ErrUnsafe, quota.ErrNeverFits, quota.ErrLedgerConfig, quota.ErrBadCall, costs.ErrNoRoute,
+			costs.ErrNoCost, costs.ErrManyUpstreams, jobs.ErrNoQuota, jobs.ErrKey):
 		return exitConfig, "config"
 	case client.IsDown(err):
 		return exitLedger, "ledger"

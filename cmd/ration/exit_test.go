@@ -24,7 +24,8 @@ func TestBusyEndsForGood(t *testing.T) {
 		exit int
 		kind string
 	}{
-		{&catalog.FileError{Path: "catalog.db", Reason: catalog.ErrBusy, Cause: errors.New("database is locked")}, exitStopped, "busy"},
+		{&catalog.FileError{Path: "catalog.db", Reason: catalog.ErrBusy, Cause: errors.New("database is locked")},
+			exitStopped, "busy"},
 		{quota.ErrLedgerBusy, exitStopped, "busy"},
 		{&catalog.FileError{Path: "catalog.db", Reason: catalog.ErrDisk}, exitFailed, "failed"},
 		{&catalog.FileError{Path: "catalog.db", Reason: catalog.ErrNewer}, exitConfig, "config"},
@@ -40,7 +41,8 @@ func TestBusyEndsForGood(t *testing.T) {
 // account closed in both ledgers, and said "interrupted".
 func TestInterruptedCopyIsOnlyInterrupted(t *testing.T) {
 	err := &replica.UnfinishedError{Account: "p", Err: fmt.Errorf("ledger: %w", &signalError{syscall.SIGINT})}
-	const want = `ledger: stopped by SIGINT; account "p" stays closed in both ledgers until the copy is complete: run the same command again`
+	const want = `ledger: stopped by SIGINT; account "p" stays closed in both ledgers until the copy is complete: ` +
+		`run the same command again`
 	if exit, _ := code(err); exit != 130 || message(err) != want {
 		t.Errorf("exit %d, %s; want 130, %s", exit, message(err), want)
 	}
@@ -57,21 +59,27 @@ func TestLostOutputIsDone(t *testing.T) {
 	folder := t.TempDir()
 	run := func(command string) (exit int, stderr string) {
 		var text bytes.Buffer
-		c := &commandLine{stdout: readOnly, stderr: &text, getenv: environment([]string{"RATION_STATE=" + folder, "RATION_JOURNAL=" + folder})}
-		exit = c.run(append([]string{"--config", filepath.Join("..", ".."), "--ledger", "sqlite:" + filepath.Join(folder, "ration.db")}, strings.Fields(command)...)...)
+		c := &commandLine{stdout: readOnly, stderr: &text,
+			getenv: environment([]string{"RATION_STATE=" + folder, "RATION_JOURNAL=" + folder})}
+		exit = c.run(append([]string{"--config", filepath.Join("..", ".."), "--ledger",
+			"sqlite:" + filepath.Join(folder, "ration.db")}, strings.Fields(command)...)...)
 		return exit, text.String()
 	}
 	if exit, stderr := run("spend videos.list"); exit != exitDone { // it prints nothing
 		t.Fatal(exit, stderr)
 	}
-	for _, command := range []string{"costs", "costs --json", "costs presets", "status", "doctor", "cooldown list", "ledger info", "log --csv", "metrics", "metrics --out " + folder, "metrics --out " + filepath.Join(folder, "none", "x"), "why", "version", "--help", "help log"} {
+	for _, command := range []string{"costs", "costs --json", "costs presets", "status", "doctor", "cooldown list",
+		"ledger info", "log --csv", "metrics", "metrics --out " + folder,
+		"metrics --out " + filepath.Join(folder, "none", "x"), "why", "version", "--help", "help log"} {
 		exit, stderr := run(command)
 		if exit != exitFailed || strings.Count(stderr, "write ") != 1 || strings.Contains(stderr, "ledger") {
-			t.Errorf("%s: exit %d, stderr %q; want %d and that its output was not written, whatever the ledger", command, exit, stderr, exitFailed)
+			t.Errorf("%s: exit %d, stderr %q; want %d and that its output was not written, whatever the ledger",
+				command, exit, stderr, exitFailed)
 		}
 	}
 	var stderr bytes.Buffer
-	if exit := (&commandLine{stdout: readOnly, stderr: &stderr, getenv: environment([]string{"RATION_STATE=" + folder})}).run("help", "nothing"); exit != exitUsage {
+	if exit := (&commandLine{stdout: readOnly, stderr: &stderr,
+		getenv: environment([]string{"RATION_STATE=" + folder})}).run("help", "nothing"); exit != exitUsage {
 		t.Errorf("help of an unknown command: exit %d, stderr %q; want %d", exit, stderr.String(), exitUsage)
 	}
 }

@@ -32,7 +32,8 @@ func TestHelpListsTheExitCodesThatACommandGives(t *testing.T) {
 	}
 	root := newApp().root()
 	for _, script := range scripts {
-		for _, line := range regexp.MustCompile(`(?m)^exits ([0-9]+) ration (.*)$`).FindAllStringSubmatch(mustRead(t, script), -1) {
+		for _, line := range regexp.MustCompile(`(?m)^exits ([0-9]+) ration (.*)$`).FindAllStringSubmatch(mustRead(t,
+			script), -1) {
 			if strings.Contains(line[2], "--help") || strings.Contains(line[2], "no-such-command") {
 				continue
 			}
@@ -68,7 +69,8 @@ func TestHelpListsTheExitCodesThatACommandGives(t *testing.T) {
 			}
 		}
 		for _, code := range slices.Sorted(maps.Keys(listed)) {
-			elsewhere := code == fmt.Sprint(exitFailed) || code == "130" || codesOfOtherTests[cmd.CommandPath()+" "+code] != ""
+			elsewhere := code == fmt.Sprint(exitFailed) || code == "130" ||
+				codesOfOtherTests[cmd.CommandPath()+" "+code] != ""
 			if !elsewhere && !seen[cmd.CommandPath()][code] {
 				t.Errorf("the help of %s lists exit code %s, which no script sees", cmd.CommandPath(), code)
 			}
@@ -91,7 +93,8 @@ func TestHelpWrapsOn80Columns(t *testing.T) {
 			t.Error(err)
 		}
 		for line := range strings.Lines(out.String()) {
-			if line = strings.TrimRight(line, "\n"); len([]rune(line)) > 80 && !strings.HasPrefix(line, "  ration ") { // examples are to be copied
+			// examples are to be copied
+			if line = strings.TrimRight(line, "\n"); len([]rune(line)) > 80 && !strings.HasPrefix(line, "  ration ") {
 				t.Errorf("%s --help: %d columns: %s", cmd.CommandPath(), len([]rune(line)), line)
 			}
 		}

@@ -59,15 +59,21 @@ Beside the API, /fake/ shows and sets what a test needs: GET /fake/meter,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.fakeYouTube(cmd.Context(), &f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.address, "listen", "127.0.0.1:8378", "`address`: HOST:PORT, where port 0 is any that is free, or unix:PATH")
-	flags.StringVar(&f.model, "model", "2026-06", "`name` of the costs and limits: 2026-06 or legacy, as in the presets youtube/NAME")
+	flags.StringVar(&f.address, "listen", "127.0.0.1:8378",
+		"`address`: HOST:PORT, where port 0 is any that is free, or unix:PATH")
+	flags.StringVar(&f.model, "model", "2026-06",
+		"`name` of the costs and limits: 2026-06 or legacy, as in the presets youtube/NAME")
 	flags.Int64Var(&f.Limit, "limit", 0, "`units` a day of the default bucket (0: 10000)")
-	flags.Int64Var(&f.SearchLimit, "search-limit", 0, "`calls` a day of the bucket of searches, in the model 2026-06 (0: 100)")
+	flags.Int64Var(&f.SearchLimit, "search-limit", 0,
+		"`calls` a day of the bucket of searches, in the model 2026-06 (0: 100)")
 	cli.DurationVar(flags, &f.Window, "window", "how long a quota lasts (0: the day in Los Angeles)")
 	cli.DurationVar(flags, &f.Latency, "latency", "wait before each answer")
-	flags.BoolVar(&f.Exact, "exact", false, "refuse a call that does not fit; the real one admits it while anything is left")
+	flags.BoolVar(&f.Exact, "exact", false,
+		"refuse a call that does not fit; the real one admits it while anything is left")
 	flags.StringArrayVar(&f.Keys, "key", nil, "accept only this API `key`; may be repeated (else any)")
-	flags.StringArrayVar(&f.faults, "fault", nil, "break answers, as `KEY=VALUE,...`: method, region, skip, every, times, delay, status, reason, delivery, free; may be repeated")
+	flags.StringArrayVar(&f.faults, "fault", nil,
+		"break answers, as `KEY=VALUE,...`: method, region, skip, every, times, delay, status, reason, delivery, "+
+			"free; may be repeated")
 	return cmd
 }
 
@@ -79,7 +85,8 @@ func (a *app) fakeYouTube(ctx context.Context, f *fakeFlags) error {
 	case min(f.Limit, f.SearchLimit) < 0 || min(f.Window, f.Latency) < 0:
 		return &cli.Error{Err: errors.New("--limit, --search-limit, --window and --latency are 0 or more")}
 	case f.SearchLimit > 0 && model == youtubetest.Legacy:
-		return &cli.Error{Err: errors.New("--search-limit is for --model 2026-06; in the model legacy, searches are charged to --limit")}
+		return &cli.Error{Err: errors.New("--search-limit is for --model 2026-06; in the model legacy, searches are " +
+			"charged to --limit")}
 	}
 	if err := checkListen(f.address); err != nil {
 		return err
@@ -102,7 +109,8 @@ func (a *app) fakeYouTube(ctx context.Context, f *fakeFlags) error {
 	mux := http.NewServeMux()
 	mux.Handle("/", upstream)
 	mux.Handle("/fake/", http.StripPrefix("/fake", upstream.Control()))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second,
+		BaseContext: func(net.Listener) context.Context { return ctx }}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	fmt.Fprintf(a.stderr, "ration: a fake YouTube listens on %s\n", base)
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -15,7 +15,8 @@ import (
 // faults, says what arrived, and ends with a signal.
 func TestFakeYouTubeIsAskedByAnyProgram(t *testing.T) {
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
-	cmd := s.command("fake", "youtube", "--listen", "127.0.0.1:0", "--limit", "3", "--exact", "--key", "k", "--fault", "status=503,skip=1")
+	cmd := s.command("fake", "youtube", "--listen", "127.0.0.1:0", "--limit", "3", "--exact", "--key", "k", "--fault",
+		"status=503,skip=1")
 	d := startCommand(t, cmd)
 	d.says(`(?m)^ration: a fake YouTube listens on .+$`)
 	url := regexp.MustCompile(`listens on (\S+)`).FindStringSubmatch(d.text())[1]
@@ -33,7 +34,8 @@ func TestFakeYouTubeIsAskedByAnyProgram(t *testing.T) {
 		t.Errorf("%s, %s; want 3 used", resp.Status, body)
 	}
 	if curl, err := exec.LookPath("curl"); err == nil {
-		if out, err := exec.Command(curl, "-sS", "--fail", url+"/youtube/v3/videos?part=id&chart=mostPopular&key=k").CombinedOutput(); err != nil {
+		if out, err := exec.Command(curl, "-sS", "--fail",
+			url+"/youtube/v3/videos?part=id&chart=mostPopular&key=k").CombinedOutput(); err != nil {
 			t.Errorf("curl: %v %s", err, out)
 		}
 	}

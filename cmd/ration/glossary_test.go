@@ -46,7 +46,8 @@ func TestTypeIsNotInTheGlossary(t *testing.T) {
 		}
 		for _, name := range exportedTypes(t, folder) {
 			qualified := filepath.Base(folder) + "." + name
-			if name == "Options" || strings.HasSuffix(name, "Error") || hasWord(words, name) || strings.Contains(glossary, "`"+qualified+"`") {
+			if name == "Options" || strings.HasSuffix(name, "Error") || hasWord(words, name) ||
+				strings.Contains(glossary, "`"+qualified+"`") {
 				continue
 			}
 			found[qualified] = true

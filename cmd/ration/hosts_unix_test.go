@@ -43,7 +43,8 @@ func (c *cluster) newHost(t *testing.T, redis string) *host {
 	if redis == "" {
 		redis = c.redis.URL()
 	}
-	return &host{c, []string{"RATION_STATE=" + t.TempDir(), "RATION_JOURNAL=" + filepath.Join(t.TempDir(), "replica"), "RATION_LEDGER=" + redis}}
+	return &host{c, []string{"RATION_STATE=" + t.TempDir(), "RATION_JOURNAL=" + filepath.Join(t.TempDir(), "replica"),
+		"RATION_LEDGER=" + redis}}
 }
 
 // process is a ration process on the host.
@@ -69,7 +70,8 @@ func (c *cluster) waitFor(t *testing.T, requests int) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); len(c.upstream.Arrivals()) < requests; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("the upstream has had %d requests after half a minute; want %d", len(c.upstream.Arrivals()), requests)
+			t.Fatalf("the upstream has had %d requests after half a minute; want %d", len(c.upstream.Arrivals()),
+				requests)
 		}
 	}
 }
@@ -160,8 +162,10 @@ func TestKilledHostsPassStays(t *testing.T) {
 		t.Errorf("the upstream counted %d units, and %d requests twice; want %d and 1", total, repeated, hostUnits+1)
 	}
 	first.must(t, "run")
-	if p := c.pass(t, first); p.PID != d.Process.Pid || p.Until != nil || p.DoneAt == nil || c.upstream.Total() != hostUnits+1 {
-		t.Errorf("status says %+v after %d units; want that process %d has done the pass", p, c.upstream.Total(), d.Process.Pid)
+	if p := c.pass(t, first); p.PID != d.Process.Pid || p.Until != nil || p.DoneAt == nil ||
+		c.upstream.Total() != hostUnits+1 {
+		t.Errorf("status says %+v after %d units; want that process %d has done the pass", p, c.upstream.Total(),
+			d.Process.Pid)
 	}
 }
 
@@ -282,7 +286,8 @@ func TestHostThatIsCutOffGoesOn(t *testing.T) {
 	line.setCut(true)
 	d := second.start(t, append(second.env, claimTimeEnv+"=4s"), "serve", "--jitter", "0s", "--listen", "none")
 	<-cut.done
-	if code := exitCode(cut.Wait()); code != exitLedger || !strings.Contains(cut.text(), "claim on the pass cannot be renewed") {
+	if code := exitCode(cut.Wait()); code != exitLedger ||
+		!strings.Contains(cut.text(), "claim on the pass cannot be renewed") {
 		t.Errorf("exit code %d: %s", code, cut.text())
 	}
 	d.says("outcome=complete")
@@ -316,6 +321,7 @@ func TestSuspendedHostGoesOn(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, suspended.text())
 	}
 	if total, repeated := c.upstream.Total(), c.paidTwice(); total > hostUnits+1 || repeated > 1 {
-		t.Errorf("the upstream counted %d units, and %d requests twice; want at most %d and 1", total, repeated, hostUnits+1)
+		t.Errorf("the upstream counted %d units, and %d requests twice; want at most %d and 1", total, repeated,
+			hostUnits+1)
 	}
 }

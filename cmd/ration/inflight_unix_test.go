@@ -71,7 +71,8 @@ func tenInFlight(t *testing.T, ledger string) {
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
 	os.Remove(filepath.Join(s.dir, "regions.yaml"))
 	s.url = web.URL
-	s.write(t, "costs.yaml", "version: 1\naccount: a\nledger: "+ledger+"\nhosts: [api.example.com]\nroutes: {\"/{path...}\": read}\n"+
+	s.write(t, "costs.yaml", "version: 1\naccount: a\nledger: "+ledger+
+		"\nhosts: [api.example.com]\nroutes: {\"/{path...}\": read}\n"+
 		"costs: {read: 1}\nbudgets: [{name: ten, limit: 10, in_flight: true, lease: 2s}]\n")
 	var gateways []*served
 	for range 4 {
@@ -82,7 +83,8 @@ func tenInFlight(t *testing.T, ledger string) {
 		urls = append(urls, gateway.url())
 	}
 	call := func(gateway int, path, wait string) (status int, body string) {
-		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, urls[gateway]+"/to/api.example.com"+path, nil)
+		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, urls[gateway]+"/to/api.example.com"+path,
+			nil)
 		request.Header.Set("Ration-Max-Wait", wait)
 		resp, err := http.DefaultClient.Do(request)
 		if err != nil {

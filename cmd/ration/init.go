@@ -53,13 +53,18 @@ A preset that leaves figures to you asks for them: --variant, --host, --zone or
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.API, "preset", "", "`name` of the upstream's preset (ration costs presets), or a word of it, such as github")
+	flags.StringVar(&o.API, "preset", "",
+		"`name` of the upstream's preset (ration costs presets), or a word of it, such as github")
 	flags.StringVar(&o.Variant, "variant", "", "`name` of the preset's variant")
 	flags.StringVar(&host, "host", "", "the upstream's `host`, without a preset or where one asks for it")
 	flags.StringVar(&o.Zone, "zone", "", "time `zone` of the account, where the preset asks for it (default UTC)")
-	flags.StringVar(&o.Account, "account", "", "the upstream's project or `account` whose quota it is (default my-project)")
-	flags.Int64Var((*int64)(&o.Limit), "limit", 0, "limit in `units`: an hour's for an upstream without a preset (default 1000), or the one that the preset asks for")
-	flags.StringVar(&command, "command", "", "`program` that fetches, and its arguments, as in './fetch.sh {region}' (YouTube: the built-in steps)")
+	flags.StringVar(&o.Account, "account", "",
+		"the upstream's project or `account` whose quota it is (default my-project)")
+	flags.Int64Var((*int64)(&o.Limit), "limit", 0,
+		"limit in `units`: an hour's for an upstream without a preset (default 1000), or the one that the preset "+
+			"asks for")
+	flags.StringVar(&command, "command", "",
+		"`program` that fetches, and its arguments, as in './fetch.sh {region}' (YouTube: the built-in steps)")
 	flags.StringArrayVar(&o.Regions, "region", nil, "`name` of a region to fetch; may be repeated")
 	flags.StringVar(&o.Schedule, "schedule", "", "when to fetch, as in `'0 */6 * * *'`")
 	return cmd
@@ -94,7 +99,8 @@ func (a *app) init(o *setup.StarterOptions) error {
 		a.printf("regions.yaml starts %s, which is yours to write: docs/programs.md", files.Program)
 	}
 	if files.Regions == "" && files.Host != "" {
-		a.printf("ration exec -- PROGRAM guards a program that calls $RATION_URL/to/%s/...: docs/gateway.md", files.Host)
+		a.printf("ration exec -- PROGRAM guards a program that calls $RATION_URL/to/%s/...: docs/gateway.md",
+			files.Host)
 	}
 	fmt.Fprintf(a.stdout, "next: %s\n", next)
 	return nil

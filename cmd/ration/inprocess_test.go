@@ -25,7 +25,8 @@ type commandLine struct {
 
 // run returns the exit code of a command line.
 func (c *commandLine) run(args ...string) int {
-	a := &app{stdin: c.stdin, interactive: c.stdin != nil, stdout: cli.NewWriter(c.stdout), stderr: cli.NewWriter(c.stderr), plain: [2]io.Writer{c.stdout, c.stderr}, secrets: new(cli.Secrets),
+	a := &app{stdin: c.stdin, interactive: c.stdin != nil, stdout: cli.NewWriter(c.stdout),
+		stderr: cli.NewWriter(c.stderr), plain: [2]io.Writer{c.stdout, c.stderr}, secrets: new(cli.Secrets),
 		getenv: c.getenv, now: time.Now, columns: func() int { return 0 }}
 	if a.stdin == nil {
 		a.stdin = strings.NewReader("")

@@ -79,7 +79,8 @@ func (a *app) ledgerTable(r *inspect.Ledger, err error) {
 		fmt.Fprintln(a.stdout)
 		t := a.table("account", "keeps", "entries", "calls", "units", "oldest", "newest")
 		for _, l := range r.Accounts {
-			t.Row(human.Name(l.Account), keepsText(l.Keeps), l.Entries, l.Calls, l.Units, a.clock(cli.TimeOrZero(l.Oldest)), a.clock(cli.TimeOrZero(l.Newest)))
+			t.Row(human.Name(l.Account), keepsText(l.Keeps), l.Entries, l.Calls, l.Units,
+				a.clock(cli.TimeOrZero(l.Oldest)), a.clock(cli.TimeOrZero(l.Newest)))
 		}
 		t.Print()
 	}

@@ -57,7 +57,8 @@ for the sentinels of TO. With _FILE, each names a file that holds the password.
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.account, "account", "", "move only this account (default all accounts of FROM and of costs.yaml)")
+	flags.StringVar(&f.account, "account", "",
+		"move only this account (default all accounts of FROM and of costs.yaml)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show what would be moved, and move nothing")
 	f.grace = 10 * time.Second
 	cli.SecondsVar(flags, &f.grace, "grace",

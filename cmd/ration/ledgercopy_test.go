@@ -84,7 +84,8 @@ func spenderMain() {
 			tell("/moved")
 		case errors.Is(err, quota.ErrRefused), errors.Is(err, quota.ErrLedgerBusy):
 			tell(fmt.Sprintf("/refused?pid=%d&on=%d", os.Getpid(), at))
-			time.Sleep(10 * time.Millisecond) // as a job pauses that is refused; eight that did not would hold up the copy
+			// as a job pauses that is refused; eight that did not would hold up the copy
+			time.Sleep(10 * time.Millisecond)
 		default:
 			check(err)
 		}
@@ -171,7 +172,9 @@ func TestMoveGrantsTwice(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &stand{dir: t.TempDir()}
-			s.write(t, "costs.yaml", fmt.Sprintf("version: 1\naccount: p\ncosts: {m: 1}\nbudgets: [{name: all, limit: %d, window: 24h}]\n", limit))
+			s.write(t, "costs.yaml",
+				fmt.Sprintf("version: 1\naccount: p\ncosts: {m: 1}\nbudgets: [{name: all, limit: %d, window: 24h}]\n",
+					limit))
 			from, to := s.address(t, c.from), s.address(t, c.to)
 			u := startCountingUpstream(t)
 			for i := range 8 {
@@ -247,7 +250,8 @@ func (s *stand) open(t *testing.T, address string) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(table, &client.Options{Ledger: address, State: s.dir, Replica: filepath.Join(s.dir, "replica")})
+	c, err := client.New(table,
+		&client.Options{Ledger: address, State: s.dir, Replica: filepath.Join(s.dir, "replica")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +308,8 @@ func (s *stand) killCopies(t *testing.T, from, to string, await func(what string
 // gets back what this host knows before it is copied.
 func TestCopyRestoresWhatThisHostKnows(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, nil, "{name: all, limit: 100, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
+	s := newStand(t, nil, "{name: all, limit: 100, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]",
+		"US")
 	redis := servers.StartRedis(t)
 	ledger := []string{"RATION_LEDGER=" + redis.URL()}
 	if code, _, text := s.run(t, ledger, "spend", "videos.list"); code != exitDone {
@@ -325,15 +330,18 @@ func TestCopyRestoresWhatThisHostKnows(t *testing.T) {
 // interrupted, the first one's report said to use the new ledger on every host,
 // where nothing was used of the second.
 func TestHalfACopyNamesTheNewLedger(t *testing.T) {
-	table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: p\ncosts: {m: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"))
+	table, err := costs.Parse("costs.yaml",
+		[]byte("version: 1\naccount: p\ncosts: {m: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for isComplete, want := range map[bool]string{true: "name the new ledger on every host", false: "run the same command again before a host uses sqlite:new.db\n"} {
+	for isComplete, want := range map[bool]string{true: "name the new ledger on every host",
+		false: "run the same command again before a host uses sqlite:new.db\n"} {
 		var out strings.Builder
 		a := &app{stdout: &out, now: time.Now, getenv: func(string) string { return "" }}
 		report := &copyReport{From: "sqlite:old.db", To: "sqlite:new.db", Accounts: []*replica.Report{{Account: "p"}}}
-		if err := a.printCopy(report, table, isComplete); err != nil || strings.Contains(out.String(), "on every host") != isComplete || !strings.Contains(out.String(), want) {
+		if err := a.printCopy(report, table, isComplete); err != nil ||
+			strings.Contains(out.String(), "on every host") != isComplete || !strings.Contains(out.String(), want) {
 			t.Errorf("complete %t: %v, %q; want %q", isComplete, err, out.String(), want)
 		}
 	}

@@ -63,7 +63,8 @@ func TestCopyImportsALedgerInRedisInPlace(t *testing.T) {
 		server.Do(t, args...)
 	}
 	at := server.URL()
-	if _, text := run(exitConfig, "spend", "videos.list", "--ledger", at); !strings.Contains(text, "ration ledger copy") {
+	if _, text := run(exitConfig, "spend", "videos.list", "--ledger", at); !strings.Contains(text,
+		"ration ledger copy") {
 		t.Errorf("%s; want what to run", text)
 	}
 	for _, state := range []string{"ready", "moved"} {

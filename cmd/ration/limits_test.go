@@ -25,16 +25,19 @@ func TestTwoConfigurationsOnOneLedger(t *testing.T) {
 }
 
 func twoConfigurations(t *testing.T, ledger string) {
-	s := newStand(t, nil, "{name: all, limit: 5, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", eight...)
+	s := newStand(t, nil, "{name: all, limit: 5, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]",
+		eight...)
 	loose := filepath.Join(s.dir, "loose")
 	if err := os.Mkdir(loose, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	s.write(t, "loose/regions.yaml", mustRead(t, filepath.Join(s.dir, "regions.yaml")))
-	s.write(t, "loose/costs.yaml", strings.Replace(mustRead(t, filepath.Join(s.dir, "costs.yaml")), "limit: 5,", "limit: 50,", 1))
+	s.write(t, "loose/costs.yaml", strings.Replace(mustRead(t, filepath.Join(s.dir, "costs.yaml")), "limit: 5,",
+		"limit: 50,", 1))
 	shared := "RATION_LEDGER=" + ledger
 	useLoose := []string{"RATION_CONFIG=" + loose, shared}
-	if code, _, text := s.run(t, []string{shared}, "spend", "videos.list", "--units", "4"); code != exitDone { // 1 is left: each region needs two pages at least
+	// 1 is left: each region needs two pages at least
+	if code, _, text := s.run(t, []string{shared}, "spend", "videos.list", "--units", "4"); code != exitDone {
 		t.Fatalf("exit code %d: %s", code, text)
 	}
 	var wg sync.WaitGroup
@@ -47,7 +50,8 @@ func twoConfigurations(t *testing.T, ledger string) {
 			}
 			if out, err := cmd.CombinedOutput(); exitCode(err) != exitStopped {
 				t.Errorf("%s: %v: %s; want it to be stopped", region, err, out)
-			} else if says := strings.Contains(string(out), "another configuration's limit of 5 holds instead of 50, until 20"); says != (i%2 == 1) {
+			} else if says := strings.Contains(string(out),
+				"another configuration's limit of 5 holds instead of 50, until 20"); says != (i%2 == 1) {
 				t.Errorf("%s: %s", region, out)
 			}
 		})
@@ -69,7 +73,8 @@ func twoConfigurations(t *testing.T, ledger string) {
 		t.Fatalf("exit code %d: %s", code, text)
 	}
 	_, out, _ = s.run(t, useLoose, "why")
-	if !strings.Contains(strings.Join(strings.Fields(out), " "), "a limit of 6 units or more for all in every configuration: that of 5 is another's, and if") {
+	if !strings.Contains(strings.Join(strings.Fields(out), " "),
+		"a limit of 6 units or more for all in every configuration: that of 5 is another's, and if") {
 		t.Errorf("why: %s; want the other configuration", out)
 	}
 	if code, _, text := s.run(t, useLoose, "ledger", "accept"); code != exitDone {

@@ -29,11 +29,16 @@ func (f *listenFlags) define(cmd *cobra.Command) {
 	if f.optional {
 		none = ", or none"
 	}
-	flags.StringVar(&f.Address, "listen", setup.DefaultAddress, "`address` of the gateway: HOST:PORT, where port 0 is any that is free, or unix:PATH"+none)
-	flags.StringVar(&f.TokenFile, "token-file", "", "`file` that holds the token that requests must have (else RATION_TOKEN)")
+	flags.StringVar(&f.Address, "listen", setup.DefaultAddress,
+		"`address` of the gateway: HOST:PORT, where port 0 is any that is free, or unix:PATH"+none)
+	flags.StringVar(&f.TokenFile, "token-file", "",
+		"`file` that holds the token that requests must have (else RATION_TOKEN)")
 	flags.StringArrayVar(&f.Hosts, "host", nil, "accept requests to this `name` of the host too; may be repeated")
-	flags.BoolVar(&f.Intercept, "intercept", false, "be a proxy for HTTPS_PROXY too, and read the requests to guarded hosts with the authority that ration ca prints")
-	cli.SecondsVar(flags, &f.MaxWait, "max-wait", "longest wait of a proxied request for its units, if its Ration-Max-Wait gives none")
+	flags.BoolVar(&f.Intercept, "intercept", false,
+		"be a proxy for HTTPS_PROXY too, and read the requests to guarded hosts with the authority that ration ca "+
+			"prints")
+	cli.SecondsVar(flags, &f.MaxWait, "max-wait",
+		"longest wait of a proxied request for its units, if its Ration-Max-Wait gives none")
 	f.grace = 10 * time.Second
 }
 

@@ -79,7 +79,8 @@ func (u *llm) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusGatewayTimeout)
 		return
 	}
-	usage := fmt.Sprintf(`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, input, output, input+output)
+	usage := fmt.Sprintf(`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, input, output,
+		input+output)
 	if !request.Stream {
 		w.Header().Set("Content-Type", "application/json")
 		u.end(reserved, request.amounts(input, output))
@@ -152,8 +153,11 @@ func TestServicesShareTheTokensOfTheirModels(t *testing.T) {
 		text, _, _ = strings.Cut(text, "```")
 		return text
 	}
-	u := &llm{open: map[string]int64{}, settled: map[string]int64{}, waiting: llmCalls, full: make(chan struct{}), limits: map[string]int64{
-		"chat-output": 8000, "mini-output": 8000, "o3-output": 8000, "openai-requests": 5000, "openai-tokens": 450_000, "money": 50_000_000}}
+	u := &llm{open: map[string]int64{}, settled: map[string]int64{}, waiting: llmCalls, full: make(chan struct{}),
+		limits: map[string]int64{
+			"chat-output": 8000, "mini-output": 8000, "o3-output": 8000, "openai-requests": 5000,
+			"openai-tokens": 450_000,
+			"money":         50_000_000}}
 	web := httptest.NewServer(u)
 	t.Cleanup(web.Close)
 	s := &stand{dir: t.TempDir(), url: web.URL}

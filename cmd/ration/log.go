@@ -49,8 +49,9 @@ and serve keep their sums, with how many calls were refused. With --run, log
 asks for entries only.
 
 ` + exitCodes(exitLedger, exitConfig),
-		Example: "  ration log --since 1h --region IN\n  ration log --by job --since 24h --top 5\n  ration log --by day --since 30d\n  ration log --csv > spent.csv",
-		Args:    cobra.NoArgs,
+		Example: "  ration log --since 1h --region IN\n  ration log --by job --since 24h --top 5\n  ration log --by " +
+			"day --since 30d\n  ration log --csv > spent.csv",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (f.By != "" || f.csv) && !cmd.Flags().Changed("last") {
 				f.Last = 0
@@ -66,15 +67,19 @@ asks for entries only.
 		},
 	}
 	f.define(cmd.Flags())
-	cmd.Flags().BoolVar(&f.csv, "csv", false, "print CSV; text that a spreadsheet would read as a formula is prefixed with '")
+	cmd.Flags().BoolVar(&f.csv, "csv", false,
+		"print CSV; text that a spreadsheet would read as a formula is prefixed with '")
 	return cmd
 }
 
 func (f *logFlags) define(flags *pflag.FlagSet) {
-	flags.StringVar(&f.since, "since", "", "only entries of the last `period` (24h, 7d), or since yesterday, a day or a time (RFC 3339)")
+	flags.StringVar(&f.since, "since", "",
+		"only entries of the last `period` (24h, 7d), or since yesterday, a day or a time (RFC 3339)")
 	flags.StringVar(&f.until, "until", "", "only entries before this time (RFC 3339), or older than a `period`")
 	flags.IntVar(&f.Last, "last", 50, "only the newest `n` entries; 0 means all, the default with --by and --csv")
-	flags.StringVar(&f.By, "by", "", "add up by this `attribute`: run, job, region, lane, method, key or host, each also by day (job,day), or by day or hour")
+	flags.StringVar(&f.By, "by", "",
+		"add up by this `attribute`: run, job, region, lane, method, key or host, each also by day (job,day), or by "+
+			"day or hour")
 	flags.IntVar(&f.Top, "top", 0, "with --by, only the `n` largest totals; 0 means all")
 	flags.StringVar(&f.account, "account", "", "only this account's entries")
 	flags.StringVar(&f.filter.Method, "method", "", "only this method's entries")
@@ -99,11 +104,14 @@ func (f *logFlags) check(now time.Time) (since, until time.Time, err error) {
 	case f.Last < 0 || f.Top < 0:
 		return since, until, &cli.Error{Err: errors.New("--last and --top: give 0 or more")}
 	case f.isByDay() && f.Top > 0:
-		return since, until, &cli.Error{Err: fmt.Errorf("--top is not for --by %s; give a range with --since and --until", f.By)}
+		return since, until,
+			&cli.Error{Err: fmt.Errorf("--top is not for --by %s; give a range with --since and --until", f.By)}
 	case f.By != "" && !slices.Contains(attributions, strings.TrimSuffix(f.By, usage.AndDay)):
 		return since, until, &cli.Error{Err: fmt.Errorf("--by %q: %s", f.By, strictyaml.Advice(f.By, attributions))}
 	case f.ByPeriod() && (f.Last > 0 || f.Top > 0):
-		return since, until, &cli.Error{Err: fmt.Errorf("--last and --top are not for --by %s; give a range with --since and --until", f.By)}
+		return since, until,
+			&cli.Error{Err: fmt.Errorf("--last and --top are not for --by %s; give a range with --since and --until",
+				f.By)}
 	case f.Top > 0 && f.By == "":
 		return since, until, &cli.Error{Err: errors.New("--top is for sums; say of what with --by")}
 	}
@@ -114,7 +122,8 @@ func (f *logFlags) check(now time.Time) (since, until time.Time, err error) {
 		until, err = cli.ParseMoment("--until", f.until, now)
 	}
 	if err == nil && !until.IsZero() && !since.Before(until) {
-		err = &cli.Error{Err: fmt.Errorf("--until %s is not after --since %s", until.Format(time.RFC3339), since.Format(time.RFC3339))}
+		err = &cli.Error{Err: fmt.Errorf("--until %s is not after --since %s", until.Format(time.RFC3339),
+			since.Format(time.RFC3339))}
 	}
 	return since, until, err
 }

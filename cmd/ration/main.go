@@ -59,9 +59,11 @@ type app struct {
 
 func newApp() *app {
 	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-	return &app{stdin: os.Stdin, stdout: cli.NewWriter(os.Stdout), stderr: cli.NewWriter(os.Stderr), plain: [2]io.Writer{os.Stdout, os.Stderr},
+	return &app{stdin: os.Stdin, stdout: cli.NewWriter(os.Stdout), stderr: cli.NewWriter(os.Stderr),
+		plain:   [2]io.Writer{os.Stdout, os.Stderr},
 		secrets: new(cli.Secrets), getenv: os.Getenv, now: time.Now,
-		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr), interactive: isTerminal(os.Stdin), columns: cli.Columns}
+		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr), interactive: isTerminal(os.Stdin),
+		columns: cli.Columns}
 }
 
 // main runs one command line and returns its exit code.
@@ -139,17 +141,26 @@ ends the run cleanly, and the next run resumes.`,
 	}
 	root.Flags().BoolVar(&version, "version", false, "print the version, as the version command does")
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.configDir, "config", "", "`folder` of costs.yaml and regions.yaml (else RATION_CONFIG, ., $XDG_CONFIG_HOME/ration)")
-	flags.StringVar(&a.ledgerURL, "ledger", "", "`url` of the ledger: sqlite:FILE, redis://HOST:PORT/DB or postgres://USER@HOST/DATABASE (else RATION_LEDGER, ledger: in costs.yaml, ration.db in the state folder)")
-	flags.StringVar(&a.stateDir, "state", "", "`folder` of ration's own files (else RATION_STATE, $STATE_DIRECTORY, $XDG_STATE_HOME/ration, ~/.local/state/ration)")
-	flags.StringVar(&a.endpoint, "endpoint", "", "`url` of a test server that receives the calls instead of the upstream (else RATION_ENDPOINT)")
+	flags.StringVar(&a.configDir, "config", "",
+		"`folder` of costs.yaml and regions.yaml (else RATION_CONFIG, ., $XDG_CONFIG_HOME/ration)")
+	flags.StringVar(&a.ledgerURL, "ledger", "",
+		"`url` of the ledger: sqlite:FILE, redis://HOST:PORT/DB or postgres://USER@HOST/DATABASE (else "+
+			"RATION_LEDGER, ledger: in costs.yaml, ration.db in the state folder)")
+	flags.StringVar(&a.stateDir, "state", "",
+		"`folder` of ration's own files (else RATION_STATE, $STATE_DIRECTORY, $XDG_STATE_HOME/ration, "+
+			"~/.local/state/ration)")
+	flags.StringVar(&a.endpoint, "endpoint", "",
+		"`url` of a test server that receives the calls instead of the upstream (else RATION_ENDPOINT)")
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print nothing when a budget stops a run")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print more, on a terminal or not")
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.SetUsageTemplate(cli.UsageTemplate(root.UsageTemplate(), a.width()))
-	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.execCommand(), a.statusCommand(), a.planCommand(), a.replayCommand(), a.spendCommand(), a.reportCommand(), a.limitCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
-		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand(), a.alertCommand(), a.caCommand(), a.metricsCommand(),
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.execCommand(),
+		a.statusCommand(), a.planCommand(), a.replayCommand(), a.spendCommand(), a.reportCommand(), a.limitCommand(),
+		a.searchCommand(), a.logCommand(), a.costsCommand(),
+		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand(), a.alertCommand(),
+		a.caCommand(), a.metricsCommand(),
 		a.fakeCommand(), a.initCommand(), a.manCommand(), a.explainCommand())
 	root.SetHelpCommand(cli.Help(root))
 	for _, command := range root.Commands() {
@@ -183,5 +194,6 @@ func (a *app) limitCommand() *cobra.Command {
 	with := func(use func(*client.Client) error) error {
 		return a.withAccounts("", true, func(c *client.Client, _ []string) error { return use(c) })
 	}
-	return cli.LimitCommand(cli.LimitSetup{With: with, Print: a.printAnswer}, exitCodes(exitStopped, exitLedger, exitConfig))
+	return cli.LimitCommand(cli.LimitSetup{With: with, Print: a.printAnswer},
+		exitCodes(exitStopped, exitLedger, exitConfig))
 }

@@ -27,7 +27,8 @@ func TestManualPages(t *testing.T) {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
 	text := mustRead(t, filepath.Join(dir, "ration-run.1"))
-	for _, want := range []string{".SH NAME\nration\\-run \\- fetch what", `\fB\-q\fR, \fB\-\-quiet\fR`, `\fB\-\-key\-file\fR \fIfile\fR`, ".SH EXAMPLES", `\fBration\fR(1)`, "75  stopped"} {
+	for _, want := range []string{".SH NAME\nration\\-run \\- fetch what", `\fB\-q\fR, \fB\-\-quiet\fR`,
+		`\fB\-\-key\-file\fR \fIfile\fR`, ".SH EXAMPLES", `\fBration\fR(1)`, "75  stopped"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("ration-run.1 does not have %q", want)
 		}
@@ -37,7 +38,8 @@ func TestManualPages(t *testing.T) {
 	}
 	groff := tool(t, "groff", "groff-base")
 	for _, page := range pages {
-		if out, err := exec.Command(groff, "-man", "-ww", "-K", "utf8", "-T", "utf8", "-z", page).CombinedOutput(); err != nil || len(out) > 0 {
+		if out, err := exec.Command(groff, "-man", "-ww", "-K", "utf8", "-T", "utf8", "-z",
+			page).CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("%s: %v: %s", filepath.Base(page), err, out)
 		}
 	}

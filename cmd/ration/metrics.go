@@ -39,14 +39,16 @@ at /metrics. While the ledger is down, metrics prints what it knows and exits
 
 func (a *app) metrics(out string) error {
 	if a.json {
-		return &cli.Error{Err: errors.New("--json: metrics are in the text format of Prometheus; leave it out, or use ration status --json")}
+		return &cli.Error{Err: errors.New("--json: metrics are in the text format of Prometheus; leave it out, or " +
+			"use ration status --json")}
 	}
 	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
 	err = a.withClient(table, false, func(c *client.Client) error {
-		return metrics.New(c.Guard(), daemon.MetricsOptions(table, c)).Write(a.stdout, out, &plan.ShadowCollector{Client: c})
+		return metrics.New(c.Guard(), daemon.MetricsOptions(table, c)).Write(a.stdout, out,
+			&plan.ShadowCollector{Client: c})
 	})
 	if !errors.Is(err, setup.ErrNoLedger) {
 		return err

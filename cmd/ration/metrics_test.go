@@ -49,26 +49,31 @@ func TestMetricsFileIsHalfWritten(t *testing.T) {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
 	code, _, text := s.run(t, []string{"RATION_LEDGER=redis://127.0.0.1:1/0"}, "metrics", "--out", file)
-	if written := mustRead(t, file); code != exitLedger || strings.Contains(written, "used") || !strings.Contains(written, "ration_budget_limit_units") {
+	if written := mustRead(t, file); code != exitLedger || strings.Contains(written, "used") ||
+		!strings.Contains(written, "ration_budget_limit_units") {
 		t.Errorf("while the ledger is down: exit code %d %s\n%s", code, text, written)
 	}
 	if left, err := filepath.Glob(filepath.Join(s.dir, "ration.prom*")); err != nil || len(left) != 1 {
 		t.Errorf("files left: %v %v", left, err)
 	}
-	if code, _, text := s.run(t, nil, "metrics", "--out", filepath.Join(s.dir, "none", "x.prom")); code != 1 || !strings.HasPrefix(text, "ration: metrics file "+filepath.Join(s.dir, "none", "x.prom")+": no such file or directory; name a file in a folder ") {
+	if code, _, text := s.run(t, nil, "metrics", "--out", filepath.Join(s.dir, "none", "x.prom")); code != 1 ||
+		!strings.HasPrefix(text, "ration: metrics file "+filepath.Join(s.dir, "none", "x.prom")+
+			": no such file or directory; name a file in a folder ") {
 		t.Errorf("a folder that does not exist: exit code %d: %s", code, text)
 	}
 }
 
 // TestMetricsHideWhatAShadowWouldRefuse: metrics shows it, of shadows only.
 func TestMetricsHideWhatAShadowWouldRefuse(t *testing.T) {
-	s := newStand(t, nil, "{name: all, limit: 100, window: 24h}, {name: tried, limit: 2, window: 24h, shadow: true}", "[trending]", "US")
+	s := newStand(t, nil, "{name: all, limit: 100, window: 24h}, {name: tried, limit: 2, window: 24h, shadow: true}",
+		"[trending]", "US")
 	for range 5 {
 		if code, out, text := s.run(t, nil, "spend", "videos.list"); code != exitDone {
 			t.Fatalf("exit code %d: %s%s", code, out, text)
 		}
 	}
-	want := []string{`ration_budget_would_refuse_calls{account="p",budget="tried"} 3`, `ration_budget_would_refuse_units{account="p",budget="tried"} 3`}
+	want := []string{`ration_budget_would_refuse_calls{account="p",budget="tried"} 3`,
+		`ration_budget_would_refuse_units{account="p",budget="tried"} 3`}
 	_, printed, _ := s.run(t, nil, "metrics")
 	hasSamples(t, printed, want...)
 	if strings.Contains(printed, `would_refuse_calls{account="p",budget="all"}`) {

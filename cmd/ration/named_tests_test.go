@@ -31,7 +31,8 @@ func TestDocsNameTestsThatExist(t *testing.T) {
 		return false
 	}
 	docs := filepath.Join("..", "..", "docs")
-	named := regexp.MustCompile("`(Test[A-Z]\\w+)").FindAllStringSubmatch(mustRead(t, filepath.Join(docs, "faults.md")), -1)
+	named := regexp.MustCompile("`(Test[A-Z]\\w+)").FindAllStringSubmatch(mustRead(t, filepath.Join(docs, "faults.md")),
+		-1)
 	for _, match := range named {
 		if !exists("./...", "^"+match[1]+"$") {
 			t.Errorf("faults.md: there is no %s", match[1])
@@ -48,6 +49,7 @@ func TestDocsNameTestsThatExist(t *testing.T) {
 		}
 	}
 	if len(named) < 5 || len(commands) < 20 {
-		t.Errorf("%d tests of faults.md and %d commands of track-record.md were looked for; want 5 and 20 at least", len(named), len(commands))
+		t.Errorf("%d tests of faults.md and %d commands of track-record.md were looked for; want 5 and 20 at least",
+			len(named), len(commands))
 	}
 }

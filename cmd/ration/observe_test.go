@@ -50,7 +50,8 @@ func metricNames(t *testing.T) (names []string) {
 		t.Fatal(err)
 	}
 	described := make(chan *prometheus.Desc, 100)
-	metrics.New(guard, &metrics.Options{Ledger: ledger, Host: func(string) (metrics.HostStats, error) { return metrics.HostStats{}, nil }}).Describe(described)
+	metrics.New(guard, &metrics.Options{Ledger: ledger,
+		Host: func(string) (metrics.HostStats, error) { return metrics.HostStats{}, nil }}).Describe(described)
 	metrics.NewPasses().Describe(described)
 	(&plan.ShadowCollector{}).Describe(described)
 	close(described)
@@ -72,7 +73,8 @@ func panelQueries(t *testing.T) (queries []string) {
 	}
 	for _, panel := range dashboard.Panels {
 		for _, target := range panel.Targets {
-			queries = append(queries, strings.NewReplacer("$__rate_interval", "1m", "$account", ".*").Replace(target.Expr))
+			queries = append(queries,
+				strings.NewReplacer("$__rate_interval", "1m", "$account", ".*").Replace(target.Expr))
 		}
 	}
 	return queries
@@ -83,7 +85,8 @@ func panelQueries(t *testing.T) (queries []string) {
 func TestObservedMetricsDoNotExist(t *testing.T) {
 	names := metricNames(t)
 	var listed []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `(ration_\\w+)`").FindAllStringSubmatch(mustRead(t, filepath.Join(observe, "README.md")), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(ration_\\w+)`").FindAllStringSubmatch(mustRead(t,
+		filepath.Join(observe, "README.md")), -1) {
 		listed = append(listed, row[1])
 	}
 	slices.Sort(listed)
@@ -91,7 +94,8 @@ func TestObservedMetricsDoNotExist(t *testing.T) {
 		t.Errorf("the page lists %q; want %q", listed, names)
 	}
 	queries := strings.Join(panelQueries(t), "\n")
-	for _, used := range regexp.MustCompile(`ration_\w+`).FindAllString(queries+mustRead(t, filepath.Join(observe, "alerts.yaml")), -1) {
+	for _, used := range regexp.MustCompile(`ration_\w+`).FindAllString(queries+
+		mustRead(t, filepath.Join(observe, "alerts.yaml")), -1) {
 		if !slices.Contains(names, regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(used, "")) {
 			t.Errorf("%s is no metric", used)
 		}
@@ -144,7 +148,8 @@ func TestPrometheusCannotReadServe(t *testing.T) {
 	}
 	p := startPrometheus(t, strings.TrimPrefix(base, "http://"))
 	var found []json.RawMessage
-	for found = p.query(t, `ration_budget_used_units{budget="all"} == 3`); len(found) == 0; found = p.query(t, `ration_budget_used_units{budget="all"} == 3`) {
+	for found = p.query(t, `ration_budget_used_units{budget="all"} == 3`); len(found) == 0; found = p.query(t,
+		`ration_budget_used_units{budget="all"} == 3`) {
 		p.alive(t)
 	}
 	for _, query := range panelQueries(t) {
@@ -174,7 +179,9 @@ func startPrometheus(t *testing.T, target string) *prometheusServer {
 		t.Fatal(err)
 	}
 	config := filepath.Join(t.TempDir(), "prometheus.yaml")
-	text := fmt.Sprintf("global: {scrape_interval: 100ms, scrape_timeout: 100ms, evaluation_interval: 100ms}\nrule_files: [%s]\nscrape_configs:\n- {job_name: ration, static_configs: [{targets: [%q]}]}\n", rules, target)
+	text := fmt.Sprintf("global: {scrape_interval: 100ms, scrape_timeout: 100ms, evaluation_interval: "+
+		"100ms}\nrule_files: [%s]\nscrape_configs:\n- {job_name: ration, static_configs: [{targets: [%q]}]}\n", rules,
+		target)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +191,8 @@ func startPrometheus(t *testing.T, target string) *prometheusServer {
 	}
 	address := port.Addr().String()
 	port.Close()
-	cmd := exec.Command(binary, "--config.file", config, "--storage.tsdb.path", t.TempDir(), "--web.listen-address", address)
+	cmd := exec.Command(binary, "--config.file", config, "--storage.tsdb.path", t.TempDir(), "--web.listen-address",
+		address)
 	p := &prometheusServer{served: startCommand(t, cmd), url: "http://" + address, late: time.After(30 * time.Second)}
 	p.says("Server is ready to receive web requests")
 	return p

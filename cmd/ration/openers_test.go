@@ -17,7 +17,8 @@ import (
 // openers are the functions that open, create or fill a file by its path, or
 // that have a library do so.
 var openers = map[string][]string{
-	"os":                    {"Open", "OpenFile", "Create", "CreateTemp", "ReadFile", "WriteFile", "Truncate", "OpenRoot", "OpenInRoot", "DirFS", "CopyFS"},
+	"os": {"Open", "OpenFile", "Create", "CreateTemp", "ReadFile", "WriteFile", "Truncate",
+		"OpenRoot", "OpenInRoot", "DirFS", "CopyFS"},
 	"io/ioutil":             {"ReadFile", "WriteFile", "TempFile"},
 	"syscall":               {"Open", "Openat", "Creat", "Truncate"},
 	"golang.org/x/sys/unix": {"Open", "Openat", "Openat2", "Creat", "Truncate"},
@@ -28,26 +29,34 @@ var openers = map[string][]string{
 
 // openElsewhere are the uses outside package files, each with its reason.
 var openElsewhere = map[string]string{
-	"cmd/ration/ca.go os.ReadFile":                       "the system's certificates, which are public",
-	"internal/cli/explaincmd.go os.Open":                 "an answer that the caller names, which is only read",
-	"jobs/youtube/youtubetest/load.go os.Open":           "a test server reads public charts, and keeps to the standard library",
-	"internal/servers/redistest.go os.ReadFile":          "tests read the log of the server that they started",
-	"internal/servers/topology.go os.WriteFile":          "tests write the configuration of a sentinel",
-	"internal/catalog/catalog.go database/sql.Open":      "SQLite opens by path what statFile has checked",
-	"internal/replica/oldsqlite.go database/sql.Open":    "SQLite opens by path a ledger of an earlier release, to read it",
-	"costs/read.go os.ReadFile":                          "the id of this machine, which only tells configurations apart",
-	"internal/command/foreground_unix.go os.Open":        "the terminal of this process",
-	"internal/setup/write.go os.OpenFile":                "files that others may read, created in a folder of the user's choice and never through a link",
-	"internal/cli/manual.go os.WriteFile":                "manual pages, which everybody reads, in a folder that the packager names",
-	"cmd/ration/report.go os.Open":                       "an upstream's answer, which the command line names, may be a pipe or another user's",
+	"cmd/ration/ca.go os.ReadFile":       "the system's certificates, which are public",
+	"internal/cli/explaincmd.go os.Open": "an answer that the caller names, which is only read",
+	"jobs/youtube/youtubetest/load.go os.Open": "a test server reads public charts, and keeps to the " +
+		"standard library",
+	"internal/servers/redistest.go os.ReadFile":     "tests read the log of the server that they started",
+	"internal/servers/topology.go os.WriteFile":     "tests write the configuration of a sentinel",
+	"internal/catalog/catalog.go database/sql.Open": "SQLite opens by path what statFile has checked",
+	"internal/replica/oldsqlite.go database/sql.Open": "SQLite opens by path a ledger of an earlier release, to " +
+		"read it",
+	"costs/read.go os.ReadFile": "the id of this machine, which only tells configurations " +
+		"apart",
+	"internal/command/foreground_unix.go os.Open": "the terminal of this process",
+	"internal/setup/write.go os.OpenFile": "files that others may read, created in a folder of the " +
+		"user's choice and never through a link",
+	"internal/cli/manual.go os.WriteFile": "manual pages, which everybody reads, in a folder that " +
+		"the packager names",
+	"cmd/ration/report.go os.Open": "an upstream's answer, which the command line names, may " +
+		"be a pipe or another user's",
 	"cmd/ration/testdata/bare/main.go database/sql.Open": "a program to compare with",
 
-	"quota/inbound/sqlitestore/sqlitestore.go os.OpenFile":       "a new file of this user's, in a folder of the caller's choice",
-	"quota/inbound/sqlitestore/sqlitestore.go database/sql.Open": "counts of a server's clients, which decide nothing that is paid for",
-	"quota/sqliteledger/conn.go modernc.org/sqlite.Driver":       "SQLite opens by path what check has checked",
-	"internal/servers/postgrestest.go os.Create":                 "tests write the log of a server",
-	"internal/servers/postgrestest.go os.ReadFile":               "tests read the log of the server that they started",
-	"internal/servers/postgrestest.go os.WriteFile":              "tests write the configuration of PgBouncer",
+	"quota/inbound/sqlitestore/sqlitestore.go os.OpenFile": "a new file of this user's, in a folder of the " +
+		"caller's choice",
+	"quota/inbound/sqlitestore/sqlitestore.go database/sql.Open": "counts of a server's clients, which decide " +
+		"nothing that is paid for",
+	"quota/sqliteledger/conn.go modernc.org/sqlite.Driver": "SQLite opens by path what check has checked",
+	"internal/servers/postgrestest.go os.Create":           "tests write the log of a server",
+	"internal/servers/postgrestest.go os.ReadFile":         "tests read the log of the server that they started",
+	"internal/servers/postgrestest.go os.WriteFile":        "tests write the configuration of PgBouncer",
 }
 
 // isModule reports whether a folder is a module of its own: a tool for those
@@ -73,7 +82,8 @@ func TestNoOtherWayToOpenAFile(t *testing.T) {
 			return err
 		}
 		name := filepath.ToSlash(rel)
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || path.Dir(name) == "internal/files" {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
+			path.Dir(name) == "internal/files" {
 			return nil
 		}
 		for _, opener := range openersIn(t, file) {

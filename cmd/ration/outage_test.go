@@ -26,8 +26,10 @@ func TestDeadLedgerInTheMiddleOfARun(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"run", "serve"} {
 		t.Run(command, func(t *testing.T) {
-			s := newStand(t, &youtubetest.Options{Latency: 200 * time.Millisecond}, plentyOfUnits, "[{trending: {pages: 4}}]", eight...)
-			s.write(t, "costs.yaml", mustRead(t, filepath.Join(s.dir, "costs.yaml"))+"when_ledger_down: {default: {allow: 100}}\n")
+			s := newStand(t, &youtubetest.Options{Latency: 200 * time.Millisecond}, plentyOfUnits,
+				"[{trending: {pages: 4}}]", eight...)
+			s.write(t, "costs.yaml", mustRead(t, filepath.Join(s.dir, "costs.yaml"))+
+				"when_ledger_down: {default: {allow: 100}}\n")
 			redis := servers.StartRedis(t, "--appendonly", "yes")
 			args := []string{command, "-q", "--parallel", "1", "--ledger", redis.URL()}
 			if command == "serve" {
@@ -44,17 +46,20 @@ func TestDeadLedgerInTheMiddleOfARun(t *testing.T) {
 			}
 			await(2)
 			redis.Stop()
-			d.says("the ledger redis://127.0.0.1:[0-9]+/0 has been down since 20.*; calls go out within the allowance of when_ledger_down")
+			d.says("the ledger redis://127.0.0.1:[0-9]+/0 has been down since 20.*; calls go out within the " +
+				"allowance of when_ledger_down")
 			await(s.upstream.Total() + 1)
 			redis.Restart(t)
-			d.says("the ledger redis://127.0.0.1:[0-9]+/0 is back after .*; [0-9]+ units? went out from here without it, now recorded")
+			d.says("the ledger redis://127.0.0.1:[0-9]+/0 is back after .*; [0-9]+ units? went out from here " +
+				"without it, now recorded")
 			if command == "serve" {
 				d.ends(syscall.SIGTERM)
 			} else {
 				<-d.done
 				d.Wait()
 			}
-			if text := d.text(); strings.Count(text, "has been down since") != 1 || strings.Count(text, "is back after") != 1 {
+			if text := d.text(); strings.Count(text, "has been down since") != 1 ||
+				strings.Count(text, "is back after") != 1 {
 				t.Errorf("it says\n%s", text)
 			}
 		})
@@ -70,7 +75,8 @@ func TestOutageIsHiddenFromReaders(t *testing.T) {
 	}
 	t.Parallel()
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
-	s.write(t, "costs.yaml", mustRead(t, filepath.Join(s.dir, "costs.yaml"))+"when_ledger_down: {search.list: refuse, default: {allow: 50}}\n")
+	s.write(t, "costs.yaml", mustRead(t, filepath.Join(s.dir, "costs.yaml"))+
+		"when_ledger_down: {search.list: refuse, default: {allow: 50}}\n")
 	down := "RATION_LEDGER=redis://127.0.0.1:1/0"
 	if code, _, text := s.run(t, []string{down}, "spend", "videos.list", "--units", "26"); code != exitDone {
 		t.Fatalf("exit code %d: %s", code, text)
@@ -82,14 +88,19 @@ func TestOutageIsHiddenFromReaders(t *testing.T) {
 		stdout  []string
 		stderr  string
 	}{
-		{"status", []string{"^outage  down since 20[^ ]*Z$", "^" + sent + "$"}, "ledger down: redis at 127.0.0.1:1: dial.*; meanwhile 26 units were sent within the allowance$"},
-		{"status --json", []string{`"unrecorded_units":26,"budgets":\[\],"keyed":\[\],"more_keys":\[\],"waiting":\[\],"passes":\[\],"repairs":\[\],"unexplained":\[\],"forgotten":\[\],"version":"[^"]+","ledger_state":\{"down":true,`}, `^\{"error":\{"kind":"ledger",`},
+		{"status", []string{"^outage  down since 20[^ ]*Z$", "^" + sent + "$"},
+			"ledger down: redis at 127.0.0.1:1: dial.*; meanwhile 26 units were sent within the allowance$"},
+		{"status --json",
+			[]string{`"unrecorded_units":26,"budgets":\[\],"keyed":\[\],"more_keys":\[\],"waiting":\[\],` +
+				`"passes":\[\],"repairs":\[\],"unexplained":\[\],"forgotten":\[\],"version":"[^"]+",` +
+				`"ledger_state":\{"down":true,`}, `^\{"error":\{"kind":"ledger",`},
 		{"ledger info", []string{"^outage  down since 20[^ ]*Z$"}, "ledger down: redis at 127.0.0.1:1: dial"},
 		{"ledger info --json", []string{`"ledger_state":\{"down":true,`}, ""},
 		{"log", nil, "; meanwhile 26 units were sent within the allowance$"},
 		{"cooldown list", nil, "; meanwhile 26 units"},
 		{"plan", nil, "; meanwhile 26 units"},
-		{"doctor", []string{"^problem +.*ledger down", "^warning +" + sent + "$", "^ +-> nothing, the next call records this once the ledger is up$"}, ""},
+		{"doctor", []string{"^problem +.*ledger down", "^warning +" + sent + "$",
+			"^ +-> nothing, the next call records this once the ledger is up$"}, ""},
 		{"doctor --json", []string{`"ledger_state":\{"down":true,`}, ""},
 	} {
 		readers.Go(func() {
@@ -127,11 +138,13 @@ func TestAReaderRestoresALossAndSaysSo(t *testing.T) {
 			}
 			redis.Do(t, "flushall")
 			const restored = "the ledger of account p had lost records: this host restored "
-			if code, stdout, stderr := s.run(t, env, strings.Fields(command)...); code != exitDone || strings.Count(stderr, restored) != 1 {
+			if code, stdout, stderr := s.run(t, env, strings.Fields(command)...); code != exitDone ||
+				strings.Count(stderr, restored) != 1 {
 				t.Errorf("exit code %d\n%s%s\nwant one %q", code, stdout, stderr, restored)
 			}
 			code, stdout, stderr := s.run(t, env, "status")
-			for _, pattern := range []string{`(?m)^all +26 `, ` the ledger of p had lost records: this host restored [0-9]+ records? of 26 units`} {
+			for _, pattern := range []string{`(?m)^all +26 `,
+				` the ledger of p had lost records: this host restored [0-9]+ records? of 26 units`} {
 				if code != exitDone || stderr != "" || !regexp.MustCompile(pattern).MatchString(stdout) {
 					t.Errorf("status afterwards: exit code %d\n%s%s\nwant %q", code, stdout, stderr, pattern)
 				}
@@ -149,7 +162,8 @@ func TestReadersTellOfALedgerThatIsGone(t *testing.T) {
 		t.Helper()
 		for _, command := range []string{"status", "status --json", "ledger info", "doctor"} {
 			_, stdout, stderr := s.run(t, nil, strings.Fields(command)...)
-			if told := strings.Contains(stdout+stderr, "the ledger has forgotten what this host knows of it, last of 20"); told != want {
+			if told := strings.Contains(stdout+stderr,
+				"the ledger has forgotten what this host knows of it, last of 20"); told != want {
 				t.Errorf("ration %s tells of the loss: %v, want %v\n%s%s", command, told, want, stdout, stderr)
 			}
 		}
@@ -187,15 +201,18 @@ func TestACooldownHoldsWhileTheLedgerIsDown(t *testing.T) {
 	t.Parallel()
 	redis := servers.StartRedis(t)
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
-	s.write(t, "costs.yaml", mustRead(t, filepath.Join(s.dir, "costs.yaml"))+"when_ledger_down: {default: {allow: 50}}\n")
+	s.write(t, "costs.yaml", mustRead(t, filepath.Join(s.dir, "costs.yaml"))+
+		"when_ledger_down: {default: {allow: 50}}\n")
 	env := []string{"RATION_LEDGER=" + redis.URL()}
 	if code, _, text := s.run(t, env, "cooldown", "set", "all", "--for", "1h"); code != exitDone {
 		t.Fatalf("exit code %d: %s", code, text)
 	}
 	redis.Stop()
 	for calls, units := range map[string]string{"1": `"units":1,"calls":1,`, "3": `"units":1,"calls":3,`} {
-		want := units + `"used":null,"remaining":null,"limit":null,.*"budget":"all","shortfall":null,"reason":"all is in cooldown`
-		if code, out, text := s.run(t, env, "spend", "videos.list", "--calls", calls, "--json"); code != exitStopped || !regexp.MustCompile(want).MatchString(out) {
+		want := units +
+			`"used":null,"remaining":null,"limit":null,.*"budget":"all","shortfall":null,"reason":"all is in cooldown`
+		if code, out, text := s.run(t, env, "spend", "videos.list", "--calls", calls, "--json"); code != exitStopped ||
+			!regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("%s calls: exit code %d\n%s%s\nwant %d and %q", calls, code, out, text, exitStopped, want)
 		}
 	}

@@ -59,7 +59,8 @@ that is in progress now, and does not repeat ticks before the start.
 
 func (f *planFlags) define(flags *pflag.FlagSet) {
 	flags.IntVar(&f.days, "days", 2, "simulate this many `days` of 24 hours")
-	flags.StringVar(&f.from, "from", "", "start at this `time` (RFC 3339; default now); ticks before it are not simulated")
+	flags.StringVar(&f.from, "from", "",
+		"start at this `time` (RFC 3339; default now); ticks before it are not simulated")
 	f.jitter = 5 * time.Minute
 	cli.SecondsVar(flags, &f.jitter, "jitter", "how late each pass may start")
 	flags.BoolVar(&f.fresh, "fresh", false, "start from an empty ledger")
@@ -82,7 +83,8 @@ func (f *planFlags) span() (from, now time.Time, err error) {
 		return from, now, &cli.Error{Err: fmt.Errorf("--days %d: give 1 to %d", f.days, maxPlanDays)}
 	}
 	if f.jitter < 0 || f.jitter > maxPlanJitter || f.jitter%time.Microsecond != 0 {
-		return from, now, &cli.Error{Err: fmt.Errorf("--jitter %s: give 0 to %s, in whole microseconds", f.jitter, human.Duration(maxPlanJitter))}
+		return from, now, &cli.Error{Err: fmt.Errorf("--jitter %s: give 0 to %s, in whole microseconds", f.jitter,
+			human.Duration(maxPlanJitter))}
 	}
 	read := func(flag, text string) time.Time {
 		if text == "" || err != nil {

@@ -29,7 +29,8 @@ func (a *app) planTables(p *plan.Planner) error {
 			name += " (shadow)"
 		}
 		number := b.Budget.Measure.Number
-		t.Row(name, number(b.Budget.Limit), number(b.Peak), a.clock(b.PeakAt), number(b.PeakLate), b.Refused, number(b.Unused), b.Budget.Measure)
+		t.Row(name, number(b.Budget.Limit), number(b.Peak), a.clock(b.PeakAt), number(b.PeakLate), b.Refused,
+			number(b.Unused), b.Budget.Measure)
 	}
 	t.Print()
 	fmt.Fprintln(a.stdout)
@@ -50,7 +51,8 @@ func (a *app) planTables(p *plan.Planner) error {
 		}
 		t.Print()
 	}
-	if err := r.Draw(a.stdout, &plan.Picture{Width: a.width() - 1, Year: a.now().UTC().Year(), Highlight: a.red}); err != nil {
+	if err := r.Draw(a.stdout, &plan.Picture{Width: a.width() - 1, Year: a.now().UTC().Year(),
+		Highlight: a.red}); err != nil {
 		return err
 	}
 	for _, remark := range p.Remarks() {
@@ -78,6 +80,7 @@ func (a *app) planSuggestion(s *plan.Suggestion) {
 		return
 	}
 	fmt.Fprintln(a.stdout)
-	a.paragraph("", "This fits, checked by playing it; put it into regions.yaml in place of schedule, fetch and regions:")
+	a.paragraph("",
+		"This fits, checked by playing it; put it into regions.yaml in place of schedule, fetch and regions:")
 	fmt.Fprintf(a.stdout, "\n%s\n", strings.TrimSuffix(s.YAML(), "\n"))
 }

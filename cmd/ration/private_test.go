@@ -70,8 +70,10 @@ func TestStrangersConfigGetsTheRedisPassword(t *testing.T) {
 		"--config":           {empty, []string{"RATION_CONFIG="}, []string{"--config", s.dir}},
 		"~/.config/ration":   {empty, []string{"RATION_CONFIG=", "XDG_CONFIG_HOME=", "HOME=" + home}, nil},
 	} {
-		for _, command := range []string{"status", "run", "doctor", "spend videos.list", "plan", "costs", "cooldown list"} {
-			code, out := runIn(t, s, at.dir, append(at.env, "RATION_REDIS_PASSWORD=s3cretpw"), append(strings.Fields(command), at.args...)...)
+		for _, command := range []string{"status", "run", "doctor", "spend videos.list", "plan", "costs",
+			"cooldown list"} {
+			code, out := runIn(t, s, at.dir, append(at.env, "RATION_REDIS_PASSWORD=s3cretpw"),
+				append(strings.Fields(command), at.args...)...)
 			if code != 78 || !strings.Contains(out, "costs.yaml: ") || strings.Contains(out, "s3cretpw") {
 				t.Errorf("%s, ration %s: exit %d, %s; want 78", name, command, code, out)
 			}

@@ -36,10 +36,14 @@ func newStand(t *testing.T, o *youtubetest.Options, budget, fetch string, region
 	web := httptest.NewServer(s.upstream)
 	t.Cleanup(web.Close)
 	s.url = web.URL
-	s.write(t, "costs.yaml", "version: 1\nupstream: youtube\naccount: p\nledger: sqlite:ration.db\napi: youtube/v3\nhosts: [youtube.googleapis.com]\n"+
-		"resets: {day: "+middayZone()+"}\n"+
-		"costs: {search.list: 100, videos.list: 1, channels.list: 1, videoCategories.list: 1}\nbudgets: ["+budget+"]\n")
-	s.write(t, "regions.yaml", "version: 1\nschedule: "+leapDay+"\nfetch: "+fetch+"\nregions: {"+strings.Join(regions, ": {}, ")+": {}}\n")
+	s.write(t, "costs.yaml",
+		"version: 1\nupstream: youtube\naccount: p\nledger: sqlite:ration.db\napi: youtube/v3\nhosts: "+
+			"[youtube.googleapis.com]\n"+
+			"resets: {day: "+middayZone()+"}\n"+
+			"costs: {search.list: 100, videos.list: 1, channels.list: 1, videoCategories.list: 1}\nbudgets: ["+budget+
+			"]\n")
+	s.write(t, "regions.yaml", "version: 1\nschedule: "+leapDay+"\nfetch: "+fetch+"\nregions: {"+strings.Join(regions,
+		": {}, ")+": {}}\n")
 	return s
 }
 
@@ -74,7 +78,9 @@ func (s *stand) command(args ...string) *exec.Cmd {
 
 // environ is the environment of the stand's command lines.
 func (s *stand) environ() []string {
-	return append(os.Environ(), "RATION_CONFIG="+s.dir, "RATION_STATE="+s.dir, "RATION_JOURNAL="+filepath.Join(s.dir, "replica"), "RATION_ENDPOINT="+s.url, "YOUTUBE_API_KEY=k", "RATION_LEDGER=")
+	return append(os.Environ(), "RATION_CONFIG="+s.dir, "RATION_STATE="+s.dir,
+		"RATION_JOURNAL="+filepath.Join(s.dir, "replica"), "RATION_ENDPOINT="+s.url, "YOUTUBE_API_KEY=k",
+		"RATION_LEDGER=")
 }
 
 // used asks ration status what the first budget holds.
@@ -107,7 +113,8 @@ func TestEightProcessesShareOneBudget(t *testing.T) {
 		t.Skip("starts eight processes, 3 seconds")
 	}
 	t.Parallel()
-	s := newStand(t, nil, "{name: all, limit: 20, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", eight...)
+	s := newStand(t, nil, "{name: all, limit: 20, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]",
+		eight...)
 	runAll := func() (stopped int) {
 		var wg sync.WaitGroup
 		var mu sync.Mutex
@@ -129,11 +136,14 @@ func TestEightProcessesShareOneBudget(t *testing.T) {
 		return stopped
 	}
 	if stopped := runAll(); stopped == 0 || s.upstream.Total() != 20 || s.used(t) != 20 {
-		t.Fatalf("%d processes were stopped; the upstream counted %d units, the ledger %d; want both 20", stopped, s.upstream.Total(), s.used(t))
+		t.Fatalf("%d processes were stopped; the upstream counted %d units, the ledger %d; want both 20", stopped,
+			s.upstream.Total(), s.used(t))
 	}
-	s.write(t, "costs.yaml", strings.Replace(mustRead(t, filepath.Join(s.dir, "costs.yaml")), "limit: 20", "limit: 50", 1))
+	s.write(t, "costs.yaml", strings.Replace(mustRead(t, filepath.Join(s.dir, "costs.yaml")), "limit: 20", "limit: 50",
+		1))
 	if stopped := runAll(); stopped != 0 || s.upstream.Total() != 29 || s.used(t) != 29 {
-		t.Fatalf("%d processes were stopped; the upstream counted %d units, the ledger %d; want the 29 pages there are", stopped, s.upstream.Total(), s.used(t))
+		t.Fatalf("%d processes were stopped; the upstream counted %d units, the ledger %d; want the 29 pages there are",
+			stopped, s.upstream.Total(), s.used(t))
 	}
 }
 
@@ -164,7 +174,8 @@ func TestSignals(t *testing.T) {
 		{syscall.SIGKILL, -1, ""},
 	} {
 		t.Run(c.signal.String(), func(t *testing.T) {
-			s := newStand(t, &youtubetest.Options{Latency: 200 * time.Millisecond}, "{name: all, limit: 9500, window: 24h}", "[{trending: {pages: 4}}]", "US")
+			s := newStand(t, &youtubetest.Options{Latency: 200 * time.Millisecond},
+				"{name: all, limit: 9500, window: 24h}", "[{trending: {pages: 4}}]", "US")
 			cmd := s.command("run")
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
@@ -213,7 +224,8 @@ func TestStatusEqualsTheUpstream(t *testing.T) {
 	if data != nil {
 		names = data.Regions()
 	}
-	s := newStand(t, options, "{name: all, limit: 9500, window: 24h}", "[trending, {search: {queries: [music]}}, channels, categories]", names...)
+	s := newStand(t, options, "{name: all, limit: 9500, window: 24h}",
+		"[trending, {search: {queries: [music]}}, channels, categories]", names...)
 	if code, out, text := s.run(t, nil, "run"); code != exitDone || out+text != "" {
 		t.Fatalf("exit code %d: %s%s", code, out, text)
 	}

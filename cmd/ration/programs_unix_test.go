@@ -19,8 +19,12 @@ import (
 func newProgramStand(t *testing.T, script string) *stand {
 	t.Helper()
 	s := &stand{dir: t.TempDir()}
-	s.write(t, "costs.yaml", "version: 1\nupstream: acme\naccount: acme\nledger: sqlite:ration.db\ncosts: {items.list: 1}\nbudgets: [{name: all, limit: 100, window: 24h}]\n")
-	s.write(t, "regions.yaml", "version: 1\nschedule: "+leapDay+"\nfetch: [{command: ./fetch.sh, job: market, calls: {items.list: 3}}]\nregions: {emea: {}}\n")
+	s.write(t, "costs.yaml",
+		"version: 1\nupstream: acme\naccount: acme\nledger: sqlite:ration.db\ncosts: {items.list: 1}\nbudgets: "+
+			"[{name: all, limit: 100, window: 24h}]\n")
+	s.write(t, "regions.yaml",
+		"version: 1\nschedule: "+leapDay+
+			"\nfetch: [{command: ./fetch.sh, job: market, calls: {items.list: 3}}]\nregions: {emea: {}}\n")
 	s.script(t, script)
 	return s
 }
@@ -67,7 +71,8 @@ func (s *stand) checkEnded(t *testing.T) {
 func TestVideosOfPrograms(t *testing.T) {
 	t.Parallel()
 	s := newProgramStand(t, "exit 0")
-	if code, stdout, stderr := s.run(t, nil, "run", "-v"); code != exitDone || !strings.Contains(stdout, "CALLS UNITS\n") || !strings.Contains(stdout, "emea") {
+	if code, stdout, stderr := s.run(t, nil, "run", "-v"); code != exitDone ||
+		!strings.Contains(stdout, "CALLS UNITS\n") || !strings.Contains(stdout, "emea") {
 		t.Errorf("exit code %d: %s%s; want a table without videos", code, stdout, stderr)
 	}
 }
@@ -157,9 +162,12 @@ func TestRunLeftProgramsRunning(t *testing.T) {
 func TestProgramThatStopsWaitsForTheNextTick(t *testing.T) {
 	s := newProgramStand(t, "echo no room; exit 75")
 	d := s.serve(t, []string{"YOUTUBE_API_KEY="})
-	d.says(`msg=pass region=emea .*outcome=stopped .*reason="market stopped before it was done \(exit status 75: no room\); it is started again at the next tick, 2028-02-29T00:00:00Z; .*retry_at=2028-02-29T00:00:00Z next=2028-02-29T00:00:00Z`)
+	d.says(`msg=pass region=emea .*outcome=stopped .*reason="market stopped before it was done \(exit status 75: no ` +
+		`room\); it is started again at the next tick, 2028-02-29T00:00:00Z; .*retry_at=2028-02-29T00:00:00Z ` +
+		`next=2028-02-29T00:00:00Z`)
 	d.Process.Signal(syscall.SIGHUP)
-	d.says(`msg="pass does not start" region=emea .* reason="market stopped before it was done; it is started again at the next tick, 2028-02-29T00:00:00Z; --again`)
+	d.says(`msg="pass does not start" region=emea .* reason="market stopped before it was done; it is started again ` +
+		`at the next tick, 2028-02-29T00:00:00Z; --again`)
 	d.ends(syscall.SIGTERM)
 	if n := strings.Count(d.text(), "line=\"no room\""); n != 1 {
 		t.Errorf("it was started %d times; want once:\n%s", n, d.text())

@@ -102,7 +102,8 @@ func TestProxyStartsWithoutItsLedger(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
 	d := s.start(t, []string{"RATION_LEDGER=redis://127.0.0.1:1/0"}, "proxy", "--listen", "127.0.0.1:0")
-	if status, body := get(t, d.url()+"/v1/status"); status != 503 || !strings.Contains(body, `"ledger_state":{"down":true`) {
+	if status, body := get(t, d.url()+"/v1/status"); status != 503 ||
+		!strings.Contains(body, `"ledger_state":{"down":true`) {
 		t.Errorf("status: %d %s", status, body)
 	}
 	d.ends(syscall.SIGINT)
@@ -197,7 +198,8 @@ func TestTwoServesOnOneHost(t *testing.T) {
 	d.says(`level=WARN msg="no gateway" reason="listen on 127.0.0.1:8377: `)
 	d.says(`msg=pass region=US .* outcome=complete`)
 	d.ends(syscall.SIGTERM)
-	if code, _, text := s.run(t, nil, "serve", "--listen", own.Addr().String()); code != exitConfig || !strings.Contains(text, "address already in use; give another address with --listen") {
+	if code, _, text := s.run(t, nil, "serve", "--listen", own.Addr().String()); code != exitConfig ||
+		!strings.Contains(text, "address already in use; give another address with --listen") {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 }
@@ -209,7 +211,8 @@ func TestDocumentsAreWhatTheCommandsPrint(t *testing.T) {
 	base := d.url()
 	d.says(`msg=pass region=US .* outcome=complete`)
 	d.says(`msg=pass region=GB .* outcome=complete`)
-	varying := regexp.MustCompile(`"(at|from|to|next_free_at|since|until|in_s|first|last|first_at)":("[^"]*"|[0-9]+)|"unrecorded_units":(0|null)|20[0-9]{2}-[0-9-]+T[0-9:.]+Z`)
+	varying := regexp.MustCompile(`"(at|from|to|next_free_at|since|until|in_s|first|last|first_at)":("[^"]*"|` +
+		`[0-9]+)|"unrecorded_units":(0|null)|20[0-9]{2}-[0-9-]+T[0-9:.]+Z`)
 	for path, args := range map[string][]string{
 		"/v1/status":                       {"status"},
 		"/v1/log?last=3":                   {"log", "--last", "3"},
@@ -235,13 +238,15 @@ func TestDocumentsAreWhatTheCommandsPrint(t *testing.T) {
 		status, body := get(t, base+path)
 		if args == nil {
 			var problem struct{ Detail string }
-			if json.Unmarshal([]byte(body), &problem); status != 400 || problem.Detail == "" || strings.Contains(problem.Detail, "--") {
+			if json.Unmarshal([]byte(body), &problem); status != 400 || problem.Detail == "" ||
+				strings.Contains(problem.Detail, "--") {
 				t.Errorf("%s: %d %s; want 400", path, status, body)
 			}
 			continue
 		}
 		_, printed, _ := s.run(t, nil, append(args, "--json")...)
-		if got, want := varying.ReplaceAllString(body, "…"), varying.ReplaceAllString(printed, "…"); status != 200 || got != want {
+		if got, want := varying.ReplaceAllString(body, "…"),
+			varying.ReplaceAllString(printed, "…"); status != 200 || got != want {
 			t.Errorf("%s: %d\n%s\nration %s prints\n%s", path, status, got, strings.Join(args, " "), want)
 		}
 	}

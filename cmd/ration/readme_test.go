@@ -36,7 +36,10 @@ func TestReadme(t *testing.T) {
 	t.Run("README.md", func(t *testing.T) { // on the costs.yaml that it shows
 		page := filepath.Join("..", "..", "README.md")
 		table := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(mustRead(t, page))[1]
-		upstream := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{\"items\":[]}\n") })
+		upstream := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_,
+				_ = io.WriteString(w, "{\"items\":[]}\n")
+		})
 		runPage(t, page, 4, shiftTo(t, midday), upstream, map[string]string{"costs.yaml": table})
 	})
 }
@@ -44,7 +47,8 @@ func TestReadme(t *testing.T) {
 // TestTokensInArguments: examples passed tokens and keys in the arguments of
 // curl, where every user of the host can read them.
 func TestTokensInArguments(t *testing.T) {
-	for place, text := range map[string]string{"docs/gateway.md": mustRead(t, filepath.Join("..", "..", "docs", "gateway.md")), "exec": newApp().execCommand().Example} {
+	for place, text := range map[string]string{"docs/gateway.md": mustRead(t,
+		filepath.Join("..", "..", "docs", "gateway.md")), "exec": newApp().execCommand().Example} {
 		if !strings.Contains(text, "curl") {
 			t.Errorf("%s: no example of curl", place)
 		}
@@ -54,7 +58,8 @@ func TestTokensInArguments(t *testing.T) {
 	}
 }
 
-func runPage(t *testing.T, page string, commands int, shift time.Duration, upstream http.Handler, files map[string]string) {
+func runPage(t *testing.T, page string, commands int, shift time.Duration, upstream http.Handler,
+	files map[string]string) {
 	text := mustRead(t, page)
 	web := httptest.NewServer(upstream)
 	defer web.Close()
@@ -65,8 +70,10 @@ func runPage(t *testing.T, page string, commands int, shift time.Duration, upstr
 		}
 	}
 	linkRation(t, dir)
-	env := append(os.Environ(), asRation+"=1", "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "RATION_CONFIG="+dir, "RATION_STATE="+dir,
-		"RATION_HOST=host-1", "RATION_ENDPOINT="+web.URL, "RATION_LEDGER=sqlite:"+filepath.Join(dir, "ration.db"), "YOUTUBE_API_KEY=k", shiftEnv+"="+shift.String())
+	env := append(os.Environ(), asRation+"=1", "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "RATION_CONFIG="+dir,
+		"RATION_STATE="+dir,
+		"RATION_HOST=host-1", "RATION_ENDPOINT="+web.URL, "RATION_LEDGER=sqlite:"+filepath.Join(dir, "ration.db"),
+		"YOUTUBE_API_KEY=k", shiftEnv+"="+shift.String())
 	ran := 0
 	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(text, -1) {
 		for _, part := range strings.Split("\n"+block[1], "\n$ ")[1:] {
@@ -96,7 +103,8 @@ func runPage(t *testing.T, page string, commands int, shift time.Duration, upstr
 func TestFirstRun(t *testing.T) {
 	web := httptest.NewServer(youtubetest.New(&youtubetest.Options{Model: youtubetest.Since2026}))
 	defer web.Close()
-	block := regexp.MustCompile("(?s)```sh\ngo install [^\n]*\n(.*?)```").FindStringSubmatch(mustRead(t, filepath.Join("..", "..", "docs", "running.md")))[1]
+	block := regexp.MustCompile("(?s)```sh\ngo install [^\n]*\n(.*?)```").FindStringSubmatch(mustRead(t,
+		filepath.Join("..", "..", "docs", "running.md")))[1]
 	commands := strings.NewReplacer("ration fake youtube &\n", "", "http://127.0.0.1:8378", web.URL).Replace(block)
 	home, bin := t.TempDir(), t.TempDir()
 	linkRation(t, bin)

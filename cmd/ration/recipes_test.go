@@ -24,13 +24,15 @@ func TestRecipes(t *testing.T) {
 	if len(recipes) != 4 {
 		t.Errorf("%d recipes; want 4", len(recipes))
 	}
-	tree := filepath.Join(t.TempDir(), "ration") // one path for all, so that what one recipe compiles is there for the next
+	// one path for all, so that what one recipe compiles is there for the next
+	tree := filepath.Join(t.TempDir(), "ration")
 	for _, recipe := range recipes {
 		title, text, _ := strings.Cut(recipe, "\n")
 		t.Run(title, func(t *testing.T) {
 			copyTree(t, tree)
 			commands, sources := 0, map[string]bool{}
-			for _, block := range regexp.MustCompile("(?s)```(\\w+)(?: (\\S+))?\n(.*?)```").FindAllStringSubmatch(text, -1) {
+			for _, block := range regexp.MustCompile("(?s)```(\\w+)(?: (\\S+))?\n(.*?)```").FindAllStringSubmatch(text,
+				-1) {
 				language, name, text := block[1], block[2], block[3]
 				switch {
 				case language == "diff":

@@ -38,14 +38,16 @@ its window, at most 256 entries back, and says how far it got. From a budget
 that counts calls it takes off whole calls, with their units.
 
 ` + exitCodes(exitStopped, exitLedger, exitConfig),
-		Example: "  ration ledger reconcile youtube-day --used 8700\n  ration ledger reconcile youtube=8700 youtube-day=8700 youtube-search=800",
-		Args:    cobra.MinimumNArgs(1),
+		Example: "  ration ledger reconcile youtube-day --used 8700\n  ration ledger reconcile youtube=8700 " +
+			"youtube-day=8700 youtube-search=800",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.reconcile(cmd.Context(), args, used, account, force)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&used, "used", "", "what the upstream's console says was used in the budget's window, `N`; of usd, dollars")
+	flags.StringVar(&used, "used", "",
+		"what the upstream's console says was used in the budget's window, `N`; of usd, dollars")
 	flags.StringVar(&account, "account", "", "the budgets' account, if several accounts have a budget of that name")
 	flags.BoolVar(&force, "force", false, "allow lowering a budget, and numbers above its limit")
 	return cmd

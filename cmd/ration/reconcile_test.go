@@ -25,10 +25,12 @@ func TestLoweringReachesABoundedNumberOfEntriesBack(t *testing.T) {
 		requests[i] = quota.Request{Method: "videos.list", Force: true}
 	}
 	requests[0].Units = 527
-	if _, err := ledger.Spend(t.Context(), &quota.Batch{Account: "p", History: 24 * time.Hour, Requests: requests}); err != nil {
+	if _, err := ledger.Spend(t.Context(),
+		&quota.Batch{Account: "p", History: 24 * time.Hour, Requests: requests}); err != nil {
 		t.Fatal(err)
 	}
-	const want = "all had 527 units: none could be taken off, they are older than 256 entries; it has 527 of 1000 used, 473 left\n"
+	const want = "all had 527 units: none could be taken off, they are older than 256 entries; it has 527 of 1000 " +
+		"used, 473 left\n"
 	code, out, text := s.run(t, nil, "ledger", "reconcile", "all", "--used", "100", "--force")
 	if code != exitDone || out+text != want {
 		t.Errorf("exit code %d, it says %q; want %q", code, out+text, want)

@@ -16,10 +16,12 @@ import (
 // TestRefusalIsKept: the last refusal is read back as it was, without what is
 // secret, while other processes write beside it.
 func TestRefusalIsKept(t *testing.T) {
-	a := &app{secrets: new(cli.Secrets), stdout: new(bytes.Buffer), stderr: new(bytes.Buffer), stateDir: t.TempDir(), getenv: func(string) string { return "" }}
+	a := &app{secrets: new(cli.Secrets), stdout: new(bytes.Buffer), stderr: new(bytes.Buffer), stateDir: t.TempDir(),
+		getenv: func(string) string { return "" }}
 	a.secrets.Hide("AIzaSECRET")
 	a.secrets.Hide("another-secret")
-	table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: u\naccount: p\ncosts: {m: 1}\nbudgets: [{name: all, limit: 100, window: 1h}]\n"))
+	table, err := costs.Parse("costs.yaml",
+		[]byte("version: 1\nupstream: u\naccount: p\ncosts: {m: 1}\nbudgets: [{name: all, limit: 100, window: 1h}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,8 +31,10 @@ func TestRefusalIsKept(t *testing.T) {
 	}
 	defer s.Close()
 	at := time.Date(2026, 11, 20, 12, 0, 0, 1000, time.UTC)
-	refused := &quota.RefusedError{Account: "p", Budget: "all", Method: "search.list", Reason: quota.ReasonCooldown, Detail: "bad key AIzaSECRET another-secret",
-		RetryAt: at.Add(time.Hour), RetryAfter: time.Hour, Needed: 100, Units: 100, Caller: quota.Caller{Region: "IN", Job: "search:\x1b", Lane: "cron"}}
+	refused := &quota.RefusedError{Account: "p", Budget: "all", Method: "search.list", Reason: quota.ReasonCooldown,
+		Detail:  "bad key AIzaSECRET another-secret",
+		RetryAt: at.Add(time.Hour), RetryAfter: time.Hour, Needed: 100, Units: 100,
+		Caller: quota.Caller{Region: "IN", Job: "search:\x1b", Lane: "cron"}}
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() { a.exit(&reported{fmt.Errorf("wrapped: %w", refused)}) })
@@ -40,7 +44,8 @@ func TestRefusalIsKept(t *testing.T) {
 	if err != nil || kept == nil {
 		t.Fatalf("%v, %v; want the refusal", kept, err)
 	}
-	if !kept.At.Equal(at) || *kept.Budget != "all" || kept.Region != "IN" || kept.Job != "search:\x1b" || kept.Units != 100 || kept.Ledger != s.LedgerName() {
+	if !kept.At.Equal(at) || *kept.Budget != "all" || kept.Region != "IN" || kept.Job != "search:\x1b" ||
+		kept.Units != 100 || kept.Ledger != s.LedgerName() {
 		t.Errorf("kept %+v", kept)
 	}
 	if told := *kept.Detail + kept.Message; strings.Contains(told, "SECRET") || strings.Contains(told, "another") {

@@ -23,7 +23,8 @@ func TestRunOnAnotherEmptyLedger(t *testing.T) {
 		ledger string
 		warns  bool
 	}{{one, false}, {one, false}, {two, true}, {two, false}, {one, false}, {one + "?sync=normal", false}} {
-		warned := regexp.MustCompile(`^ration: the ledger sqlite:\S+two\.db is empty, and the one that this costs.yaml used before is sqlite:\S+one\.db: `).MatchString(run(c.ledger))
+		warned := regexp.MustCompile(`^ration: the ledger sqlite:\S+two\.db is empty, and the one that this ` +
+			`costs.yaml used before is sqlite:\S+one\.db: `).MatchString(run(c.ledger))
 		if warned != c.warns {
 			t.Errorf("run %d on %s: warned %v", i, c.ledger, warned)
 		}
@@ -41,7 +42,8 @@ func TestSpendOnAnotherEmptyLedger(t *testing.T) {
 		if code != exitDone {
 			t.Fatalf("%v: exit code %d: %s%s", args, code, out, text)
 		}
-		return regexp.MustCompile(`the ledger sqlite:\S+two\.db is empty, and the\s+one that this\s+costs.yaml\s+used\s+before\s+is\s+sqlite:\S+one\.db: `).MatchString(out + text)
+		return regexp.MustCompile(`the ledger sqlite:\S+two\.db is empty, and the\s+one that ` +
+			`this\s+costs.yaml\s+used\s+before\s+is\s+sqlite:\S+one\.db: `).MatchString(out + text)
 	}
 	one, two := "sqlite:"+filepath.Join(s.dir, "one.db"), "sqlite:"+filepath.Join(s.dir, "two.db")
 	if warns(one, "spend", "videos.list") {

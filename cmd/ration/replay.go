@@ -58,7 +58,8 @@ ledger is that of costs.yaml; the other file need not name one.
 			return r.run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&since, "since", "7d", "replay calls of the last `period` (24h, 7d), or since a time (RFC 3339); 0 means all")
+	cmd.Flags().StringVar(&since, "since", "7d",
+		"replay calls of the last `period` (24h, 7d), or since a time (RFC 3339); 0 means all")
 	cmd.Flags().StringVar(&until, "until", "", "only calls before this time (RFC 3339), or older than a `period`")
 	return cmd
 }
@@ -83,7 +84,8 @@ func (r *replaying) run(ctx context.Context) error {
 		return &client.ConfigError{Err: err}
 	}
 	if len(missing) > 0 {
-		r.warn("config", fmt.Sprintf("%s has no account %s, whose calls are not replayed", human.Name(r.path), strings.Join(missing, ", ")))
+		r.warn("config", fmt.Sprintf("%s has no account %s, whose calls are not replayed", human.Name(r.path),
+			strings.Join(missing, ", ")))
 	}
 	report, exists := r.Unspent(), true
 	err = r.withClient(r.InForce, false, func(c *client.Client) error {
@@ -141,7 +143,9 @@ func (r *replaying) noteCooldowns(ctx context.Context, guard *quota.Guard) error
 		if c.Budget != nil {
 			name = human.Name(*c.Budget)
 		}
-		r.remark("replay", "a cooldown holds back %s until %s; calls that it refused are not in the log, and are not replayed", name, human.Time(c.Until))
+		r.remark("replay",
+			"a cooldown holds back %s until %s; calls that it refused are not in the log, and are not replayed", name,
+			human.Time(c.Until))
 	}
 	return err
 }
@@ -159,14 +163,17 @@ func (r *replaying) tables(d *plan.ReplayDocument, report *plan.ReplayReport) {
 		if b.Budget.Shadow {
 			window += " (shadow)"
 		}
-		t.Row(report.Name(&b.Budget), b.Budget.Measure.Number(b.Budget.Limit), b.Budget.Measure, window, b.Refused, b.RefusedUnits, r.clock(b.First), r.clock(b.Last))
+		t.Row(report.Name(&b.Budget), b.Budget.Measure.Number(b.Budget.Limit), b.Budget.Measure, window, b.Refused,
+			b.RefusedUnits, r.clock(b.First), r.clock(b.Last))
 	}
 	t.Print()
 	if len(d.Refusals) > 0 {
 		fmt.Fprintln(r.stdout)
 		t := r.table("hour", "budget", "region", "refused", "units")
 		for _, hour := range d.Refusals[:min(len(d.Refusals), maxReplayRows)] {
-			t.Row(human.Dated(hour.Hour, r.now(), "01-02 15:04Z"), report.Name(&quota.Budget{Account: hour.Account, Name: hour.Budget}), human.Name(hour.Region), hour.Refused, hour.Units)
+			t.Row(human.Dated(hour.Hour, r.now(), "01-02 15:04Z"),
+				report.Name(&quota.Budget{Account: hour.Account, Name: hour.Budget}), human.Name(hour.Region),
+				hour.Refused, hour.Units)
 		}
 		t.Print()
 		if more := len(d.Refusals) - maxReplayRows; more > 0 {
@@ -175,8 +182,10 @@ func (r *replaying) tables(d *plan.ReplayDocument, report *plan.ReplayReport) {
 	}
 	fmt.Fprintln(r.stdout)
 	if d.Fits {
-		r.paragraph("", "fits: of %s, %s, nothing would have been refused", human.Count(d.Calls, "call"), human.Count(d.Units, "unit"))
+		r.paragraph("", "fits: of %s, %s, nothing would have been refused", human.Count(d.Calls, "call"),
+			human.Count(d.Units, "unit"))
 		return
 	}
-	r.paragraph("", "does not fit: of %s, %s, %d would have been refused, %s", human.Count(d.Calls, "call"), human.Count(d.Units, "unit"), d.Refused, human.Count(d.RefusedUnits, "unit"))
+	r.paragraph("", "does not fit: of %s, %s, %d would have been refused, %s", human.Count(d.Calls, "call"),
+		human.Count(d.Units, "unit"), d.Refused, human.Count(d.RefusedUnits, "unit"))
 }

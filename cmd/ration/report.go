@@ -70,7 +70,8 @@ and says when to try again, so that a script can end with "|| exit".
 	flags := cmd.Flags()
 	flags.StringVar(&f.grant, "grant", "", "the `grant` of the call, from spend --json")
 	flags.IntVar(&f.status, "status", 0, "the answer's HTTP status")
-	flags.StringArrayVar(&f.headers, "header", nil, "a `header` of the answer, 'Name: value', or @FILE; may be repeated")
+	flags.StringArrayVar(&f.headers, "header", nil,
+		"a `header` of the answer, 'Name: value', or @FILE; may be repeated")
 	flags.StringVar(&f.body, "body", "", "`file` that holds the answer's body; - is stdin")
 	flags.Int64Var(&f.units, "units", 0, "what the call really cost, if the answer does not say")
 	cli.DefineAmounts(flags, &f.amounts, "what it really cost in a `measure`")
@@ -143,7 +144,8 @@ func (a *app) reportAnswer(ctx context.Context, method string, f *reportFlags) e
 
 // answer returns the answer that flags describe.
 func (a *app) answer(f *reportFlags) (*gateway.Answer, error) {
-	answer := &gateway.Answer{Status: f.status, Headers: map[string]gateway.HeaderValues{}, Amounts: cli.AmountsOf(f.amounts)}
+	answer := &gateway.Answer{Status: f.status, Headers: map[string]gateway.HeaderValues{},
+		Amounts: cli.AmountsOf(f.amounts)}
 	if f.units >= 0 {
 		answer.Units = new(quota.Units(f.units))
 	}
@@ -152,7 +154,8 @@ func (a *app) answer(f *reportFlags) (*gateway.Answer, error) {
 		if name, isFile := strings.CutPrefix(text, "@"); isFile {
 			dump, err := a.readAnswer(name)
 			if err != nil {
-				return nil, &cli.Error{Err: fmt.Errorf("--header: %w; name a file that curl --dump-header has written", err)}
+				return nil, &cli.Error{Err: fmt.Errorf("--header: %w; name a file that curl --dump-header has written",
+					err)}
 			}
 			text, add = dump, answer.AddDump
 		}
@@ -193,7 +196,8 @@ func (a *app) readAnswer(name string) (string, error) {
 func (a *app) printResult(call quota.Call, result *gateway.ReportResult, maxWait time.Duration) error {
 	var stopped error
 	if c := result.Stop(maxWait); c != nil {
-		stopped = &jobs.UpstreamError{RetryAt: cli.TimeOrZero(c.Until), Err: fmt.Errorf("the upstream says to stop: %v", c)}
+		stopped = &jobs.UpstreamError{RetryAt: cli.TimeOrZero(c.Until),
+			Err: fmt.Errorf("the upstream says to stop: %v", c)}
 	}
 	switch {
 	case a.json:

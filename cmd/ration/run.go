@@ -65,7 +65,8 @@ else changes.`,
 	flags.StringVar(&f.keyFile, "key-file", "", "`file` that holds the API key")
 	flags.IntVar(&f.parallel, "parallel", jobs.DefaultParallel, "fetch this many regions at a time")
 	flags.BoolVar(&f.again, "again", false, "fetch finished passes again, and steps that wait after failures")
-	flags.StringVar(&f.lane, "lane", jobs.Lane, "the lane of the calls: cron, backfill, manual, or another that costs.yaml names")
+	flags.StringVar(&f.lane, "lane", jobs.Lane,
+		"the lane of the calls: cron, backfill, manual, or another that costs.yaml names")
 	a.defineShare(flags)
 	flags.IntVar(&f.stopped, "stopped-exit", exitStopped, "end with this `code` if a budget or cooldown stops the run")
 	return cmd
@@ -106,7 +107,8 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 		a.warn("ledger", err.Error())
 	}
 	showsDetails := a.terminal || a.verbose
-	if err := f.Client.CheckReplica(ctx); err != nil && showsDetails { // cron would mail it for each run of a host that others are ahead of
+	// cron would mail it for each run of a host that others are ahead of
+	if err := f.Client.CheckReplica(ctx); err != nil && showsDetails {
 		a.warn("replica", err.Error())
 	}
 	if a.verbose && !a.json {

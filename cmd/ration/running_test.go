@@ -28,7 +28,8 @@ func blocks(t *testing.T, language string) []string {
 // (crontab(5)). Only the folders are the test's, and the test's upstream.
 func TestCrontabLine(t *testing.T) {
 	t.Parallel()
-	s := newStand(t, nil, "{name: all, limit: 2, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
+	s := newStand(t, nil, "{name: all, limit: 2, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]",
+		"US")
 	s.write(t, "key", "the-key\n")
 	bin := t.TempDir()
 	self, err := filepath.Abs(os.Args[0])
@@ -38,7 +39,8 @@ func TestCrontabLine(t *testing.T) {
 	if err := os.Symlink(self, filepath.Join(bin, "ration")); err != nil {
 		t.Fatal(err)
 	}
-	ours := strings.NewReplacer("/etc/ration", s.dir, "/var/lib/ration", filepath.Join(s.dir, "state"), "/usr/local/bin", bin)
+	ours := strings.NewReplacer("/etc/ration", s.dir, "/var/lib/ration", filepath.Join(s.dir, "state"),
+		"/usr/local/bin", bin)
 	env := []string{"LOGNAME=ration", "SHELL=/bin/sh", "HOME=" + s.dir}
 	command := ""
 	for line := range strings.Lines(ours.Replace(blocks(t, "crontab")[0])) {
@@ -63,9 +65,11 @@ func TestCrontabLine(t *testing.T) {
 		code  int
 		units int64
 	}{{"limit: 2", exitStopped, 2}, {"limit: 9500", exitDone, 4}, {"limit: 9500", exitDone, 4}} {
-		s.write(t, "costs.yaml", regexp.MustCompile(`limit: [0-9]+`).ReplaceAllString(mustRead(t, filepath.Join(s.dir, "costs.yaml")), c.limit))
+		s.write(t, "costs.yaml", regexp.MustCompile(`limit: [0-9]+`).ReplaceAllString(mustRead(t,
+			filepath.Join(s.dir, "costs.yaml")), c.limit))
 		if out, code := line(); out != "" || code != c.code || s.upstream.Total() != c.units {
-			t.Errorf("%s: %q exits with %d and says %q, after %d units; want %d and nothing to mail, after %d", c.limit, command, code, out, s.upstream.Total(), c.code, c.units)
+			t.Errorf("%s: %q exits with %d and says %q, after %d units; want %d and nothing to mail, after %d", c.limit,
+				command, code, out, s.upstream.Total(), c.code, c.units)
 		}
 	}
 	s.write(t, "regions.yaml", "version: 3\n")
@@ -90,13 +94,15 @@ func TestUnitFiles(t *testing.T) {
 	text := ""
 	for _, source := range units {
 		file := filepath.Join(dir, filepath.Base(source))
-		unit := strings.NewReplacer("ExecStart=ration", "ExecStart="+program, "User=ration\n", "").Replace(mustRead(t, source))
+		unit := strings.NewReplacer("ExecStart=ration", "ExecStart="+program, "User=ration\n",
+			"").Replace(mustRead(t, source))
 		if err := os.WriteFile(file, []byte(unit), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		files, text = append(files, file), text+unit
 	}
-	for _, want := range []string{"Type=notify\n", "ExecReload=/bin/kill -HUP $MAINPID\n", "LoadCredential=key:", "StateDirectory=ration\n", "SuccessExitStatus=75 143\n", "WatchdogSec=", "OnCalendar="} {
+	for _, want := range []string{"Type=notify\n", "ExecReload=/bin/kill -HUP $MAINPID\n", "LoadCredential=key:",
+		"StateDirectory=ration\n", "SuccessExitStatus=75 143\n", "WatchdogSec=", "OnCalendar="} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no unit has %q", want)
 		}

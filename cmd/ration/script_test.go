@@ -106,7 +106,8 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join(root, "cmd", "ration", "testdata", "script"), // absolute, for the working directory changes
+		// absolute, for the working directory changes
+		Dir:                 filepath.Join(root, "cmd", "ration", "testdata", "script"),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
@@ -168,14 +169,16 @@ func (d *workingDirectory) exits(ts *testscript.TestScript, _ bool, args []strin
 // down or locked, or in the demo. Inside the test it would keep other scripts
 // waiting for the working directory.
 func waits(ts *testscript.TestScript, args []string) bool {
-	return args[0] == "69" || ts.Getenv(lockedEnv) != "" || slices.Contains(args, "demo") || strings.HasSuffix(ts.Getenv("RATION_LEDGER"), "127.0.0.1:1/0")
+	return args[0] == "69" || ts.Getenv(lockedEnv) != "" || slices.Contains(args, "demo") ||
+		strings.HasSuffix(ts.Getenv("RATION_LEDGER"), "127.0.0.1:1/0")
 }
 
 // ration runs a command line of a script, and returns its exit code and what it
 // printed on stdout and stderr.
 func (d *workingDirectory) ration(ts *testscript.TestScript, args []string) (code int, texts []string) {
 	var stdout, stderr bytes.Buffer
-	c := &commandLine{stdout: io.MultiWriter(ts.Stdout(), &stdout), stderr: io.MultiWriter(ts.Stderr(), &stderr), getenv: ts.Getenv}
+	c := &commandLine{stdout: io.MultiWriter(ts.Stdout(), &stdout), stderr: io.MultiWriter(ts.Stderr(), &stderr),
+		getenv: ts.Getenv}
 	if file := ts.Getenv(stdinEnv); file != "" {
 		c.stdin = strings.NewReader(ts.ReadFile(file))
 	}
@@ -261,7 +264,8 @@ func failUpstream(ts *testscript.TestScript, _ bool, args []string) {
 		case "skip":
 			f.Skip = number
 		case "delivery":
-			f.Delivery = map[string]youtubetest.Delivery{"dropped": youtubetest.Dropped, "short": youtubetest.CutShort, "halved": youtubetest.Halved}[value]
+			f.Delivery = map[string]youtubetest.Delivery{"dropped": youtubetest.Dropped, "short": youtubetest.CutShort,
+				"halved": youtubetest.Halved}[value]
 		default:
 			ts.Fatalf("unknown fault %s", arg)
 		}
@@ -284,7 +288,8 @@ func startRedis(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("%v: make deps installs it", err)
 	}
 	port := freePort(ts)
-	cmd := exec.Command(program, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", ts.MkAbs(".")}, args...)...)
+	cmd := exec.Command(program,
+		append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", ts.MkAbs(".")}, args...)...)
 	ts.Check(cmd.Start())
 	ts.Defer(func() { cmd.Process.Kill(); cmd.Wait() })
 	for end := time.Now().Add(10 * time.Second); ; {

@@ -22,8 +22,9 @@ func (a *app) searchCommand() *cobra.Command {
 in the local catalogue, best match first. It makes no call and costs no units.
 
 ` + exitCodes(exitConfig),
-		Example: "  ration search football highlights\n  ration search '\"official video\"' --region IN --max-age 7d --json",
-		Args:    cobra.MinimumNArgs(1),
+		Example: "  ration search football highlights\n  ration search '\"official video\"' --region IN --max-age " +
+			"7d --json",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Text = strings.Join(args, " ")
 			if err := cli.CheckSearch(&q); err != nil {
@@ -67,7 +68,8 @@ func (a *app) search(ctx context.Context, q catalog.Query) error {
 		for _, c := range h.Charts {
 			charts = append(charts, fmt.Sprintf("%s #%d", c.Region, c.Best))
 		}
-		t.Row(h.ID, cli.Narrow(h.Title, 60), cli.Narrow(h.ChannelTitle, 24), views, published, strings.Join(charts, ", "))
+		t.Row(h.ID, cli.Narrow(h.Title, 60), cli.Narrow(h.ChannelTitle, 24), views, published,
+			strings.Join(charts, ", "))
 	}
 	if len(found.Hits) == 0 {
 		fmt.Fprintln(a.stderr, "nothing found")

@@ -55,7 +55,8 @@ Once started, it exits only with 0.`,
 	flags.StringVar(&f.KeyFile, "key-file", "", "`file` that holds the API key")
 	flags.IntVar(&f.Parallel, "parallel", jobs.DefaultParallel, "fetch this many regions at a time")
 	f.Jitter = 30 * time.Second
-	cli.SecondsVar(flags, &f.Jitter, "jitter", "delay each start by less than this, each region differently; 0 starts on time")
+	cli.SecondsVar(flags, &f.Jitter, "jitter",
+		"delay each start by less than this, each region differently; 0 starts on time")
 	f.listen.optional = true
 	f.listen.define(cmd)
 	flags.BoolVar(&f.noPage, "no-page", false, "show no page at / of the gateway")

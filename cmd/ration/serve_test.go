@@ -115,7 +115,8 @@ func TestServeEndsWithItsPages(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
-			s := newStand(t, &youtubetest.Options{Latency: 300 * time.Millisecond}, plentyOfUnits, "[{trending: {pages: 4}}]", "US")
+			s := newStand(t, &youtubetest.Options{Latency: 300 * time.Millisecond}, plentyOfUnits,
+				"[{trending: {pages: 4}}]", "US")
 			d := s.serve(t, nil)
 			for end := time.Now().Add(30 * time.Second); s.upstream.Total() < 2; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
@@ -124,7 +125,8 @@ func TestServeEndsWithItsPages(t *testing.T) {
 			}
 			d.ends(signal)
 			if got := s.upstream.Total(); got != 2 || s.used(t) != 2 {
-				t.Fatalf("the upstream counted %d units, the ledger %d; want the two pages begun:\n%s", got, s.used(t), d.text())
+				t.Fatalf("the upstream counted %d units, the ledger %d; want the two pages begun:\n%s", got, s.used(t),
+					d.text())
 			}
 			d.says(`level=INFO msg=pass region=US .* outcome=stopped calls=2 units=2 videos=100`)
 			d.says(`msg="stopping: .*" reason="told to stop \((SIGTERM|SIGINT)\)"`)
@@ -151,7 +153,8 @@ func TestServeGivesUpOnAPageThatHangs(t *testing.T) {
 	began := time.Now()
 	d.ends(syscall.SIGTERM)
 	if took := time.Since(began); took > 30*time.Second || s.used(t) != 1 {
-		t.Errorf("it took %s to end, and the ledger holds %d units; want the one call charged, and no wait for its answer", took, s.used(t))
+		t.Errorf("it took %s to end, and the ledger holds %d units; want the one call charged, and no wait for its "+
+			"answer", took, s.used(t))
 	}
 }
 
@@ -161,7 +164,8 @@ func TestTwoServes(t *testing.T) {
 		t.Skip("starts processes and stops them, 2 seconds")
 	}
 	t.Parallel()
-	s := newStand(t, &youtubetest.Options{Latency: 300 * time.Millisecond}, plentyOfUnits, "[{trending: {pages: 4}}]", "US")
+	s := newStand(t, &youtubetest.Options{Latency: 300 * time.Millisecond}, plentyOfUnits, "[{trending: {pages: 4}}]",
+		"US")
 	first := s.serve(t, nil)
 	for end := time.Now().Add(30 * time.Second); s.upstream.Total() < 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
@@ -169,7 +173,8 @@ func TestTwoServes(t *testing.T) {
 		}
 	}
 	second := s.serve(t, nil)
-	second.says(`level=INFO msg=pass region=US .* outcome=skipped calls=0 .* reason="region US is already running: pid [0-9]+ .*" retry_at=20`)
+	second.says(`level=INFO msg=pass region=US .* outcome=skipped calls=0 .* reason="region US is already running: ` +
+		`pid [0-9]+ .*" retry_at=20`)
 	first.says(`outcome=complete calls=4`)
 	first.ends(syscall.SIGTERM)
 	second.ends(syscall.SIGTERM)

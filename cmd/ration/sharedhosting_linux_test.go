@@ -37,7 +37,8 @@ func TestSharedHosting(t *testing.T) {
 		t.Helper()
 		cmd := exec.Command("sh", "-c", "ulimit -v 524288; umask 077; exec "+binary+" "+arguments)
 		cmd.Dir = home
-		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "RATION_CONFIG=" + folder, "RATION_STATE=" + filepath.Join(folder, "state"), more}
+		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "RATION_CONFIG=" + folder,
+			"RATION_STATE=" + filepath.Join(folder, "state"), more}
 		out, _ := cmd.CombinedOutput()
 		if cmd.ProcessState.ExitCode() != code {
 			t.Fatalf("%s: exit code %d, want %d: %s", arguments, cmd.ProcessState.ExitCode(), code, out)

@@ -22,7 +22,8 @@ const alice, bob, carol, sharers, ownGroups = 54321, 54322, 54323, 54330, 54340
 // as is a ration process of one user, with the usual umask and, for members,
 // the group that shares.
 func (s *stand) as(uid uint32, member bool, args ...string) *exec.Cmd {
-	cmd := exec.Command("sh", append([]string{"-c", `umask 022; exec "$@"`, "sh", filepath.Join(s.dir, "ration")}, args...)...)
+	cmd := exec.Command("sh", append([]string{"-c", `umask 022; exec "$@"`, "sh", filepath.Join(s.dir, "ration")},
+		args...)...)
 	cmd.Env = append(s.environ(), asRation+"=1", "RATION_TRUST_GROUP=54330", "HOME=/nonexistent")
 	cmd.Dir = s.dir
 	groups := []uint32{}
@@ -39,7 +40,8 @@ func newSharing(t *testing.T) *stand {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be two users")
 	}
-	s := newStand(t, &youtubetest.Options{}, "{name: all, limit: 20, window: 24h, methods: [videos.list]}", "[{trending: {pages: 1}}]", "US", "DE")
+	s := newStand(t, &youtubetest.Options{}, "{name: all, limit: 20, window: 24h, methods: [videos.list]}",
+		"[{trending: {pages: 1}}]", "US", "DE")
 	dir := t.TempDir()
 	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // the folder around it is closed to others
 		t.Fatal(err)
@@ -54,7 +56,8 @@ func newSharing(t *testing.T) *stand {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(os.WriteFile(filepath.Join(dir, "ration"), binary, 0o755), os.Chown(dir, 0, sharers), os.Chmod(dir, 0o770|fs.ModeSetgid))
+	err = errors.Join(os.WriteFile(filepath.Join(dir, "ration"), binary, 0o755), os.Chown(dir, 0, sharers),
+		os.Chmod(dir, 0o770|fs.ModeSetgid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,8 +77,10 @@ func TestTwoUsersShareOneLedger(t *testing.T) {
 		uid  uint32
 		args string
 	}{
-		{alice, "spend videos.list"}, {bob, "spend videos.list"}, {alice, "run US"}, {bob, "run DE"}, {bob, "run US --again"}, {alice, "run DE --again"},
-		{bob, "cooldown set all --for 1s"}, {alice, "cooldown clear all"}, {alice, "status"}, {bob, "ledger info"}, {alice, "log"}, {bob, "doctor"},
+		{alice, "spend videos.list"}, {bob, "spend videos.list"}, {alice, "run US"}, {bob, "run DE"},
+		{bob, "run US --again"}, {alice, "run DE --again"},
+		{bob, "cooldown set all --for 1s"}, {alice, "cooldown clear all"}, {alice, "status"}, {bob, "ledger info"},
+		{alice, "log"}, {bob, "doctor"},
 	} {
 		out, err := s.as(step.uid, true, strings.Fields(step.args)...).CombinedOutput()
 		if err != nil || strings.Contains(string(out), "chmod") { // doctor's advice would shut out the other
@@ -90,7 +95,8 @@ func TestTwoUsersShareOneLedger(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if o := info.Sys().(*syscall.Stat_t); o.Uid != 0 && (o.Gid != sharers || info.Mode().Perm()&0o067 != 0o060 && info.Mode().Perm()&0o077 != 0o070) {
+		if o := info.Sys().(*syscall.Stat_t); o.Uid != 0 &&
+			(o.Gid != sharers || info.Mode().Perm()&0o067 != 0o060 && info.Mode().Perm()&0o077 != 0o070) {
 			t.Errorf("%s: mode %v, group %d", path, info.Mode(), o.Gid)
 		}
 		return nil
@@ -136,7 +142,8 @@ func TestTwoUsersRunAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for i, region := range []string{"US", "DE"} {
 			wg.Go(func() {
-				if out, err := s.as([]uint32{alice, bob}[i], true, "run", region, "--again").CombinedOutput(); err != nil {
+				if out, err := s.as([]uint32{alice, bob}[i], true, "run", region,
+					"--again").CombinedOutput(); err != nil {
 					t.Errorf("%s: %v: %s", region, err, out)
 				}
 			})

@@ -54,7 +54,8 @@ func TestSizes(t *testing.T) {
 		}
 		if isGo && !strings.HasSuffix(path, "_test.go") {
 			for _, at := range longConditions(t, path, text) {
-				t.Errorf("%s: a condition of more than %d && and ||; give names to its parts, as booleans or functions", at, maxOperators)
+				t.Errorf("%s: a condition of more than %d && and ||; give names to its parts, as booleans or functions",
+					at, maxOperators)
 			}
 			for _, at := range longAssignments(t, path, text) {
 				t.Errorf("%s: an assignment of more than %d values; give each a line", at, maxAssigned)
@@ -86,7 +87,8 @@ func TestCommandIsSmall(t *testing.T) {
 		}
 	}
 	if lines > maxCommandLines {
-		t.Errorf("cmd/ration has %d lines; at most %d, move what is not about the command line to quota, costs or jobs", lines, maxCommandLines)
+		t.Errorf("cmd/ration has %d lines; at most %d, move what is not about the command line to quota, costs or jobs",
+			lines, maxCommandLines)
 	}
 }
 

@@ -44,7 +44,8 @@ ration serve has the same page.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case web && (at != "" || a.json):
-				return &cli.Error{Err: errors.New("--web: leave out --at and --json; the page shows the present, and has links to JSON")}
+				return &cli.Error{Err: errors.New("--web: leave out --at and --json; the page shows the present, " +
+					"and has links to JSON")}
 			case noOpen && !web:
 				return &cli.Error{Err: errors.New("--no-open is for --web")}
 			case web:
@@ -120,7 +121,8 @@ func (a *app) showStatus(ctx context.Context, report *inspect.Report, err error)
 // unrecordedNote says what was sent while the ledger could not be asked.
 func (a *app) unrecordedNote() string {
 	if units := a.setup().LedgerState().Unrecorded; units != nil && *units > 0 {
-		return fmt.Sprintf("; meanwhile %s %s sent within the allowance", human.Count(*units, "unit"), human.Was(*units))
+		return fmt.Sprintf("; meanwhile %s %s sent within the allowance", human.Count(*units, "unit"),
+			human.Was(*units))
 	}
 	return ""
 }

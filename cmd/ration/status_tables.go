@@ -71,7 +71,8 @@ func (a *app) budgetTable(r *inspect.Report) {
 		if b.Shadow {
 			window += " (shadow)"
 		}
-		cells := []any{b.Name, b.Number(b.Used), b.LimitText, b.Number(b.Remaining), b.Measure, window, inspect.ReturnText(b, r.At)}
+		cells := []any{b.Name, b.Number(b.Used), b.LimitText, b.Number(b.Remaining), b.Measure, window,
+			inspect.ReturnText(b, r.At)}
 		if hasReserved {
 			cells = slices.Insert(cells, 2, any(b.Number(b.Reserved)))
 		}
@@ -82,7 +83,8 @@ func (a *app) budgetTable(r *inspect.Report) {
 
 // spenderTable shows who spent the budgets.
 func (a *app) spenderTable(r *inspect.Report) {
-	if !slices.ContainsFunc(r.Budgets, func(b *usage.BudgetReport) bool { return len(b.ByMethod) > 0 || len(b.Floors) > 0 }) {
+	if !slices.ContainsFunc(r.Budgets,
+		func(b *usage.BudgetReport) bool { return len(b.ByMethod) > 0 || len(b.Floors) > 0 }) {
 		return
 	}
 	fmt.Fprintln(a.stdout)
@@ -113,11 +115,13 @@ func (a *app) keyedTable(r *inspect.Report) {
 			next = fmt.Sprintf("%s (in %s)", a.clock(*k.NextFreeAt), human.Duration(k.NextFreeAt.Sub(r.At)))
 		}
 		number := quota.Measure(k.Measure).Number
-		t.Row(human.Name(k.Key), human.Name(k.Budget), number(k.Used), number(k.Limit), number(k.Remaining), k.Measure, next)
+		t.Row(human.Name(k.Key), human.Name(k.Budget), number(k.Used), number(k.Limit), number(k.Remaining), k.Measure,
+			next)
 	}
 	t.Print()
 	for _, account := range r.MoreKeys {
-		fmt.Fprintf(a.stdout, "account %s has more than %d keys; these are the fullest of the first\n", human.Name(account), quota.MaxKeys)
+		fmt.Fprintf(a.stdout, "account %s has more than %d keys; these are the fullest of the first\n",
+			human.Name(account), quota.MaxKeys)
 	}
 }
 
@@ -130,7 +134,8 @@ func (a *app) passTable(r *inspect.Report) {
 		case p.Until != nil:
 			t.Row(human.Name(p.Region), a.clock(p.Tick), human.Name(p.Host), p.PID, a.clock(p.Since), a.clock(*p.Until))
 		case !p.Here:
-			t.Row(human.Name(p.Region), a.clock(p.Tick), human.Name(p.Host), p.PID, a.clock(p.Since), "done "+a.clock(*p.DoneAt))
+			t.Row(human.Name(p.Region), a.clock(p.Tick), human.Name(p.Host), p.PID, a.clock(p.Since),
+				"done "+a.clock(*p.DoneAt))
 		default:
 			continue
 		}

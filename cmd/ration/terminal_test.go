@@ -42,8 +42,11 @@ func TestTablesWrapInTheMiddleOfWordsAt80Columns(t *testing.T) {
 	if skipsTerminals() {
 		return
 	}
-	s := newStand(t, nil, "{name: youtube, limit: 9500, window: 24h}, {name: youtube-day, limit: 9500, window: {day: America/Los_Angeles}}, "+
-		"{name: youtube-search, limit: 700, window: 24h, methods: [search.list]}", "[trending, {search: {queries: [music]}}, channels, categories]", eight...)
+	s := newStand(t, nil,
+		"{name: youtube, limit: 9500, window: 24h}, {name: youtube-day, limit: 9500, window: {day: "+
+			"America/Los_Angeles}}, "+
+			"{name: youtube-search, limit: 700, window: 24h, methods: [search.list]}",
+		"[trending, {search: {queries: [music]}}, channels, categories]", eight...)
 	if code, out, text := s.run(t, nil, "run"); code != exitStopped {
 		t.Fatalf("the run ends with %d: %s%s; want it stopped by the budget of searches", code, out, text)
 	}
@@ -51,8 +54,10 @@ func TestTablesWrapInTheMiddleOfWordsAt80Columns(t *testing.T) {
 	soon := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	ahead := regexp.MustCompile(`\((in )?[0-9a-z]+( ago)?\)|[0-9a-z]+ later`) // it moves on between two runs
 	for _, args := range [][]string{
-		{"status", "--at", soon}, {"log", "--last", "8"}, {"log", "--by", "region"}, {"log", "--by", "method"}, {"costs"}, {"costs", "presets"}, {"why"},
-		{"plan", "--fresh"}, {"plan", "--fresh", "-v", "--at", "2035-05-05T05:05:05Z"}, {"ledger", "info"}, {"cooldown", "list"}, {"doctor"},
+		{"status", "--at", soon}, {"log", "--last", "8"}, {"log", "--by", "region"}, {"log", "--by", "method"},
+		{"costs"}, {"costs", "presets"}, {"why"},
+		{"plan", "--fresh"}, {"plan", "--fresh", "-v", "--at", "2035-05-05T05:05:05Z"}, {"ledger", "info"},
+		{"cooldown", "list"}, {"doctor"},
 		{"search", "music"}, {"run", "-v"},
 	} {
 		_, unlimited, _ := s.run(t, nil, args...)
@@ -69,8 +74,11 @@ func TestTablesWrapInTheMiddleOfWordsAt80Columns(t *testing.T) {
 				}
 			}
 			for line := range strings.Lines(printed) {
-				one := strings.Contains(line, s.dir) || strings.Contains(line, "\x1b") || strings.HasPrefix(line, "ration: ") // paths are not broken, nor are errors
-				if width := text.StringWidthWithoutEscSequences(strings.TrimRight(line, "\n")); width > int(columns) && !one {
+				// paths are not broken, nor are errors
+				one := strings.Contains(line, s.dir) || strings.Contains(line, "\x1b") ||
+					strings.HasPrefix(line, "ration: ")
+				if width := text.StringWidthWithoutEscSequences(strings.TrimRight(line, "\n")); width > int(columns) &&
+					!one {
 					t.Errorf("%v: a line of %d columns on a terminal of %d: %q", args, width, columns, line)
 				}
 			}
@@ -98,7 +106,8 @@ func TestStoppedIsShownAsFailInRed(t *testing.T) {
 	if skipsTerminals() {
 		return
 	}
-	s := newStand(t, nil, "{name: all, limit: 2, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
+	s := newStand(t, nil, "{name: all, limit: 2, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]",
+		"US")
 	printed, code := onTerminal(t, 80, s.command("run"))
 	if code != exitStopped || strings.Contains(printed, "fail") || !strings.Contains(printed, "US stopped") {
 		t.Errorf("a run that a budget stops exits with %d and shows %q", code, printed)

@@ -29,6 +29,7 @@ func (a *app) version() error {
 	if out.Modified {
 		revision += " with changes"
 	}
-	_, err := fmt.Fprintf(a.stdout, "ration %s (%s, %s, %s, %s)\n", out.Version, revision, out.Date, out.Go, out.Platform)
+	_, err := fmt.Fprintf(a.stdout, "ration %s (%s, %s, %s, %s)\n", out.Version, revision, out.Date, out.Go,
+		out.Platform)
 	return err
 }

@@ -49,7 +49,8 @@ func TestServeShowsThePage(t *testing.T) {
 	page, _ := download(t, url+"/")
 	for _, b := range said.Budgets {
 		for is, value := range map[string]json.Number{"used": b.Used, "remaining": b.Remaining} {
-			if !regexp.MustCompile(`(?s)data-budget="` + b.Name + `".*?data-is="` + is + `"><data value="` + value.String() + `">`).MatchString(page) {
+			if !regexp.MustCompile(`(?s)data-budget="` + b.Name + `".*?data-is="` + is + `"><data value="` +
+				value.String() + `">`).MatchString(page) {
 				t.Errorf("%s of %s is not %s in\n%s", is, b.Name, value, page)
 			}
 		}
@@ -87,7 +88,8 @@ func TestStatusShowsThePage(t *testing.T) {
 		t.Errorf("%d: %s", code, page)
 	}
 	d.ends(syscall.SIGINT)
-	for _, args := range [][]string{{"status", "--web", "--json"}, {"status", "--web", "--at", "2026-11-20T00:00:00Z"}, {"status", "--no-open"}} {
+	for _, args := range [][]string{{"status", "--web", "--json"}, {"status", "--web", "--at", "2026-11-20T00:00:00Z"},
+		{"status", "--no-open"}} {
 		if code, _, _ := s.run(t, nil, args...); code != exitUsage {
 			t.Errorf("%v: exit code %d", args, code)
 		}

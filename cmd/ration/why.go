@@ -70,7 +70,8 @@ func (a *app) askWhy(ctx context.Context, e *report.Why) error {
 // whyText is why for people.
 func (a *app) whyText(e *report.Why) {
 	r := e.Refusal
-	a.paragraph("refused  ", "%s, %s, at %s (%s ago)", human.Name(r.Method), human.Count(r.Units, "unit"), human.Time(r.At), human.Duration(e.At.Sub(r.At)))
+	a.paragraph("refused  ", "%s, %s, at %s (%s ago)", human.Name(r.Method), human.Count(r.Units, "unit"),
+		human.Time(r.At), human.Duration(e.At.Sub(r.At)))
 	a.paragraph("for      ", "region %s, job %s, lane %s", human.Name(r.Region), human.Name(r.Job), human.Name(r.Lane))
 	if r.Key != nil {
 		a.paragraph("key      ", "%s", human.Name(*r.Key))

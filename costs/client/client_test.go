@@ -37,10 +37,14 @@ type stand struct {
 }
 
 func newStand(t *testing.T, more string) *stand {
-	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+	}))
 	t.Cleanup(srv.Close)
 	s := &stand{T: t, dir: t.TempDir()}
-	s.options = client.Options{State: filepath.Join(s.dir, "state"), Base: dialing(srv), Getenv: func(string) string { return "" },
+	s.options = client.Options{State: filepath.Join(s.dir, "state"), Base: dialing(srv),
+		Getenv: func(string) string { return "" },
 		Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }}
 	if err := os.WriteFile(filepath.Join(s.dir, "costs.yaml"), []byte(file+more), 0o600); err != nil {
 		t.Fatal(err)
@@ -90,7 +94,8 @@ func TestLedgerByEnvironment(t *testing.T) {
 		t.Errorf("the environment names %s", name)
 	}
 	variable = "redis:/example.com"
-	if err := client.CheckLedger(table, &s.options); err == nil || !strings.HasPrefix(err.Error(), "RATION_LEDGER: ledger ") {
+	if err := client.CheckLedger(table, &s.options); err == nil ||
+		!strings.HasPrefix(err.Error(), "RATION_LEDGER: ledger ") {
 		t.Errorf("a malformed variable: %v", err)
 	}
 	s.options.Ledger = "sqlite:/srv/own.db"
@@ -151,7 +156,8 @@ func TestOutageInANewStateFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.options.Ledger, s.options.State, s.options.Replica = "redis://127.0.0.1:1/0", filepath.Join(s.dir, "new", "state"), filepath.Join(s.dir, "journal")
+	s.options.Ledger, s.options.State, s.options.Replica = "redis://127.0.0.1:1/0",
+		filepath.Join(s.dir, "new", "state"), filepath.Join(s.dir, "journal")
 	s.options.Report = func(quota.Call, error) {}
 	for _, looks := range []bool{true, false} {
 		s.options.MustExist = looks
@@ -161,7 +167,8 @@ func TestOutageInANewStateFolder(t *testing.T) {
 		}
 		_, err = c.Guard().Balances(t.Context())
 		c.Close()
-		if marked := client.LastOutage(s.options.State) != nil; !errors.Is(err, quota.ErrLedgerDown) || marked == looks {
+		if marked := client.LastOutage(s.options.State) != nil; !errors.Is(err, quota.ErrLedgerDown) ||
+			marked == looks {
 			t.Errorf("%v; marked: %t, by one that only looks: %t", err, marked, looks)
 		}
 	}
@@ -250,7 +257,8 @@ func TestNothingIsSentWithoutStateFolder(t *testing.T) {
 	}
 	s.options.Ledger = ""
 	_, err := client.Open(filepath.Join(s.dir, "costs.yaml"), &s.options)
-	if mistake, ok := errors.AsType[*client.ConfigError](err); !ok || !strings.Contains(mistake.Error(), "no state folder") {
+	if mistake, ok := errors.AsType[*client.ConfigError](err); !ok ||
+		!strings.Contains(mistake.Error(), "no state folder") {
 		t.Errorf("%v; want a ConfigError about the state folder", err)
 	}
 }
@@ -321,7 +329,8 @@ func TestLedgerOfATestHasNoReplica(t *testing.T) {
 // TestMissingFileSaysNothingToDo: Open of a file that is not there.
 func TestMissingFileSaysNothingToDo(t *testing.T) {
 	_, err := client.Open(filepath.Join(t.TempDir(), "costs.yaml"), nil)
-	if _, ok := errors.AsType[*client.ConfigError](err); !ok || !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "ration init") {
+	if _, ok := errors.AsType[*client.ConfigError](err); !ok || !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), "ration init") {
 		t.Errorf("%v; want a ConfigError that says what to do", err)
 	}
 }
@@ -329,7 +338,8 @@ func TestMissingFileSaysNothingToDo(t *testing.T) {
 // TestOpenWithoutPathSaysNothingToDo: the path may come from an empty variable.
 func TestOpenWithoutPathSaysNothingToDo(t *testing.T) {
 	_, err := client.Open("", nil)
-	if _, ok := errors.AsType[*client.ConfigError](err); !ok || !strings.Contains(err.Error(), "no path of a costs.yaml; give one") {
+	if _, ok := errors.AsType[*client.ConfigError](err); !ok ||
+		!strings.Contains(err.Error(), "no path of a costs.yaml; give one") {
 		t.Errorf("%v; want a ConfigError that says what to give", err)
 	}
 }
@@ -353,7 +363,8 @@ func TestZeroClientPanics(t *testing.T) {
 func TestPasswordInAFolder(t *testing.T) {
 	s := newStand(t, "")
 	s.options.Ledger = "redis://127.0.0.1:1/0"
-	for file, want := range map[string]string{s.dir: "it is not a regular file; name a regular file", filepath.Join(s.dir, "none"): "; name a file that holds the password"} {
+	for file, want := range map[string]string{s.dir: "it is not a regular file; name a regular file",
+		filepath.Join(s.dir, "none"): "; name a file that holds the password"} {
 		s.options.Getenv = func(name string) string { return map[string]string{"RATION_REDIS_PASSWORD_FILE": file}[name] }
 		_, err := client.Open(filepath.Join(s.dir, "costs.yaml"), &s.options)
 		if _, ok := errors.AsType[*client.ConfigError](err); !ok || !strings.HasSuffix(err.Error(), want) {

@@ -36,7 +36,8 @@ budgets:
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	c, err := client.New(table, &client.Options{Ledger: "sqlite:" + folder + "/ledger.db", State: folder, Replica: folder + "/replica"})
+	c, err := client.New(table, &client.Options{Ledger: "sqlite:" + folder + "/ledger.db", State: folder,
+		Replica: folder + "/replica"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,8 @@ func TestBudgetOfErrorsIsChargedByAnswers(t *testing.T) {
 		status        int
 		errors, calls quota.Units // that are counted afterwards
 	}{
-		{200, 0, 1}, {200, 0, 2}, {304, 0, 2}, {404, 1, 3}, {410, 1, 4}, {418, 2, 4}, {204, 4, 5}, {200, 4, 6}, {500, 5, 7},
+		{200, 0, 1}, {200, 0, 2}, {304, 0, 2}, {404, 1, 3}, {410, 1, 4}, {418, 2, 4}, {204, 4, 5}, {200, 4, 6},
+		{500, 5, 7},
 	} {
 		status = step.status
 		if err := get(); err != nil {

@@ -65,7 +65,8 @@ func (e *OutageError) Error() string {
 		if e.refused != "" {
 			calls = "calls are refused until it is back, since " + e.refused
 		}
-		return fmt.Sprintf("the ledger %s has been down since %s: %s; %s", e.Ledger, human.Time(e.Since), e.Reason, calls)
+		return fmt.Sprintf("the ledger %s has been down since %s: %s; %s", e.Ledger, human.Time(e.Since), e.Reason,
+			calls)
 	}
 	text := fmt.Sprintf("the ledger %s is back after %s", e.Ledger, human.Duration(e.Until.Sub(e.Since)))
 	if e.Units > 0 {

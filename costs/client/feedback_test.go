@@ -18,7 +18,9 @@ import (
 // feedback knows, and one that it does not.
 func TestEveryDialectCanBeNamed(t *testing.T) {
 	for _, name := range append(feedback.Names(), "unknown") {
-		table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: x\naccount: y\nfeedback: "+name+"\ncosts: {m: 1}\nbudgets: [{name: all, limit: 10, window: 24h}]\n"))
+		table, err := costs.Parse("costs.yaml",
+			[]byte("version: 1\nupstream: x\naccount: y\nfeedback: "+name+
+				"\ncosts: {m: 1}\nbudgets: [{name: all, limit: 10, window: 24h}]\n"))
 		if name == "unknown" {
 			if err == nil || !strings.Contains(err.Error(), strings.Join(feedback.Names()[:3], ", ")) {
 				t.Errorf("%s: %v; want the names that are known", name, err)
@@ -70,7 +72,8 @@ budgets: [{name: all, limit: 10, window: 24h}]
 	}
 	call := quota.Call{Account: "one", Method: "videos.list", Units: 1}
 	answer := func(host string, status int) *http.Response {
-		return &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {"7"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"90"}},
+		return &http.Response{StatusCode: status,
+			Header:  http.Header{"Retry-After": {"7"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"90"}},
 			Request: &http.Request{URL: &url.URL{Scheme: "http", Host: host}}}
 	}
 	for _, host := range []string{"youtube.googleapis.com", "YouTube.googleapis.com:80", "127.0.0.1:7801"} {
@@ -82,7 +85,8 @@ budgets: [{name: all, limit: 10, window: 24h}]
 	if got := said(call, answer("api.example.com:8443", 200)); got.For != 90*time.Second {
 		t.Errorf("the other upstream: %+v; want a cooldown of 90 s", got)
 	}
-	if got := said(call, answer("youtube.googleapis.com", 429)); got.For != 7*time.Second || got.Reason != "429 Too Many Requests" {
+	if got := said(call, answer("youtube.googleapis.com", 429)); got.For != 7*time.Second ||
+		got.Reason != "429 Too Many Requests" {
 		t.Errorf("too fast: %+v", got)
 	}
 	if got := said(quota.Call{Account: "two"}, answer("x", 429)); !reflect.DeepEqual(got, quota.Verdict{}) {
@@ -94,16 +98,20 @@ budgets: [{name: all, limit: 10, window: 24h}]
 // is spent: only the budget that stands for it gets a cooldown.
 func TestPresetsCoolTheirBudgets(t *testing.T) {
 	const (
-		youtube  = "preset: youtube/2026-06"
-		hubspot  = "preset: {name: hubspot, variant: free}\nresets: {day: Europe/Berlin}\nbudgets: [{name: hubspot-day, window: {day: Europe/Berlin}}]"
+		youtube = "preset: youtube/2026-06"
+		hubspot = "preset: {name: hubspot, variant: free}\nresets: {day: Europe/Berlin}\nbudgets: [{name: " +
+			"hubspot-day, window: {day: Europe/Berlin}}]"
 		spent    = `{"error":{"errors":[{"reason":"quotaExceeded"}]}}`
-		searches = `{"error":{"message":"Quota exceeded for quota metric 'Search Queries' and limit 'Search Queries per day'"}}`
+		searches = `{"error":{"message":"Quota exceeded for quota metric 'Search Queries' and limit 'Search Queries ` +
+			`per day'"}}`
 	)
 	searched := func(resource, limit string) http.Header {
-		return http.Header{"X-Ratelimit-Limit": {limit}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"40"}, "X-Ratelimit-Resource": {resource}}
+		return http.Header{"X-Ratelimit-Limit": {limit}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"40"},
+			"X-Ratelimit-Resource": {resource}}
 	}
 	left := func(name, value string) http.Header {
-		return http.Header{"X-Ratelimit-Limit": {"5000"}, "X-Ratelimit-Reset": {"600"}, "X-Ratelimit-Resource": {"core"}, name: {value}}
+		return http.Header{"X-Ratelimit-Limit": {"5000"}, "X-Ratelimit-Reset": {"600"},
+			"X-Ratelimit-Resource": {"core"}, name: {value}}
 	}
 	for _, c := range []struct {
 		lines, method string
@@ -119,20 +127,32 @@ func TestPresetsCoolTheirBudgets(t *testing.T) {
 		{"preset: github-rest", "read", 200, left("X-Ratelimit-Remaining", "70"), "", "", "github-hour"},
 		{"preset: github-rest", "search", 200, searched("search", "30"), "", "github-search", ""},
 		{"preset: github-rest", "search.code", 200, searched("code_search", "10"), "", "github-code-search", ""},
-		{"preset: {name: github-rest, variant: anonymous}", "search", 200, searched("search", "10"), "", "github-search", ""},
-		{"preset: github-rest", "read", 403, left("X-Ratelimit-Remaining", "70"), `{"message":"You have exceeded a secondary rate limit"}`, "", ""},
+		{"preset: {name: github-rest, variant: anonymous}", "search", 200, searched("search", "10"), "",
+			"github-search", ""},
+		{"preset: github-rest", "read", 403, left("X-Ratelimit-Remaining", "70"),
+			`{"message":"You have exceeded a secondary rate limit"}`, "", ""},
 		{hubspot, "call", 429, nil, `{"policyName":"DAILY"}`, "hubspot-day", ""},
 		{hubspot, "call", 429, nil, `{"policyName":"TEN_SECONDLY_ROLLING"}`, "hubspot-10s", ""},
-		{hubspot, "call", 200, http.Header{"X-Hubspot-Ratelimit-Remaining": {"0"}, "X-Hubspot-Ratelimit-Interval-Milliseconds": {"9000"}}, "", "hubspot-10s", ""},
-		{"preset: salesforce\nhosts: [a.example]\nbudgets: [{name: salesforce, limit: 115000}]", "call", 200, http.Header{"Sforce-Limit-Info": {"api-usage=114000/115000"}}, "", "", "salesforce"},
-		{"preset: {name: shopify-graphql, variant: plus}\nhosts: [a.example]", "graphql", 200, http.Header{"Content-Type": {"application/json"}}, `{"errors":[{"message":"Throttled"}]}`, "shopify", ""},
-		{"preset: strava", "call", 429, http.Header{"X-Ratelimit-Limit": {"200,2000"}, "X-Ratelimit-Usage": {"9,2001"}}, "", "strava-overall-day", ""},
+		{hubspot, "call", 200, http.Header{"X-Hubspot-Ratelimit-Remaining": {"0"},
+			"X-Hubspot-Ratelimit-Interval-Milliseconds": {"9000"}}, "", "hubspot-10s", ""},
+		{"preset: salesforce\nhosts: [a.example]\nbudgets: [{name: salesforce, limit: 115000}]", "call", 200,
+			http.Header{"Sforce-Limit-Info": {"api-usage=114000/115000"}}, "", "", "salesforce"},
+		{"preset: {name: shopify-graphql, variant: plus}\nhosts: [a.example]", "graphql", 200,
+			http.Header{"Content-Type": {"application/json"}}, `{"errors":[{"message":"Throttled"}]}`, "shopify", ""},
+		{"preset: strava", "call", 429, http.Header{"X-Ratelimit-Limit": {"200,2000"}, "X-Ratelimit-Usage": {"9,2001"}},
+			"", "strava-overall-day", ""},
 		{"preset: airtable", "call", 429, nil, `{"errors":[{"error":"RATE_LIMIT_REACHED"}]}`, "airtable-base", ""},
-		{"preset: xero", "call", 429, http.Header{"X-Rate-Limit-Problem": {"minute"}, "Retry-After": {"20"}}, "", "xero-minute", ""},
-		{"preset: {name: monday, variant: pro}", "graphql", 200, nil, `{"error_code":"ComplexityException"}`, "monday-complexity", ""},
-		{"preset: gmail", "messages.get", 429, nil, `{"error":{"message":"User-rate limit exceeded. Retry after 2040-01-01T00:00:00Z"}}`, "gmail-user", ""},
-		{"preset: discord", "channels", 200, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset-After": {"1.5"}}, "", "discord-channels", ""},
-		{"preset: google-analytics-data", "report", 429, nil, `{"error":{"status":"RESOURCE_EXHAUSTED","message":"Exhausted property tokens per day."}}`, "ga4-day", ""},
+		{"preset: xero", "call", 429, http.Header{"X-Rate-Limit-Problem": {"minute"}, "Retry-After": {"20"}}, "",
+			"xero-minute", ""},
+		{"preset: {name: monday, variant: pro}", "graphql", 200, nil, `{"error_code":"ComplexityException"}`,
+			"monday-complexity", ""},
+		{"preset: gmail", "messages.get", 429, nil,
+			`{"error":{"message":"User-rate limit exceeded. Retry after 2040-01-01T00:00:00Z"}}`, "gmail-user", ""},
+		{"preset: discord", "channels", 200,
+			http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset-After": {"1.5"}}, "", "discord-channels",
+			""},
+		{"preset: google-analytics-data", "report", 429, nil,
+			`{"error":{"status":"RESOURCE_EXHAUSTED","message":"Exhausted property tokens per day."}}`, "ga4-day", ""},
 		{"preset: slack", "conversations.list", 429, http.Header{"Retry-After": {"30"}}, "", "slack-list", ""},
 	} {
 		table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: one\n"+c.lines+"\n"))
@@ -143,9 +163,11 @@ func TestPresetsCoolTheirBudgets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := said(quota.Call{Account: "one", Method: c.method, Units: 1}, &http.Response{StatusCode: c.status, Header: c.header, Body: io.NopCloser(strings.NewReader(c.body))})
+		got := said(quota.Call{Account: "one", Method: c.method, Units: 1},
+			&http.Response{StatusCode: c.status, Header: c.header, Body: io.NopCloser(strings.NewReader(c.body))})
 		if got.Budget != c.budget || (got.For == 0) != (c.left != "") || got.LeftOf != c.left {
-			t.Errorf("%.40q, %s %d: %+v; want a cooldown of %q, or what is left of %q", c.lines, c.method, c.status, got, c.budget, c.left)
+			t.Errorf("%.40q, %s %d: %+v; want a cooldown of %q, or what is left of %q", c.lines, c.method, c.status,
+				got, c.budget, c.left)
 		}
 	}
 }

@@ -39,11 +39,13 @@ func (c *Client) Limit(ctx context.Context, who string, limit inbound.Limit) (bo
 	}
 	limiter, err := inbound.New(store, []inbound.Limit{limit}, &inbound.Options{Name: "limit", Now: c.options.Now})
 	if err != nil {
-		return false, inbound.Balance{}, fmt.Errorf("%w: %s", quota.ErrBadCall, strings.TrimPrefix(err.Error(), "inbound: "))
+		return false, inbound.Balance{},
+			fmt.Errorf("%w: %s", quota.ErrBadCall, strings.TrimPrefix(err.Error(), "inbound: "))
 	}
 	admitted, left, err := limiter.Count(ctx, who)
 	if err != nil {
-		return false, inbound.Balance{}, fmt.Errorf("%w: requests of clients cannot be counted: %w", quota.ErrLedgerDown, err)
+		return false, inbound.Balance{},
+			fmt.Errorf("%w: requests of clients cannot be counted: %w", quota.ErrLedgerDown, err)
 	}
 	return admitted, left[0], nil
 }

@@ -27,7 +27,8 @@ func TestWaitingCallOfAHigherLaneIsGrantedFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if got, want := grantedInTurn(t, c.Guard()), []string{"first", "cron", "backfill", "again", "manual"}; !slices.Equal(got, want) {
+		if got, want := grantedInTurn(t, c.Guard()),
+			[]string{"first", "cron", "backfill", "again", "manual"}; !slices.Equal(got, want) {
 			t.Errorf("granted to %q; want %q", got, want)
 		}
 	})
@@ -38,7 +39,8 @@ func TestWaitingCallOfAHigherLaneIsGrantedFirst(t *testing.T) {
 func grantedInTurn(t *testing.T, guard *quota.Guard) (granted []string) {
 	var mu sync.Mutex
 	var calls sync.WaitGroup
-	for _, caller := range []quota.Caller{{Job: "first"}, {Job: "manual", Lane: "manual"}, {Job: "backfill", Lane: "backfill"},
+	for _, caller := range []quota.Caller{{Job: "first"}, {Job: "manual", Lane: "manual"},
+		{Job: "backfill", Lane: "backfill"},
 		{Job: "again", Lane: "backfill"}, {Job: "cron", Lane: "cron"}} {
 		call := quota.Call{Account: "p", Method: "m", Units: 1, Caller: caller}
 		calls.Go(func() {

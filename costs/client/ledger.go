@@ -83,7 +83,8 @@ func nameOf(address string) string {
 		if err != nil {
 			return shown
 		}
-		if db, _ := strconv.Atoi(u.Query().Get("db")); db != 0 { // a socket's database is a parameter, which Redact hides
+		// a socket's database is a parameter, which Redact hides
+		if db, _ := strconv.Atoi(u.Query().Get("db")); db != 0 {
 			shown += "?db=" + strconv.Itoa(db)
 		}
 		return shown
@@ -256,7 +257,8 @@ func parseSQLite(rest string) (path string, sync sqliteledger.Sync, err error) {
 		return "", sync, badAddress("ledger sqlite: names another address in place of a file; " +
 			"write sqlite:FILE, or the other address alone")
 	case strings.HasPrefix(path, "~"):
-		return "", sync, badAddress("ledger sqlite:%s begins with ~, which only a shell expands; write the whole path", path)
+		return "", sync, badAddress("ledger sqlite:%s begins with ~, which only a shell expands; write the whole path",
+			path)
 	case path == "":
 		return "", sync, badAddress("ledger sqlite: names no file; write sqlite:FILE")
 	}

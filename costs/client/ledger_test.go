@@ -18,14 +18,16 @@ func TestCertificatesAreBesideCostsYAML(t *testing.T) {
 	defer web.Close()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"my ca.pem":  string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})),
-		"costs.yaml": "version: 1\naccount: p\nledger: rediss://127.0.0.1:1/0?ca=my%20ca.pem&protocol=2\ncosts: {list: 1}\nbudgets: [{name: day, limit: 100, window: 24h}]\n",
+		"my ca.pem": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw})),
+		"costs.yaml": "version: 1\naccount: p\nledger: rediss://127.0.0.1:1/0?ca=my%20ca.pem&protocol=2\ncosts: " +
+			"{list: 1}\nbudgets: [{name: day, limit: 100, window: 24h}]\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c, err := Open(filepath.Join(dir, "costs.yaml"), &Options{State: dir, Replica: filepath.Join(dir, "replica"), Getenv: func(string) string { return "" }})
+	c, err := Open(filepath.Join(dir, "costs.yaml"), &Options{State: dir, Replica: filepath.Join(dir, "replica"),
+		Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +68,8 @@ func TestPasswordsDoNotBelongInAddresses(t *testing.T) {
 		"redis+sentinel://a:1,b:2/main?sentinel_password=s3cret": "RATION_REDIS_SENTINEL_PASSWORD",
 	} {
 		err := checkAddress(address)
-		if err == nil || !strings.Contains(err.Error(), "put it in "+variable+",") || strings.Contains(err.Error(), "s3cret") {
+		if err == nil || !strings.Contains(err.Error(), "put it in "+variable+",") ||
+			strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v; want %s", address, err, variable)
 		}
 	}

@@ -60,7 +60,8 @@ func TestProcessSaysThatItsReplicaWasEmpty(t *testing.T) {
 	}
 	s.options.Replica = filepath.Join(s.dir, "other")
 	second := s.open()
-	if err := second.CheckReplica(t.Context()); err == nil || !strings.Contains(err.Error(), "knew none of the calls on sqlite:") {
+	if err := second.CheckReplica(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "knew none of the calls on sqlite:") {
 		t.Errorf("an empty replica beside a ledger in use: %v", err)
 	}
 	if err := get(second, "get"); err != nil {

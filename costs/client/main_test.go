@@ -41,12 +41,14 @@ func inFolder(run func() int) int {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for name, text := range map[string]string{"costs.yaml": string(shipped), "github.yaml": "version: 1\npreset: github-rest\naccount: my-app\n"} {
+	for name, text := range map[string]string{"costs.yaml": string(shipped),
+		"github.yaml": "version: 1\npreset: github-rest\naccount: my-app\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			log.Fatal(err)
 		}
 	}
-	for _, set := range [][2]string{{"RATION_STATE", filepath.Join(dir, "state")}, {"RATION_LEDGER", ""}, {"RATION_JOURNAL", filepath.Join(dir, "replica")}, {"YOUTUBE_API_KEY", "key"}} {
+	for _, set := range [][2]string{{"RATION_STATE", filepath.Join(dir, "state")}, {"RATION_LEDGER", ""},
+		{"RATION_JOURNAL", filepath.Join(dir, "replica")}, {"YOUTUBE_API_KEY", "key"}} {
 		if err := os.Setenv(set[0], set[1]); err != nil {
 			log.Fatal(err)
 		}

@@ -13,8 +13,9 @@ import (
 // TestMissingNamesWhatAHostKnowsOfALedgerThatIsGone: an account of which the
 // host knows nothing is not missing, and a ledger that exists is restored.
 func TestMissingNamesWhatAHostKnowsOfALedgerThatIsGone(t *testing.T) {
-	table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: a\ncosts: {get: 1}\nbudgets: [{name: all, limit: 100, window: 24h}]\n"+
-		"---\nversion: 1\naccount: b\ncosts: {put: 1}\nbudgets: [{name: all, limit: 100, window: 24h}]\n"))
+	table, err := costs.Parse("costs.yaml",
+		[]byte("version: 1\naccount: a\ncosts: {get: 1}\nbudgets: [{name: all, limit: 100, window: 24h}]\n"+
+			"---\nversion: 1\naccount: b\ncosts: {put: 1}\nbudgets: [{name: all, limit: 100, window: 24h}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,7 +144,8 @@ func TestEndOfAnOutageCountsWhatWasSent(t *testing.T) {
 				said = err.Error()
 			}
 		})
-		for units, want := range []string{"the ledger opened is back after 1m", "the ledger opened is back after 1m; 1 unit went out from here without it, now recorded"} {
+		for units, want := range []string{"the ledger opened is back after 1m",
+			"the ledger opened is back after 1m; 1 unit went out from here without it, now recorded"} {
 			inner.isDown.Store(true)
 			if _, err := guard.Balances(t.Context()); err == nil {
 				t.Error("the ledger that is down has balances")
@@ -154,11 +155,13 @@ func TestEndOfAnOutageCountsWhatWasSent(t *testing.T) {
 			}
 			inner.isDown.Store(false)
 			time.Sleep(time.Minute)
-			if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: "m", Units: 3}); err != nil || said != want {
+			if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: "m", Units: 3}); err != nil ||
+				said != want {
 				t.Errorf("it says %q, %v; want %q", said, err, want)
 			}
 		}
-		if text := NewLedgerState(c.Outage()).String(); !strings.HasSuffix(text, "; 1 unit went out without it, now recorded") {
+		if text := NewLedgerState(c.Outage()).String(); !strings.HasSuffix(text,
+			"; 1 unit went out without it, now recorded") {
 			t.Errorf("after the outage: %s", text)
 		}
 	})
@@ -167,7 +170,8 @@ func TestEndOfAnOutageCountsWhatWasSent(t *testing.T) {
 // TestOutageReportedOnce has many calls find the ledger down at once.
 func TestOutageReportedOnce(t *testing.T) {
 	var reports atomic.Int64
-	o := &outages{ledger: "opened", mark: filepath.Join(t.TempDir(), outageFile), report: func(error) { reports.Add(1) }}
+	o := &outages{ledger: "opened", mark: filepath.Join(t.TempDir(), outageFile),
+		report: func(error) { reports.Add(1) }}
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -192,7 +196,8 @@ func (*unreachableError) Short() string { return "redis at x: connection refused
 func (*unreachableError) Unwrap() error { return quota.ErrLedgerDown }
 
 // openFailing opens a client as a process would, over a ledger that can fail.
-func openFailing(t *testing.T, ledger *memledger.Ledger, dir string, report func(error)) (*Client, *quota.Guard, *failingLedger) {
+func openFailing(t *testing.T, ledger *memledger.Ledger, dir string, report func(error)) (*Client, *quota.Guard,
+	*failingLedger) {
 	t.Helper()
 	table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: p\ncosts: {m: 3}\n"+
 		"budgets: [{name: b, limit: 1000, window: 1h}]\nwhen_ledger_down: {default: {allow: 20}}\n"))
@@ -200,7 +205,8 @@ func openFailing(t *testing.T, ledger *memledger.Ledger, dir string, report func
 		t.Fatal(err)
 	}
 	inner := newFailingLedger(ledger)
-	c, err := New(table, &Options{Opened: inner, State: dir, Replica: dir + "-replica", Report: func(_ quota.Call, err error) { report(err) }})
+	c, err := New(table, &Options{Opened: inner, State: dir, Replica: dir + "-replica",
+		Report: func(_ quota.Call, err error) { report(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}

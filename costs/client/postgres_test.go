@@ -93,7 +93,8 @@ func TestPostgresAddressesAreChecked(t *testing.T) {
 		"postgrs://db/quota":                       "write postgres://",
 	} {
 		err := client.CheckLedger(&costs.Table{}, &client.Options{Ledger: address})
-		if _, ok := errors.AsType[*client.ConfigError](err); !ok || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+		if _, ok := errors.AsType[*client.ConfigError](err); !ok || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v; want %s", address, err, want)
 		}
 	}
@@ -102,7 +103,8 @@ func TestPostgresAddressesAreChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := client.CheckLedger(table, &s.options); err == nil || !strings.Contains(err.Error(), filepath.Join(s.dir, "ca.pem")) {
+	if err := client.CheckLedger(table, &s.options); err == nil ||
+		!strings.Contains(err.Error(), filepath.Join(s.dir, "ca.pem")) {
 		t.Errorf("%v; want that there is no ca.pem beside costs.yaml", err)
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 // TestFakeSample: ExampleNew runs the Go sample of docs/fake.md.
 func TestFakeSample(t *testing.T) {
-	sample := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(read(t, filepath.Join(clone, "docs", "fake.md")))[1]
+	sample := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(read(t,
+		filepath.Join(clone, "docs", "fake.md")))[1]
 	if !strings.Contains(read(t, filepath.Join(clone, "costs", "client", "example_new_test.go")), sample) {
 		t.Errorf("ExampleNew does not run the sample of docs/fake.md:\n%s", sample)
 	}
@@ -32,7 +33,8 @@ func TestReadmeSample(t *testing.T) {
 	}
 
 	app := t.TempDir()
-	program := strings.NewReplacer("package client_test", "package main", "func ExampleOpen()", "func main()").Replace(example)
+	program := strings.NewReplacer("package client_test", "package main", "func ExampleOpen()",
+		"func main()").Replace(example)
 	if err := os.WriteFile(filepath.Join(app, "main.go"), []byte(program), 0o600); err != nil {
 		t.Fatal(err)
 	}

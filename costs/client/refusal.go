@@ -224,11 +224,13 @@ func (r *refusals) write(c *Client, refused *quota.RefusedError) {
 func newRefusal(r *quota.RefusedError, ledger string, now func() time.Time) *Refusal {
 	return &Refusal{
 		At: human.JSONTime(RefusedAt(r, now)), Ledger: ledger,
-		Account: r.Account, Budget: human.Optional(r.Budget), Key: human.Optional(r.Key), OfKey: r.OfKey, Method: r.Method,
+		Account: r.Account, Budget: human.Optional(r.Budget), Key: human.Optional(r.Key), OfKey: r.OfKey,
+		Method: r.Method,
 		Region: cmp.Or(r.Caller.Region, "-"), Job: cmp.Or(r.Caller.Job, "-"), Lane: cmp.Or(r.Caller.Lane, "-"),
 		Reason: string(r.Reason), Detail: human.Optional(r.Detail), Measure: r.Measure.String(),
-		Units: r.Units, Needed: r.Needed, Remaining: r.Remaining, Kept: r.Kept, Limit: r.Limit, ConfiguredLimit: r.ConfiguredLimit,
-		RetryAt: human.JSONTime(r.RetryAt), Message: r.Error(),
+		Units: r.Units, Needed: r.Needed, Remaining: r.Remaining, Kept: r.Kept, Limit: r.Limit,
+		ConfiguredLimit: r.ConfiguredLimit,
+		RetryAt:         human.JSONTime(r.RetryAt), Message: r.Error(),
 	}
 }
 

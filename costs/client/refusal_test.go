@@ -29,7 +29,8 @@ func TestRefusalsOfAProgramAreRecorded(t *testing.T) {
 		}
 	}
 	r, err := client.LastRefusal(c.State())
-	if err != nil || r == nil || *r.Budget != "hour" || r.Method != "export" || r.Units != 60 || r.Remaining != 40 || r.Ledger != c.LedgerName() {
+	if err != nil || r == nil || *r.Budget != "hour" || r.Method != "export" || r.Units != 60 || r.Remaining != 40 ||
+		r.Ledger != c.LedgerName() {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	first := r.RetryAt
@@ -136,13 +137,15 @@ func TestSecretInRefusal(t *testing.T) {
 	s := newStand(t, "")
 	s.options.Redact = func(text string) string { return strings.ReplaceAll(text, "AIzaSECRET", "[hidden]") }
 	c := s.open()
-	if err := c.Guard().Cool(t.Context(), quota.Cooldown{Account: "a", For: time.Hour, Reason: "bad key AIzaSECRET"}); err != nil {
+	if err := c.Guard().Cool(t.Context(),
+		quota.Cooldown{Account: "a", For: time.Hour, Reason: "bad key AIzaSECRET"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := get(c, "get"); !errors.Is(err, quota.ErrRefused) {
 		t.Fatalf("%v; want a refusal", err)
 	}
-	if r, err := client.LastRefusal(c.State()); err != nil || *r.Detail != "bad key [hidden]" || strings.Contains(r.Message, "SECRET") {
+	if r, err := client.LastRefusal(c.State()); err != nil || *r.Detail != "bad key [hidden]" ||
+		strings.Contains(r.Message, "SECRET") {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -19,7 +19,8 @@ type RejectedError struct {
 
 // Error names the host and what it said.
 func (e *RejectedError) Error() string {
-	text := fmt.Sprintf("%s rejects the credential of account %s with %d %s", e.Host, e.Account, e.Status, http.StatusText(e.Status))
+	text := fmt.Sprintf("%s rejects the credential of account %s with %d %s", e.Host, e.Account, e.Status,
+		http.StatusText(e.Status))
 	if e.Reason != "" {
 		text += ": " + e.Reason
 	}
@@ -34,7 +35,8 @@ func (c *Client) notingRejections(
 	return func(call quota.Call, resp *http.Response) quota.Verdict {
 		v := read(call, resp)
 		if isRejection(resp.StatusCode, v.Reason) && resp.Request != nil {
-			e := &RejectedError{Account: call.Account, Host: resp.Request.URL.Hostname(), Status: resp.StatusCode, Reason: v.Reason}
+			e := &RejectedError{Account: call.Account, Host: resp.Request.URL.Hostname(), Status: resp.StatusCode,
+				Reason: v.Reason}
 			if c.rejected.isFirst([2]string{e.Account, e.Host}, "", c.now()) {
 				c.report(call, e)
 			}
@@ -47,7 +49,8 @@ func (c *Client) notingRejections(
 // say so with another status than 401.
 func isRejection(status int, reason string) bool {
 	reason = strings.ToLower(strings.NewReplacer("_", "", " ", "").Replace(reason))
-	saysKey := strings.Contains(reason, "apikeyinvalid") || strings.Contains(reason, "keyinvalid") || strings.Contains(reason, "invalidapikey")
+	saysKey := strings.Contains(reason, "apikeyinvalid") || strings.Contains(reason, "keyinvalid") ||
+		strings.Contains(reason, "invalidapikey")
 	isClients := status == http.StatusBadRequest || status == http.StatusForbidden
 	return status == http.StatusUnauthorized || isClients && saysKey
 }

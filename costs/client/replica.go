@@ -48,7 +48,8 @@ func (c *Client) openReplica(creates bool) error {
 		return err
 	}
 	if err != nil {
-		c.report(quota.Call{}, &ReplicaError{fmt.Errorf("this host's copy of the ledger: %w; calls go on without it", err)})
+		c.report(quota.Call{}, &ReplicaError{fmt.Errorf("this host's copy of the ledger: %w; calls go on without it",
+			err)})
 		return nil
 	}
 	c.replica, c.made = r, c.now()
@@ -129,7 +130,8 @@ const HostEnv = "RATION_HOST"
 // logOptions returns the options of a log on the ledger.
 func (c *Client) logOptions() *quota.Options {
 	host, _ := os.Hostname()
-	o := &quota.Options{Host: cmp.Or(c.options.Getenv(HostEnv), host), Restored: c.noteRestored, Priority: c.table.Priority, Paced: c.table.Paced(), MaxShare: c.options.MaxShare}
+	o := &quota.Options{Host: cmp.Or(c.options.Getenv(HostEnv), host), Restored: c.noteRestored,
+		Priority: c.table.Priority, Paced: c.table.Paced(), MaxShare: c.options.MaxShare}
 	if c.replica != nil {
 		o.Replica = c.replica
 		in := "when_ledger_down of costs.yaml"
@@ -259,5 +261,6 @@ func (c *Client) CheckReplica(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("this host's copy of the ledger knew none of the calls on %s: if this host is not new, "+
-		"its copy was lost, and so is what it could restore of them; give it a folder that stays (RATION_JOURNAL)", c.name)
+		"its copy was lost, and so is what it could restore of them; give it a folder that stays (RATION_JOURNAL)",
+		c.name)
 }

@@ -34,7 +34,8 @@ func TestReplicaEndsAnOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []*client.Client{looks, calls} {
-		if o := c.Outage(); o == nil || !o.Down || !o.Since.Equal(since) || !strings.Contains(o.Reason, "READONLY") || !strings.Contains(o.Reason, "name the master") {
+		if o := c.Outage(); o == nil || !o.Down || !o.Since.Equal(since) || !strings.Contains(o.Reason, "READONLY") ||
+			!strings.Contains(o.Reason, "name the master") {
 			t.Errorf("%+v; want that it is a replica since %v", o, since)
 		}
 	}

@@ -77,7 +77,8 @@ func TestCallsGoOnWithoutAReplica(t *testing.T) {
 			}
 		}},
 		"a file is in the way": {"", nil, func(t *testing.T, s *stand) {
-			if err := errors.Join(os.RemoveAll(s.options.Replica), os.WriteFile(s.options.Replica, nil, 0o600)); err != nil {
+			if err := errors.Join(os.RemoveAll(s.options.Replica),
+				os.WriteFile(s.options.Replica, nil, 0o600)); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -117,7 +118,8 @@ func TestNothingIsGrantedThatCannotBeCounted(t *testing.T) {
 	if err := os.RemoveAll(s.options.Replica); err != nil {
 		t.Fatal(err)
 	}
-	if err := get(c, "get"); !errors.Is(err, quota.ErrLedgerDown) || !strings.Contains(err.Error(), "cannot be counted without the ledger") {
+	if err := get(c, "get"); !errors.Is(err, quota.ErrLedgerDown) ||
+		!strings.Contains(err.Error(), "cannot be counted without the ledger") {
 		t.Errorf("%v; want that it cannot be counted", err)
 	}
 }
@@ -190,7 +192,8 @@ func TestOpenedLedgerWithoutAFolderKeepsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(table, &client.Options{Opened: testledger.Memory(nil), Getenv: func(string) string { return "" }})
+	c, err := client.New(table,
+		&client.Options{Opened: testledger.Memory(nil), Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +202,8 @@ func TestOpenedLedgerWithoutAFolderKeepsNothing(t *testing.T) {
 	}
 	units, err := c.Unrecorded()
 	missing, missingErr := c.Missing()
-	if errors.Join(err, missingErr, c.CheckReplica(t.Context()), c.CheckMove(t.Context()), c.Close()) != nil || units != 0 || len(missing) != 0 {
+	if errors.Join(err, missingErr, c.CheckReplica(t.Context()), c.CheckMove(t.Context()), c.Close()) != nil ||
+		units != 0 || len(missing) != 0 {
 		t.Errorf("%d units, %v, missing %v, %v; want nothing", units, err, missing, missingErr)
 	}
 	if stats, err := c.HostStats("a"); err != nil || stats.Failing || len(c.Restorations()) != 0 || c.Outage() != nil {

@@ -23,7 +23,8 @@ const (
 )
 
 var (
-	secretHeaders    = []string{"Authorization", "Proxy-Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Cookie"}
+	secretHeaders = []string{"Authorization", "Proxy-Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key",
+		"Cookie"}
 	secretParameters = []string{"key", "api_key", "apikey", "access_token", "token", "client_secret", "signature"}
 )
 

@@ -47,23 +47,29 @@ func newSecretClient(t *testing.T, o *Options) *Client {
 // TestUpstreamRepeatsSecrets: no secret of a request is in the reason of
 // a verdict, wherever the request has it and whatever costs.yaml says.
 func TestUpstreamRepeatsSecrets(t *testing.T) {
-	c := newSecretClient(t, &Options{Redact: func(text string) string { return strings.ReplaceAll(text, "known-one", hidden) }})
+	c := newSecretClient(t, &Options{Redact: func(text string) string {
+		return strings.ReplaceAll(text, "known-one",
+			hidden)
+	}})
 	for name, test := range map[string]struct {
 		header, value, query, message string
 		want                          string
 	}{
-		"a token":           {"Authorization", "Bearer shortsecret", "", "quota for shortsecret", "quota for [hidden]"},
-		"no scheme":         {"Authorization", "shortsecret", "", "quota for shortsecret", "quota for [hidden]"},
-		"a password":        {"Authorization", "Basic bWU6c2hvcnRzZWNyZXQ=", "", "quota for shortsecret", "quota for [hidden]"},
-		"of a proxy":        {"Proxy-Authorization", "Bearer shortsecret", "", "quota for shortsecret", "quota for [hidden]"},
-		"X-Api-Key":         {"X-Api-Key", "shortsecret", "", "quota for shortsecret", "quota for [hidden]"},
-		"Api-Key":           {"Api-Key", "shortsecret", "", "quota for shortsecret", "quota for [hidden]"},
-		"X-Goog-Api-Key":    {"X-Goog-Api-Key", "shortsecret", "", "quota for shortsecret", "quota for [hidden]"},
-		"a cookie":          {"Cookie", "a=b; session=shortsecret", "", "quota for shortsecret", "quota for [hidden]"},
-		"of costs.yaml":     {"X-Custom", "Bearer replaced", "", "quota for replaced", "quota for [hidden]"},
-		"of the file":       {"", "", "", "quota for filed-secret", "quota for [hidden]"},
-		"of Redact":         {"", "", "", "quota for known-one", "quota for [hidden]"},
-		"key":               {"", "", "a=1&key=short%2Bsecret", "quota for short+secret, short%2Bsecret", "quota for [hidden], [hidden]"},
+		"a token":   {"Authorization", "Bearer shortsecret", "", "quota for shortsecret", "quota for [hidden]"},
+		"no scheme": {"Authorization", "shortsecret", "", "quota for shortsecret", "quota for [hidden]"},
+		"a password": {"Authorization", "Basic bWU6c2hvcnRzZWNyZXQ=", "", "quota for shortsecret",
+			"quota for [hidden]"},
+		"of a proxy": {"Proxy-Authorization", "Bearer shortsecret", "", "quota for shortsecret",
+			"quota for [hidden]"},
+		"X-Api-Key":      {"X-Api-Key", "shortsecret", "", "quota for shortsecret", "quota for [hidden]"},
+		"Api-Key":        {"Api-Key", "shortsecret", "", "quota for shortsecret", "quota for [hidden]"},
+		"X-Goog-Api-Key": {"X-Goog-Api-Key", "shortsecret", "", "quota for shortsecret", "quota for [hidden]"},
+		"a cookie":       {"Cookie", "a=b; session=shortsecret", "", "quota for shortsecret", "quota for [hidden]"},
+		"of costs.yaml":  {"X-Custom", "Bearer replaced", "", "quota for replaced", "quota for [hidden]"},
+		"of the file":    {"", "", "", "quota for filed-secret", "quota for [hidden]"},
+		"of Redact":      {"", "", "", "quota for known-one", "quota for [hidden]"},
+		"key": {"", "", "a=1&key=short%2Bsecret", "quota for short+secret, short%2Bsecret",
+			"quota for [hidden], [hidden]"},
 		"api_key":           {"", "", "api_key=shortsecret", "quota for shortsecret", "quota for [hidden]"},
 		"apikey":            {"", "", "apikey=shortsecret", "quota for shortsecret", "quota for [hidden]"},
 		"access_token":      {"", "", "access_token=shortsecret", "quota for shortsecret", "quota for [hidden]"},
@@ -72,8 +78,10 @@ func TestUpstreamRepeatsSecrets(t *testing.T) {
 		"signature":         {"", "", "a;Signature=shortsecret", "quota for shortsecret", "quota for [hidden]"},
 		"another parameter": {"", "", "page=shortsecret", "quota for shortsecret", "quota for shortsecret"},
 		"short":             {"X-Api-Key", "quota", "", "quota is spent", "quota is spent"},
-		"cut off":           {"X-Api-Key", "shortsecret", "", strings.Repeat("x ", 95) + "shortsecret", strings.Repeat("x ", 95) + "[hidden]"},
-		"cleaned in part":   {"X-Api-Key", "sk-abcdefgh.shortsecret", "", "quota for sk-abcdefgh.shortsecret", "quota for REDACTED[hidden]"},
+		"cut off": {"X-Api-Key", "shortsecret", "", strings.Repeat("x ", 95) + "shortsecret",
+			strings.Repeat("x ", 95) + "[hidden]"},
+		"cleaned in part": {"X-Api-Key", "sk-abcdefgh.shortsecret", "", "quota for sk-abcdefgh.shortsecret",
+			"quota for REDACTED[hidden]"},
 	} {
 		r := httptest.NewRequest("GET", "https://a.example/items?"+test.query, nil)
 		if test.header != "" {

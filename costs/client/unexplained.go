@@ -30,7 +30,8 @@ type UnexplainedRefusal struct {
 // String says what was not understood, and how to find out more.
 func (u *UnexplainedRefusal) String() string {
 	return fmt.Sprintf("the upstream of %s refused %s of %s without a reason that a rule explains, the last at %s: %s",
-		human.Name(u.Account), human.Count(u.Count, "call"), human.Name(u.Method), human.Time(u.At), human.Name(u.Reason))
+		human.Name(u.Account), human.Count(u.Count, "call"), human.Name(u.Method), human.Time(u.At),
+		human.Name(u.Reason))
 }
 
 // Explain is the command that says how such an answer is read.

@@ -59,7 +59,8 @@ func TestRequestWaitsForItsUnits(t *testing.T) {
 // which is recorded beside the calls.
 func TestCloseWaitsForWhatAnAnswerSaid(t *testing.T) {
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for name, value := range map[string]int64{"Limit": 100, "Remaining": 40, "Reset": time.Now().Add(time.Hour).Unix()} {
+		for name, value := range map[string]int64{"Limit": 100, "Remaining": 40,
+			"Reset": time.Now().Add(time.Hour).Unix()} {
 			w.Header().Set("X-RateLimit-"+name, strconv.FormatInt(value, 10))
 		}
 	}))

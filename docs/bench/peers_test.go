@@ -51,7 +51,8 @@ func start(b *testing.B) *server {
 	}
 	addr := listener.Addr().(*net.TCPAddr)
 	_ = listener.Close()
-	cmd := exec.Command("redis-server", "--port", fmt.Sprint(addr.Port), "--bind", "127.0.0.1", "--save", "", "--dir", b.TempDir())
+	cmd := exec.Command("redis-server", "--port", fmt.Sprint(addr.Port), "--bind", "127.0.0.1", "--save", "", "--dir",
+		b.TempDir())
 	if err := cmd.Start(); err != nil {
 		b.Fatalf("no redis-server: %v", err)
 	}
@@ -131,7 +132,8 @@ func peers(b *testing.B, s *server, units int) map[string]func(int) error {
 	if err != nil {
 		b.Fatal(err)
 	}
-	throttle, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerSec(1e9), MaxBurst: 1e9})
+	throttle, err := throttled.NewGCRARateLimiterCtx(store,
+		throttled.RateQuota{MaxRate: throttled.PerSec(1e9), MaxBurst: 1e9})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -150,9 +152,11 @@ func peers(b *testing.B, s *server, units int) map[string]func(int) error {
 		ledgers[i] = quota.NewLog(store, nil)
 		b.Cleanup(func() { _ = ledgers[i].Close() })
 	}
-	charges := []*quota.Charge{{Budget: "day", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: limit, Window: quota.Sliding(window)}}
+	charges := []*quota.Charge{{Budget: "day", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: limit,
+		Window: quota.Sliding(window)}}
 	ours := func(l quota.Log) error {
-		batch := &quota.Batch{Account: "a", Requests: []quota.Request{{Method: "m", Units: quota.Units(units), Charges: charges}}}
+		batch := &quota.Batch{Account: "a",
+			Requests: []quota.Request{{Method: "m", Units: quota.Units(units), Charges: charges}}}
 		answers, err := l.Spend(ctx, batch)
 		if err != nil {
 			return err
@@ -175,7 +179,8 @@ func peers(b *testing.B, s *server, units int) map[string]func(int) error {
 			return err
 		},
 		"zset-a-unit": func(int) error {
-			return unitScript.Run(ctx, s.client, []string{"z"}, int64(window/time.Microsecond), int64(limit), units, id.Add(1)).Err()
+			return unitScript.Run(ctx, s.client, []string{"z"}, int64(window/time.Microsecond), int64(limit), units,
+				id.Add(1)).Err()
 		},
 	}
 }
@@ -194,7 +199,8 @@ func ignoreContention(err error) error {
 // the server against an empty script, all of the same rounds.
 func BenchmarkPeers(tb *testing.B) {
 	for _, units := range []int{1, 100} {
-		for _, name := range []string{"ration/alone", "ration/combined", "redis_rate", "throttled", "ulule", "zset-a-unit"} {
+		for _, name := range []string{"ration/alone", "ration/combined", "redis_rate", "throttled", "ulule",
+			"zset-a-unit"} {
 			tb.Run(fmt.Sprintf("%s/cost%d", name, units), func(b *testing.B) {
 				s := start(b)
 				ctx := context.Background()
@@ -229,7 +235,8 @@ func median(v []float64) float64 {
 func BenchmarkInProcess(b *testing.B) {
 	bucket := rate.NewLimiter(1e9, 1e9)
 	ledger := quota.NewLog(memledger.Open(nil), nil)
-	charges := []*quota.Charge{{Budget: "day", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: limit, Window: quota.Sliding(time.Second)}}
+	charges := []*quota.Charge{{Budget: "day", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: limit,
+		Window: quota.Sliding(time.Second)}}
 	for name, op := range map[string]func(){
 		"x-time-rate": func() { bucket.AllowN(time.Now(), 1) },
 		"memledger": func() {

@@ -24,7 +24,8 @@ type file struct {
 func (s *source) archive(name, goos string, files []file) ([]file, error) {
 	names := []string{"LICENSE", "README.md", "CHANGELOG.md"}
 	if goos == "linux" {
-		names = append(names, "docs/deploy/systemd/ration.service", "docs/deploy/systemd/ration-run.service", "docs/deploy/systemd/ration-run.timer",
+		names = append(names, "docs/deploy/systemd/ration.service", "docs/deploy/systemd/ration-run.service",
+			"docs/deploy/systemd/ration-run.timer",
 			"docs/deploy/systemd/sysusers.conf")
 	}
 	for _, from := range names {
@@ -51,7 +52,8 @@ func (s *source) tar(folder string, files []file) ([]byte, error) {
 	}
 	w := tar.NewWriter(packer)
 	for _, f := range files {
-		head := &tar.Header{Name: folder + "/" + f.name, Mode: int64(f.mode), Size: int64(len(f.content)), ModTime: s.date, Uname: "root", Gname: "root", Format: tar.FormatUSTAR}
+		head := &tar.Header{Name: folder + "/" + f.name, Mode: int64(f.mode), Size: int64(len(f.content)),
+			ModTime: s.date, Uname: "root", Gname: "root", Format: tar.FormatUSTAR}
 		if err := w.WriteHeader(head); err != nil {
 			return nil, err
 		}

@@ -89,9 +89,13 @@ func (s *source) wheel() (file, error) {
 	info := name + ".dist-info/"
 	licence.name = info + licence.name
 	files = append(files[1:], // without pyproject.toml
-		file{info + "METADATA", 0o644, fmt.Appendf(nil, "Metadata-Version: 2.1\nName: ration\nVersion: %s\nSummary: %s\nRequires-Python: %s\nLicense: MIT\nLicense-File: LICENSE\n",
-			s.pythonVersion(), setting("description"), setting("requires-python"))},
-		file{info + "WHEEL", 0o644, []byte("Wheel-Version: 1.0\nGenerator: ration\nRoot-Is-Purelib: true\nTag: py3-none-any\n")})
+		file{info + "METADATA", 0o644,
+			fmt.Appendf(nil,
+				"Metadata-Version: 2.1\nName: ration\nVersion: %s\nSummary: %s\nRequires-Python: %s\nLicense: "+
+					"MIT\nLicense-File: LICENSE\n",
+				s.pythonVersion(), setting("description"), setting("requires-python"))},
+		file{info + "WHEEL", 0o644,
+			[]byte("Wheel-Version: 1.0\nGenerator: ration\nRoot-Is-Purelib: true\nTag: py3-none-any\n")})
 	slices.SortFunc(files, byName)
 	var record strings.Builder
 	for _, f := range files {

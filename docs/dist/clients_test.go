@@ -14,11 +14,14 @@ import (
 func TestClientPackagesInstall(t *testing.T) {
 	for _, c := range []struct{ suffix, install, use string }{
 		{".whl", "python3 -m pip install -q --no-index --no-deps --target lib PACKAGE",
-			`PYTHONPATH=lib python3 -c 'import importlib.metadata, ration.urllib; print(importlib.metadata.version("ration"), ration.EXIT_STOPPED)'`},
+			`PYTHONPATH=lib python3 -c 'import importlib.metadata, ration.urllib; ` +
+				`print(importlib.metadata.version("ration"), ration.EXIT_STOPPED)'`},
 		{".tgz", "npm install --silent --offline PACKAGE",
-			`node --input-type=module -e 'import { EXIT_STOPPED } from "ration"; import { adapter } from "ration/axios"; console.log(adapter.length, EXIT_STOPPED)'`},
+			`node --input-type=module -e 'import { EXIT_STOPPED } from "ration"; import { adapter } from ` +
+				`"ration/axios"; console.log(adapter.length, EXIT_STOPPED)'`},
 		{".zip", "python3 -m zipfile -e PACKAGE lib",
-			`php -r '$package = json_decode(file_get_contents("lib/composer.json")); require "lib/" . $package->autoload->files[0]; echo $package->version, " ", Ration\EXIT_STOPPED, "\n";'`},
+			`php -r '$package = json_decode(file_get_contents("lib/composer.json")); require "lib/" . ` +
+				`$package->autoload->files[0]; echo $package->version, " ", Ration\EXIT_STOPPED, "\n";'`},
 	} {
 		t.Run(c.suffix, func(t *testing.T) {
 			packed := find(t, packages(t), c.suffix)

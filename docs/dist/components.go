@@ -130,7 +130,8 @@ func addLicences(out *bytes.Buffer, name, dir string) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "== %s: %s\n\n%s\n", name, filepath.Base(path), cmp.Or(strings.TrimSpace(string(text)), "-"))
+			fmt.Fprintf(out, "== %s: %s\n\n%s\n", name, filepath.Base(path),
+				cmp.Or(strings.TrimSpace(string(text)), "-"))
 			found++
 		}
 	}

@@ -57,7 +57,8 @@ func (s *source) debianVersion() string {
 // debianFiles are the files that the package installs.
 func (s *source) debianFiles(program, licences []byte) ([]file, error) {
 	const doc = "usr/share/doc/ration/"
-	changelog := fmt.Sprintf("ration (%s) unstable; urgency=medium\n\n  * CHANGELOG.md.gz in this folder lists the changes.\n\n -- The ration authors <security@ration.invalid>  %s\n",
+	changelog := fmt.Sprintf("ration (%s) unstable; urgency=medium\n\n  * CHANGELOG.md.gz in this folder lists the "+
+		"changes.\n\n -- The ration authors <security@ration.invalid>  %s\n",
 		s.debianVersion(), s.date.Format("Mon, 02 Jan 2006 15:04:05 -0700"))
 	files := []file{
 		{"usr/bin/ration", 0o755, program},
@@ -130,7 +131,8 @@ func (s *source) dpkg(files []file) ([]byte, error) {
 	}
 	for _, f := range files {
 		to := filepath.Join(tree, f.name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, f.content, f.mode), os.Chmod(to, f.mode)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, f.content, f.mode),
+			os.Chmod(to, f.mode)); err != nil {
 			return nil, err
 		}
 	}

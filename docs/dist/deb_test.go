@@ -60,10 +60,13 @@ func TestDebianPackage(t *testing.T) {
 	if out := command(t, "man", "-l", "/usr/share/man/man1/ration-run.1.gz"); !strings.Contains(out, "--key-file") {
 		t.Errorf("the manual page is %q", out)
 	}
-	if out := command(t, "bash", "-c", ". /usr/share/bash-completion/completions/ration && complete -p ration"); !strings.Contains(out, "__start_ration") {
+	if out := command(t, "bash", "-c",
+		". /usr/share/bash-completion/completions/ration && complete -p ration"); !strings.Contains(out,
+		"__start_ration") {
 		t.Errorf("bash completes %q", out)
 	}
-	if out := command(t, "systemd-analyze", "verify", "--man=no", "/lib/systemd/system/ration.service", "/lib/systemd/system/ration-run.service", "/lib/systemd/system/ration-run.timer"); out != "" {
+	if out := command(t, "systemd-analyze", "verify", "--man=no", "/lib/systemd/system/ration.service",
+		"/lib/systemd/system/ration-run.service", "/lib/systemd/system/ration-run.timer"); out != "" {
 		t.Errorf("systemd-analyze verify: %s", out)
 	}
 	runAsService(t)
@@ -90,12 +93,14 @@ func runAsService(t *testing.T) {
 	if _, err := os.Stat(costs); err == nil {
 		t.Fatalf("%s exists; remove it", costs)
 	}
-	text := "version: 1\nupstream: test\naccount: test\nhosts: [api.test]\nroutes: {GET /list: list}\ncosts: {list: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\nledger: sqlite:/var/lib/ration/ration.db\n"
+	text := "version: 1\nupstream: test\naccount: test\nhosts: [api.test]\nroutes: {GET /list: list}\ncosts: {list: " +
+		"1}\nbudgets: [{name: all, limit: 10, window: 1h}]\nledger: sqlite:/var/lib/ration/ration.db\n"
 	if err := os.WriteFile(costs, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	defer os.Remove(costs)
-	out := command(t, "setpriv", "--reuid=ration", "--regid=ration", "--clear-groups", "env", "-i", "RATION_CONFIG=/etc/ration", "RATION_STATE=/var/lib/ration", "HOME=/var/lib/ration",
+	out := command(t, "setpriv", "--reuid=ration", "--regid=ration", "--clear-groups", "env", "-i",
+		"RATION_CONFIG=/etc/ration", "RATION_STATE=/var/lib/ration", "HOME=/var/lib/ration",
 		"/usr/bin/ration", "spend", "list", "--json")
 	if !strings.Contains(out, `"units":1`) {
 		t.Errorf("ration spend as user ration prints %s", out)
@@ -119,7 +124,8 @@ func TestLintian(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := exec.Command("lintian", "--allow-root", "--fail-on", "warning", "--info", path).CombinedOutput()
-	if text := string(out); err != nil || strings.Contains(text, "W: ") || strings.Contains(text, "E: ") || strings.Contains(text, "mismatched-override") {
+	if text := string(out); err != nil || strings.Contains(text, "W: ") || strings.Contains(text, "E: ") ||
+		strings.Contains(text, "mismatched-override") {
 		t.Errorf("lintian: %v:\n%s", err, text)
 	}
 }

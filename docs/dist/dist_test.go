@@ -129,8 +129,10 @@ func TestArchiveLacksFiles(t *testing.T) {
 	for name, want := range map[string]string{
 		"ration": "ELF", "LICENSE": "MIT License", "README.md": "ration", "CHANGELOG.md": "# Changelog",
 		"THIRD_PARTY_LICENSES": "== modernc.org/sqlite ", "man/ration.1": ".TH", "man/ration-ledger-info.1": ".SH NAME",
-		"completions/ration.bash": "bash completion", "completions/_ration": "#compdef", "completions/ration.fish": "complete", "completions/ration.ps1": "PowerShell",
-		"systemd/ration.service": "Type=notify", "systemd/ration-run.timer": "[Timer]", "systemd/sysusers.conf": "u ration ",
+		"completions/ration.bash": "bash completion", "completions/_ration": "#compdef",
+		"completions/ration.fish": "complete", "completions/ration.ps1": "PowerShell",
+		"systemd/ration.service": "Type=notify", "systemd/ration-run.timer": "[Timer]",
+		"systemd/sysusers.conf": "u ration ",
 	} {
 		if !strings.Contains(found[name], want) {
 			t.Errorf("%s does not have %q", name, want)

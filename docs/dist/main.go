@@ -24,7 +24,9 @@ import (
 func main() {
 	log.SetFlags(0)
 	out := flag.String("out", "../../dist", "`folder` for the release; its files are replaced")
-	platforms := flag.String("platforms", "linux/amd64 linux/arm64 linux/386 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64", "`list` of GOOS/GOARCH")
+	platforms := flag.String("platforms",
+		"linux/amd64 linux/arm64 linux/386 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64",
+		"`list` of GOOS/GOARCH")
 	flag.Parse()
 	if err := release(*out, strings.Fields(*platforms)); err != nil {
 		log.Fatal("dist: ", err)
@@ -116,7 +118,8 @@ func readSource(root, program string) (*source, error) {
 	if s.texts, err = manual(program); err != nil {
 		return nil, err
 	}
-	for shell, name := range map[string]string{"bash": "ration.bash", "zsh": "_ration", "fish": "ration.fish", "powershell": "ration.ps1"} {
+	for shell, name := range map[string]string{"bash": "ration.bash", "zsh": "_ration", "fish": "ration.fish",
+		"powershell": "ration.ps1"} {
 		text, err := exec.Command(program, "completion", shell).Output()
 		if err != nil {
 			return nil, err
@@ -162,7 +165,8 @@ func (s *source) pack(binary, goos, goarch string) ([]file, error) {
 		return nil, err
 	}
 	name := fmt.Sprintf("ration_%s_%s_%s", s.version, goos, goarch)
-	files, err := s.archive(name, goos, append([]file{{"THIRD_PARTY_LICENSES", 0o644, licences}, {"ration", 0o755, program}}, s.texts...))
+	files, err := s.archive(name, goos,
+		append([]file{{"THIRD_PARTY_LICENSES", 0o644, licences}, {"ration", 0o755, program}}, s.texts...))
 	if err != nil {
 		return nil, err
 	}

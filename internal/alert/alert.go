@@ -185,7 +185,8 @@ func (w *Watch) losses() (events []*event) {
 }
 
 func lossEvent(r *client.Restoration) *event {
-	return &event{Kind: costs.AlertLedger, Account: r.Account, name: fmt.Sprintf("forgotten %d", r.At.Unix()), detail: r.String()}
+	return &event{Kind: costs.AlertLedger, Account: r.Account, name: fmt.Sprintf("forgotten %d", r.At.Unix()),
+		detail: r.String()}
 }
 
 // found returns what balances have to tell.
@@ -214,8 +215,9 @@ func (w *Watch) found(balances []quota.Balance) (events []*event) {
 // cooldownEvent returns the event of a cooldown.
 func cooldownEvent(c *quota.Cooldown) *event {
 	return &event{Kind: costs.AlertCooldown, Account: c.Account, Budget: c.Budget, Until: &c.Until,
-		name:   fmt.Sprintf("cooldown %s %d", c.Budget, c.Until.Unix()/3600),
-		detail: fmt.Sprintf("%s is in cooldown until %s: %s", human.Scope(c.Account, c.Budget, c.Key), human.Time(c.Until), c.Reason)}
+		name: fmt.Sprintf("cooldown %s %d", c.Budget, c.Until.Unix()/3600),
+		detail: fmt.Sprintf("%s is in cooldown until %s: %s", human.Scope(c.Account, c.Budget, c.Key),
+			human.Time(c.Until), c.Reason)}
 }
 
 // moved returns the event of an account that has left this ledger, or nil.
@@ -224,7 +226,8 @@ func (w *Watch) moved(ctx context.Context, account string) *event {
 	if err != nil || !moves || move.Arriving {
 		return nil
 	}
-	return &event{Kind: costs.AlertCooldown, Account: account, name: "moved " + move.Ledger, detail: report.MoveText(&move)}
+	return &event{Kind: costs.AlertCooldown, Account: account, name: "moved " + move.Ledger,
+		detail: report.MoveText(&move)}
 }
 
 // levelEvent returns the event of a budget, which is sent if it has reached a
@@ -235,8 +238,10 @@ func levelEvent(b *quota.Balance) *event {
 	if b.Budget.Window.Kind() == quota.KindCalendar { // another one each day or month
 		window = fmt.Sprint(b.Since.Unix())
 	}
-	e := &event{Kind: costs.AlertLevel, Account: b.Budget.Account, Budget: b.Budget.Name, Used: b.Used, Limit: b.Limit(), percent: percent, name: "level " + b.Budget.Name + " " + window}
-	e.detail = fmt.Sprintf("%s of %s has used %s of %s", human.Name(b.Budget.Name), human.Name(b.Budget.Account), b.Budget.Measure.Number(b.Used), b.Budget.Measure.Text(b.Limit()))
+	e := &event{Kind: costs.AlertLevel, Account: b.Budget.Account, Budget: b.Budget.Name, Used: b.Used,
+		Limit: b.Limit(), percent: percent, name: "level " + b.Budget.Name + " " + window}
+	e.detail = fmt.Sprintf("%s of %s has used %s of %s", human.Name(b.Budget.Name), human.Name(b.Budget.Account),
+		b.Budget.Measure.Number(b.Used), b.Budget.Measure.Text(b.Limit()))
 	if !b.NextFree.IsZero() {
 		e.detail += "; more returns at " + human.Time(b.NextFree)
 		e.Until = &b.NextFree
@@ -300,7 +305,8 @@ func exhaustion(s *usage.BudgetStatus, planned time.Time) *event {
 	switch byPace, byPlan := soon(s.RunsOut), soon(planned); {
 	case byPace:
 		e.Until = &s.RunsOut
-		e.detail = fmt.Sprintf("%s will be used up at %s at the pace of the last %s", name, when(s.RunsOut), human.Duration(s.PaceOver))
+		e.detail = fmt.Sprintf("%s will be used up at %s at the pace of the last %s", name, when(s.RunsOut),
+			human.Duration(s.PaceOver))
 		if byPlan {
 			e.detail += "; by the schedule it refuses its first call at " + when(planned)
 		}

@@ -66,12 +66,14 @@ func (r *receiver) texts() (texts []string) {
 // it that is soon spent.
 func newClient(t *testing.T, alertLines, ledger, state string) *client.Client {
 	t.Helper()
-	text := "version: 1\naccount: p\ncosts: {list: 1}\nbudgets: [{name: day, limit: 100, window: 24h}, {name: tried, limit: 51, window: 24h, shadow: true}]\nalert: " + alertLines + "\n"
+	text := "version: 1\naccount: p\ncosts: {list: 1}\nbudgets: [{name: day, limit: 100, window: 24h}, {name: " +
+		"tried, limit: 51, window: 24h, shadow: true}]\nalert: " + alertLines + "\n"
 	table, err := costs.Parse(filepath.Join(state, "costs.yaml"), []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(table, &client.Options{Ledger: ledger, State: state, Replica: filepath.Join(state, "replica"), Getenv: func(string) string { return "" },
+	c, err := client.New(table, &client.Options{Ledger: ledger, State: state, Replica: filepath.Join(state, "replica"),
+		Getenv: func(string) string { return "" },
 		Report: func(quota.Call, error) {}})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +113,8 @@ func TestAlertComesTwice(t *testing.T) {
 		}
 		wg.Wait()
 		texts := r.texts()
-		if step.want == "" && len(texts) > 0 || step.want != "" && (len(texts) != 1 || !strings.Contains(texts[0], step.want)) {
+		if step.want == "" && len(texts) > 0 || step.want != "" &&
+			(len(texts) != 1 || !strings.Contains(texts[0], step.want)) {
 			t.Fatalf("after %d more units: %q; want one with %q", step.units, texts, step.want)
 		}
 	}
@@ -142,11 +145,15 @@ func TestFailedAlertIsForgotten(t *testing.T) {
 func TestAlertInjects(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t, 0)
 	c := newClient(t, "{webhook: "+r.URL+"}", sqlite(dir), dir)
-	reason := "<!channel> & \x1b[2J\u202e<https://user:hunter2@api.example.com/v1?key=AIzaSECRET|here>\nratelimited PASSWORD"
+	reason := "<!channel> & \x1b[2J\u202e<https://user:hunter2@api.example.com/v1?key=AIzaSECRET|here>\nratelimited " +
+		"PASSWORD"
 	if err := c.Guard().Cool(t.Context(), quota.Cooldown{Account: "p", For: time.Hour, Reason: reason}); err != nil {
 		t.Fatal(err)
 	}
-	w := alert.New(c, &alert.Options{Redact: func(text string) string { return strings.ReplaceAll(text, "PASSWORD", "[hidden]") }})
+	w := alert.New(c, &alert.Options{Redact: func(text string) string {
+		return strings.ReplaceAll(text, "PASSWORD",
+			"[hidden]")
+	}})
 	w.Check(t.Context())
 	texts := r.texts()
 	if len(texts) != 1 {
@@ -157,7 +164,8 @@ func TestAlertInjects(t *testing.T) {
 			t.Errorf("%q has %q", texts[0], bad)
 		}
 	}
-	for _, want := range []string{"&lt;!channel&gt; &amp;", "https://api.example.com/…", "[hidden]", "in cooldown until"} {
+	for _, want := range []string{"&lt;!channel&gt; &amp;", "https://api.example.com/…", "[hidden]",
+		"in cooldown until"} {
 		if !strings.Contains(texts[0], want) {
 			t.Errorf("%q lacks %q", texts[0], want)
 		}
@@ -226,7 +234,8 @@ func TestAlertOfAMovedAccountNamesTheNewLedger(t *testing.T) {
 		}
 		alert.New(c, nil).Check(t.Context())
 	}
-	if got := r.texts(); len(got) != 1 || !strings.Contains(got[0], `account "p" has moved to the ledger sqlite:there.db; name that one`) {
+	if got := r.texts(); len(got) != 1 ||
+		!strings.Contains(got[0], `account "p" has moved to the ledger sqlite:there.db; name that one`) {
 		t.Errorf("%q; want one alert that names the new ledger", got)
 	}
 }
@@ -279,12 +288,14 @@ func spendEarlier(t *testing.T, dir string, units quota.Units) {
 	t.Helper()
 	now := time.Now()
 	at := now
-	ledger, err := testledger.SQLite(filepath.Join(dir, "ration.db"), &sqliteledger.Options{Now: func() time.Time { return at }})
+	ledger, err := testledger.SQLite(filepath.Join(dir, "ration.db"),
+		&sqliteledger.Options{Now: func() time.Time { return at }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ledger.Close()
-	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)}}, nil)
+	guard, err := quota.NewGuard(ledger,
+		[]quota.Budget{{Account: "p", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,10 +316,11 @@ func TestAlertIgnoresTheSchedule(t *testing.T) {
 		failed  error
 		want    string
 	}{
-		"in the window": {[]time.Time{at, at}, nil, "by the schedule, day of p refuses its first call at " + at.UTC().Format(time.RFC3339)},
-		"beyond it":     {[]time.Time{at.Add(24 * time.Hour), at}, nil, ""},
-		"not soon":      {[]time.Time{{}, at}, nil, ""},
-		"not known":     {nil, errors.New("no such file"), ""},
+		"in the window": {[]time.Time{at, at}, nil, "by the schedule, day of p refuses its first call at " +
+			at.UTC().Format(time.RFC3339)},
+		"beyond it": {[]time.Time{at.Add(24 * time.Hour), at}, nil, ""},
+		"not soon":  {[]time.Time{{}, at}, nil, ""},
+		"not known": {nil, errors.New("no such file"), ""},
 	} {
 		dir, r := t.TempDir(), newReceiver(t, 0)
 		client := newClient(t, "{webhook: "+r.URL+"/hook, on: [exhaustion]}", sqlite(dir), t.TempDir())

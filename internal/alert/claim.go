@@ -99,7 +99,8 @@ func nameOf(name string) string {
 // ledgerDown sends that the ledger does not answer, unless another process of
 // this host has.
 func (w *Watch) ledgerDown(ctx context.Context, account string, reason error) {
-	e := &event{Kind: costs.AlertLedger, Account: account, detail: fmt.Sprintf("the ledger %s does not answer: %v", w.client.LedgerName(), reason)}
+	e := &event{Kind: costs.AlertLedger, Account: account,
+		detail: fmt.Sprintf("the ledger %s does not answer: %v", w.client.LedgerName(), reason)}
 	for _, target := range w.ledgerTargets() {
 		if !w.mark(target) {
 			continue

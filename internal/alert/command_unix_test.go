@@ -23,7 +23,8 @@ func TestCommandGetsNoAlert(t *testing.T) {
 	spend(t, c, 95)
 	alert.New(c, nil).Check(t.Context())
 	got, err := os.ReadFile(out)
-	if err != nil || !strings.Contains(string(got), `"kind":"level","account":"p","budget":"day","level":95,"used":95,"limit":100`) {
+	if err != nil || !strings.Contains(string(got),
+		`"kind":"level","account":"p","budget":"day","level":95,"used":95,"limit":100`) {
 		t.Errorf("%s %v", got, err)
 	}
 }

@@ -122,7 +122,8 @@ func (w *Watch) Test(ctx context.Context) (reached []string, err error) {
 	var failed []error
 	for _, account := range w.client.Table().Accounts() {
 		for _, target := range w.targets[account] {
-			e := &event{Kind: "test", Account: account, detail: "this is a test of the alerts of account " + human.Name(account)}
+			e := &event{Kind: "test", Account: account, detail: "this is a test of the alerts of account " +
+				human.Name(account)}
 			if err := w.send(ctx, e, target); err != nil {
 				failed = append(failed, fmt.Errorf("alert of account %s: %w", human.Name(account), err))
 			} else {

@@ -37,7 +37,8 @@ func TestRefusalsAreToldOnceAndTheirEndToo(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("")
-		if _, err := process.Guard().Spend(t.Context(), quota.Call{Account: "p", Method: "list", Units: 1}); !errors.Is(err, quota.ErrRefused) {
+		if _, err := process.Guard().Spend(t.Context(),
+			quota.Call{Account: "p", Method: "list", Units: 1}); !errors.Is(err, quota.ErrRefused) {
 			t.Fatalf("%v; want a refusal", err)
 		}
 		check("p: all list calls refused since ")
@@ -55,10 +56,13 @@ func TestARejectedKeyIsTold(t *testing.T) {
 	r := newReceiver(t, 0)
 	c := newClient(t, "{webhook: "+r.URL+", on: [credential]}", sqlite(t.TempDir()), t.TempDir())
 	w := alert.New(c, nil).Impatient()
-	w.Reported(quota.Call{Account: "p"}, &client.RejectedError{Account: "p", Host: "api.example.com", Status: 401, Reason: "expired"})
+	w.Reported(quota.Call{Account: "p"}, &client.RejectedError{Account: "p", Host: "api.example.com", Status: 401,
+		Reason: "expired"})
 	w.Reported(quota.Call{Account: "p"}, &client.RejectedError{Account: "p", Host: "api.example.com", Status: 401})
 	w.Check(t.Context())
-	if texts := r.texts(); len(texts) != 1 || !strings.Contains(texts[0], "api.example.com rejects the credential of account p with 401 Unauthorized: expired") {
+	if texts := r.texts(); len(texts) != 1 ||
+		!strings.Contains(texts[0],
+			"api.example.com rejects the credential of account p with 401 Unauthorized: expired") {
 		t.Errorf("%q; want one", texts)
 	}
 }
@@ -68,11 +72,13 @@ func TestATestReachesEveryAddress(t *testing.T) {
 	r := newReceiver(t, 0)
 	c := newClient(t, "{webhook: "+r.URL+"}", sqlite(t.TempDir()), t.TempDir())
 	reached, err := alert.New(c, nil).Impatient().Test(t.Context())
-	if texts := r.texts(); err != nil || len(reached) != 1 || len(texts) != 1 || !strings.Contains(texts[0], "this is a test of the alerts of account p") {
+	if texts := r.texts(); err != nil || len(reached) != 1 || len(texts) != 1 ||
+		!strings.Contains(texts[0], "this is a test of the alerts of account p") {
 		t.Errorf("%q, %v: %q; want one", reached, err, texts)
 	}
 	c = newClient(t, "{command: /nowhere/page.sh}", sqlite(t.TempDir()), t.TempDir())
-	if reached, err := alert.New(c, nil).Impatient().Test(t.Context()); len(reached) != 0 || err == nil || !strings.Contains(err.Error(), "alert of account p: /nowhere/page.sh") {
+	if reached, err := alert.New(c, nil).Impatient().Test(t.Context()); len(reached) != 0 || err == nil ||
+		!strings.Contains(err.Error(), "alert of account p: /nowhere/page.sh") {
 		t.Errorf("%q, %v; want an error that names the command", reached, err)
 	}
 }

@@ -175,7 +175,8 @@ func post(ctx context.Context, target *costs.Alert, body []byte) (retry bool, er
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
 		return false, nil
 	}
-	return resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout,
+	return resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests ||
+			resp.StatusCode == http.StatusRequestTimeout,
 		fmt.Errorf("webhook: %s", resp.Status)
 }
 

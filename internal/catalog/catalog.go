@@ -36,8 +36,9 @@ const DefaultRetention = 30 * 24 * time.Hour
 
 const (
 	schemaVersion = 5
-	applicationID = 0x72636174           // "rcat", identifies the file as a catalogue
-	busyPause     = 5 * time.Millisecond // between attempts to open: SQLite does not wait for writers when a file turns to WAL
+	applicationID = 0x72636174 // "rcat", identifies the file as a catalogue
+	// between attempts to open: SQLite does not wait for writers when a file turns to WAL
+	busyPause = 5 * time.Millisecond
 )
 
 // busyTimeout is how long a catalogue that another program has locked is waited

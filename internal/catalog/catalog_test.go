@@ -57,9 +57,11 @@ func chart(prefix string, n int) []Video {
 	vs := make([]Video, n)
 	for i := range vs {
 		vs[i] = Video{
-			ID: fmt.Sprintf("%s-%d", prefix, i), Title: fmt.Sprintf("Surfing part %d", i), Description: "waves and wind",
-			ChannelID: fmt.Sprintf("UC%d", i%7), ChannelTitle: "Beach", CategoryID: "17", PublishedAt: day0.Add(-time.Hour),
-			Tags: []string{"sea", "board"}, Views: count(int64(1000 + i)), Likes: count(5),
+			ID: fmt.Sprintf("%s-%d", prefix, i), Title: fmt.Sprintf("Surfing part %d", i),
+			Description: "waves and wind",
+			ChannelID:   fmt.Sprintf("UC%d", i%7), ChannelTitle: "Beach", CategoryID: "17",
+			PublishedAt: day0.Add(-time.Hour),
+			Tags:        []string{"sea", "board"}, Views: count(int64(1000 + i)), Likes: count(5),
 		}
 	}
 	return vs
@@ -113,7 +115,8 @@ func TestOpenCreatesForTheOwnerOnly(t *testing.T) {
 	c := openAt(t, path, &clock{t: day0})
 	commit(t, c, Page{Videos: chart("v", 1)})
 	if runtime.GOOS != "windows" {
-		for name, want := range map[string]fs.FileMode{filepath.Dir(path): 0o700, path: 0o600, path + "-wal": 0o600, path + "-shm": 0o600} {
+		for name, want := range map[string]fs.FileMode{filepath.Dir(path): 0o700, path: 0o600, path + "-wal": 0o600,
+			path + "-shm": 0o600} {
 			info, err := os.Stat(name)
 			if err != nil || info.Mode().Perm() != want {
 				t.Errorf("%s: mode %v, %v, want %v", name, info.Mode(), err, want)
@@ -150,11 +153,13 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 		make func(t *testing.T, path string)
 		want error
 	}{
-		{"text", func(t *testing.T, path string) { os.WriteFile(path, []byte("regions:\n  US: {}\n"), 0o600) }, ErrNotCatalog},
+		{"text", func(t *testing.T, path string) { os.WriteFile(path, []byte("regions:\n  US: {}\n"), 0o600) },
+			ErrNotCatalog},
 		{"long text", func(t *testing.T, path string) { os.WriteFile(path, make([]byte, 9000), 0o600) }, ErrNotCatalog},
 		{"folder", func(t *testing.T, path string) { os.Mkdir(path, 0o700) }, ErrNotCatalog},
 		{"another program's database", database("CREATE TABLE entries (at INTEGER)"), ErrNotCatalog},
-		{"a newer schema", database("CREATE TABLE videos (x); PRAGMA application_id = 0x72636174; PRAGMA user_version = 6"), ErrNewer},
+		{"a newer schema",
+			database("CREATE TABLE videos (x); PRAGMA application_id = 0x72636174; PRAGMA user_version = 6"), ErrNewer},
 		{"page 1 overwritten", func(t *testing.T, path string) {
 			openAt(t, path, &clock{t: day0}).Close()
 			f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -218,7 +223,8 @@ func TestDiskFullKeepsCommittedPages(t *testing.T) {
 	if got := one[int](t, c, fmt.Sprintf("PRAGMA max_page_count = %d", pages)); got != pages {
 		t.Fatalf("max_page_count is %d, want %d", got, pages)
 	}
-	err := c.Commit(t.Context(), Page{Region: "US", Tick: tick, Step: "trending", Number: 1, Videos: chart("w", 500), FirstRank: 51})
+	err := c.Commit(t.Context(), Page{Region: "US", Tick: tick, Step: "trending", Number: 1, Videos: chart("w", 500),
+		FirstRank: 51})
 	if !errors.Is(err, ErrDiskFull) {
 		t.Fatalf("got %v, want ErrDiskFull", err)
 	}

@@ -26,12 +26,14 @@ func claimed(t testing.TB, c *Catalog, region string, limit int, want ...string)
 // Channels are claimed once within the retention, the missing ones too.
 func TestKnownChannelsAreNotClaimed(t *testing.T) {
 	c, k := openTest(t)
-	commit(t, c, Page{Videos: []Video{{ID: "a", ChannelID: "UC1"}, {ID: "b", ChannelID: "UC2"}, {ID: "c"}, {ID: "d", ChannelID: "UC1"}}})
+	commit(t, c, Page{Videos: []Video{{ID: "a", ChannelID: "UC1"}, {ID: "b", ChannelID: "UC2"}, {ID: "c"},
+		{ID: "d", ChannelID: "UC1"}}})
 	commit(t, c, Page{Region: "GB", Videos: []Video{{ID: "e", ChannelID: "UC3"}}})
 	claimed(t, c, "US", 50, "UC1", "UC2")
 	claimed(t, c, "US", 1, "UC1")
 	claimed(t, c, "GB", 50, "UC3")
-	commit(t, c, Page{Step: "channels", Channels: []Channel{{ID: "UC1", Title: "One", Subscribers: count(7)}}, MissingChannels: []string{"UC2"}, Done: true})
+	commit(t, c, Page{Step: "channels", Channels: []Channel{{ID: "UC1", Title: "One", Subscribers: count(7)}},
+		MissingChannels: []string{"UC2"}, Done: true})
 	claimed(t, c, "US", 50)
 	if left := one[int](t, c, "SELECT count(*) FROM claims WHERE region = 'US'"); left != 0 {
 		t.Errorf("%d claims are left of committed channels; want none", left)

@@ -91,7 +91,8 @@ func (b *transaction) putVideo(v Video, snippet bool, now int64) (n int64, err e
 	for i, t := range v.Tags {
 		tags[i] = strings.ReplaceAll(cleanText(t), "\n", " ")
 	}
-	err = b.queryRow("put_video", v.ID, cleanText(title), cleanText(v.Description), v.ChannelID, cleanText(v.ChannelTitle), v.CategoryID,
+	err = b.queryRow("put_video", v.ID, cleanText(title), cleanText(v.Description), v.ChannelID,
+		cleanText(v.ChannelTitle), v.CategoryID,
 		millis(v.PublishedAt), strings.Join(tags, "\n"), v.Views, v.Likes, v.Comments, !snippet, now).Scan(&n)
 	return n, err
 }

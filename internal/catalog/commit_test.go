@@ -29,9 +29,12 @@ func stored(t *testing.T, c *Catalog, id, word string) Video {
 
 func TestSnippetOverwritesAFullVideo(t *testing.T) {
 	published := day0.Add(-48 * time.Hour)
-	full := Video{ID: "dQw4w9WgXcQ", Title: `Tom & "Jerry"`, Description: "the whole description", ChannelID: "UC1", ChannelTitle: "Cats",
-		CategoryID: "1", PublishedAt: published, Tags: []string{"mouse", "cat"}, Views: count(100), Likes: count(10), Comments: count(0)}
-	snippet := Video{ID: full.ID, Title: "Tom &amp; &quot;Jerry&quot;", Description: "the whole ...", ChannelID: "UC1", ChannelTitle: "Cats", PublishedAt: published}
+	full := Video{ID: "dQw4w9WgXcQ", Title: `Tom & "Jerry"`, Description: "the whole description", ChannelID: "UC1",
+		ChannelTitle: "Cats",
+		CategoryID:   "1", PublishedAt: published, Tags: []string{"mouse", "cat"}, Views: count(100), Likes: count(10),
+		Comments: count(0)}
+	snippet := Video{ID: full.ID, Title: "Tom &amp; &quot;Jerry&quot;", Description: "the whole ...", ChannelID: "UC1",
+		ChannelTitle: "Cats", PublishedAt: published}
 	asFound := snippet
 	asFound.Title = full.Title
 	hidden := full
@@ -97,7 +100,8 @@ func TestIndexFollowsUpsert(t *testing.T) {
 func TestPageCommittedAgainIsStoredTwice(t *testing.T) {
 	c, k := openTest(t)
 	first := Page{Region: "US", Tick: tick, Step: "trending", Videos: chart("v", 50), FirstRank: 1, Next: "CDIQAA"}
-	second := Page{Region: "US", Tick: tick, Step: "trending", Number: 1, Videos: chart("w", 50), FirstRank: 51, Done: true}
+	second := Page{Region: "US", Tick: tick, Step: "trending", Number: 1, Videos: chart("w", 50), FirstRank: 51,
+		Done: true}
 	for i, p := range []Page{first, first, second, second} {
 		k.t = k.t.Add(time.Second)
 		if err := c.Commit(t.Context(), p); err != nil {
@@ -225,17 +229,22 @@ func TestUnfinishedRegionStaysFirst(t *testing.T) {
 // and the checkpoint stays.
 func TestCommitIsAtomic(t *testing.T) {
 	page := Page{Region: "US", Tick: tick, Step: "trending", Videos: chart("v", 3), FirstRank: 1, ETag: "e", Done: true,
-		Channels: []Channel{{ID: "UC1"}}, MissingChannels: []string{"UC2"}, Categories: []Category{{ID: "10", Title: "Music"}}}
-	for _, event := range []string{"INSERT ON passes", "INSERT ON checkpoints", "DELETE ON checkpoints", "INSERT ON videos", "INSERT ON sightings", "INSERT ON positions",
-		"DELETE ON positions", "INSERT ON channels WHEN new.id = 'UC1'", "INSERT ON channels WHEN new.id = 'UC2'", "DELETE ON claims WHEN old.channel = 'UC1'",
+		Channels: []Channel{{ID: "UC1"}}, MissingChannels: []string{"UC2"},
+		Categories: []Category{{ID: "10", Title: "Music"}}}
+	for _, event := range []string{"INSERT ON passes", "INSERT ON checkpoints", "DELETE ON checkpoints",
+		"INSERT ON videos", "INSERT ON sightings", "INSERT ON positions",
+		"DELETE ON positions", "INSERT ON channels WHEN new.id = 'UC1'", "INSERT ON channels WHEN new.id = 'UC2'",
+		"DELETE ON claims WHEN old.channel = 'UC1'",
 		"DELETE ON claims WHEN old.channel = 'UC2'", "INSERT ON categories", "INSERT ON pages"} {
 		t.Run(event, func(t *testing.T) {
 			c, _ := openTest(t)
 			earlier := page
-			earlier.Tick, earlier.Videos, earlier.Channels, earlier.MissingChannels, earlier.Categories = tick.Add(-time.Hour), nil, nil, nil, nil
+			earlier.Tick, earlier.Videos, earlier.Channels, earlier.MissingChannels,
+				earlier.Categories = tick.Add(-time.Hour), nil, nil, nil, nil
 			commit(t, c, earlier) // whose checkpoint the page drops
 			if _, err := c.db.Exec("INSERT INTO claims VALUES ('UC1', 'US', 0), ('UC2', 'US', 0); " +
-				"INSERT INTO positions VALUES ('US', 'trending', " + strconv.FormatInt(tick.UnixMilli(), 10) + ", 9, 1, 0); " +
+				"INSERT INTO positions VALUES ('US', 'trending', " + strconv.FormatInt(tick.UnixMilli(), 10) +
+				", 9, 1, 0); " +
 				"CREATE TRIGGER broken BEFORE " + event + " BEGIN SELECT RAISE(ABORT, 'broken'); END"); err != nil {
 				t.Fatal(err)
 			}
@@ -243,7 +252,8 @@ func TestCommitIsAtomic(t *testing.T) {
 				t.Errorf("the commit says %v; want that it is broken", err)
 			}
 			p, err := c.Pass(t.Context(), "US", tick)
-			if n, _ := c.Counts(t.Context()); err != nil || len(p.Steps) != 0 || n.Videos != 0 || n.Positions != 1 || n.Channels != 0 {
+			if n, _ := c.Counts(t.Context()); err != nil || len(p.Steps) != 0 || n.Videos != 0 || n.Positions != 1 ||
+				n.Channels != 0 {
 				t.Errorf("%+v, %+v, %v after it; want nothing of the page", p, n, err)
 			}
 			if _, err := c.db.Exec("DROP TRIGGER broken"); err != nil {
@@ -269,7 +279,8 @@ func TestVideoWithoutAnIDLeavesItsRankEmpty(t *testing.T) {
 	videos := chart("v", 3)
 	videos[1].ID = ""
 	commit(t, c, Page{Videos: videos, FirstRank: 1, Done: true})
-	ranks := one[string](t, c, "SELECT group_concat(rank || ' ' || v.id, ', ') FROM positions p JOIN videos v ON v.n = p.video")
+	ranks := one[string](t, c,
+		"SELECT group_concat(rank || ' ' || v.id, ', ') FROM positions p JOIN videos v ON v.n = p.video")
 	if n, err := c.Counts(t.Context()); err != nil || n.Videos != 2 || ranks != "1 v-0, 3 v-2" {
 		t.Errorf("%+v, %v with ranks %s; want two videos, at 1 and 3", n, err, ranks)
 	}

@@ -29,7 +29,8 @@ var (
 
 // The reasons of a FileError.
 var (
-	ErrNotCatalog = errors.New("is damaged or is not a ration catalogue; move it away or restore it, it is never overwritten")
+	ErrNotCatalog = errors.New("is damaged or is not a ration catalogue; move it away or restore it, it is never " +
+		"overwritten")
 	ErrNewer      = errors.New("was written by a newer ration; upgrade this one")
 	ErrOlder      = errors.New("was written by an older ration; fetch something with ration run, which upgrades it")
 	ErrUnwritable = errors.New("cannot be opened for writing; check the owner and mode of the file and its folder")

@@ -20,7 +20,8 @@ type Failures struct {
 // ChangeFailures lets change read and change the failures of a region's step
 // and of its method, in one transaction. Failures whose Count is 0 are deleted.
 // If change returns an error, nothing is changed and ChangeFailures returns it.
-func (c *Catalog) ChangeFailures(ctx context.Context, region, step, method string, change func(own, all *Failures) error) error {
+func (c *Catalog) ChangeFailures(ctx context.Context, region, step, method string,
+	change func(own, all *Failures) error) error {
 	return c.wrap("count the failures of "+region+" "+step, c.write(ctx, func(b *transaction) error {
 		own, all := Failures{Region: region, Name: step}, Failures{Name: method}
 		for _, f := range []*Failures{&own, &all} {

@@ -72,7 +72,8 @@ type FillUpdate struct {
 // ReadFill returns how far the history of a budget has been read.
 func (c *Catalog) ReadFill(ctx context.Context, account, budget string) (f Fill, err error) {
 	var width int64
-	err = c.queries["fill"].QueryRowContext(ctx, account, budget).Scan(&f.version, &f.Live, &f.Until, &width, &f.Whole, &f.First)
+	err = c.queries["fill"].QueryRowContext(ctx, account, budget).Scan(&f.version, &f.Live, &f.Until, &width, &f.Whole,
+		&f.First)
 	f.Width = time.Duration(width) * time.Microsecond
 	if errors.Is(err, sql.ErrNoRows) {
 		return Fill{}, nil
@@ -81,7 +82,8 @@ func (c *Catalog) ReadFill(ctx context.Context, account, budget string) (f Fill,
 }
 
 // LiveSums calls each for the sums in slices that begin at from or later.
-func (c *Catalog) LiveSums(ctx context.Context, account, budget string, from int64, each func(SumKey, SumAmount)) error {
+func (c *Catalog) LiveSums(ctx context.Context, account, budget string, from int64,
+	each func(SumKey, SumAmount)) error {
 	rows, err := c.queries["live_sums"].QueryContext(ctx, account, budget, from)
 	err = eachRow(rows, err, func() error {
 		var k SumKey
@@ -146,13 +148,15 @@ const maxRows = 500
 // putSums writes sums in the order of their keys, in which SQLite stores them.
 // In the order of a map, each would be on another page of the file.
 func (b *transaction) putSums(u *FillUpdate) error {
-	const head, tail = "INSERT INTO day_sums (account, budget, day, slice, method, region, job, lane, units, calls) VALUES ",
+	const head,
+		tail = "INSERT INTO day_sums (account, budget, day, slice, method, region, job, lane, units, calls) VALUES ",
 		" ON CONFLICT DO UPDATE SET units = excluded.units, calls = excluded.calls"
 	var stmt *sql.Stmt
 	for keys := range slices.Chunk(slices.SortedFunc(maps.Keys(u.Sums), compareKeys), maxRows) {
 		if stmt == nil || len(keys) < maxRows {
 			var err error
-			if stmt, err = b.tx.PrepareContext(b.ctx, head+strings.Repeat(", (?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?)", len(keys))[2:]+tail); err != nil {
+			if stmt, err = b.tx.PrepareContext(b.ctx,
+				head+strings.Repeat(", (?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?)", len(keys))[2:]+tail); err != nil {
 				return err
 			}
 		}
@@ -180,7 +184,8 @@ func compareKeys(x, y SumKey) int {
 // AddRefusals adds the refusals that a file holds after its first bytes, once:
 // it calls read with how much of the file was added before. read returns the
 // refusals after that and how much it has read.
-func (c *Catalog) AddRefusals(ctx context.Context, file string, read func(from int64) ([]DayRefusals, int64, error)) error {
+func (c *Catalog) AddRefusals(ctx context.Context, file string,
+	read func(from int64) ([]DayRefusals, int64, error)) error {
 	return c.wrap("add refusals", c.write(ctx, func(b *transaction) error {
 		var from int64
 		if err := b.queryRow("file_read", file).Scan(&from); err != nil && !errors.Is(err, sql.ErrNoRows) {

@@ -38,7 +38,8 @@ func TestCatalogOfTheFirstRelease(t *testing.T) {
 		t.Errorf("DE: %+v, %v; want a pass that is done", done, err)
 	}
 	stopped, err := c.Pass(t.Context(), "US", tick)
-	if at := stopped.Steps["trending"]; err != nil || !stopped.FinishedAt.IsZero() || at.Done || at.Next != "CGQQAA" || at.Pages != 2 {
+	if at := stopped.Steps["trending"]; err != nil || !stopped.FinishedAt.IsZero() || at.Done || at.Next != "CGQQAA" ||
+		at.Pages != 2 {
 		t.Errorf("US: %+v, %v; want a pass that goes on after page 2", stopped, err)
 	}
 	counts, err := c.Counts(t.Context())

@@ -39,7 +39,9 @@ type DaySum struct {
 	Units    int64 `json:"units"`
 	Calls    int64 `json:"calls"`
 	Refusals int64 `json:"refusals"`
-	Peak     int64 `json:"peak"` // the most that the budget's window held on that day, whatever Name is, as far as it was read; 0 if unknown
+	// the most that the budget's window held on that day, whatever Name is, as far as it was read;
+	// 0 if unknown
+	Peak int64 `json:"peak"`
 }
 
 // History returns daily sums in the order of their days, accounts, budgets and
@@ -61,11 +63,13 @@ func (c *Catalog) History(ctx context.Context, q *DayQuery) ([]DaySum, error) {
 	if !q.To.IsZero() {
 		to = q.To.Add(time.Millisecond - 1).UnixMilli()
 	}
-	rows, err := c.queries["history"].QueryContext(ctx, q.Account, budget, from, to, q.Method, q.Region, q.By, q.Job, q.Lane)
+	rows, err := c.queries["history"].QueryContext(ctx, q.Account, budget, from, to, q.Method, q.Region, q.By, q.Job,
+		q.Lane)
 	var sums []DaySum
 	err = eachRow(rows, err, func() error {
 		var s DaySum
-		err := rows.Scan(&s.Account, &s.Budget, (*stamp)(&s.Day), &s.Date, &s.Name, &s.Units, &s.Calls, &s.Refusals, &s.Peak)
+		err := rows.Scan(&s.Account, &s.Budget, (*stamp)(&s.Day), &s.Date, &s.Name, &s.Units, &s.Calls, &s.Refusals,
+			&s.Peak)
 		sums = append(sums, s)
 		return err
 	})

@@ -20,7 +20,8 @@ func TestLockRefusesLinks(t *testing.T) {
 	}
 	defer c.Close()
 	victim := filepath.Join(dir, "victim")
-	if err := errors.Join(os.WriteFile(victim, []byte("precious"), 0o600), os.Symlink(victim, filepath.Join(dir, "catalog.db.US.lock"))); err != nil {
+	if err := errors.Join(os.WriteFile(victim, []byte("precious"), 0o600),
+		os.Symlink(victim, filepath.Join(dir, "catalog.db.US.lock"))); err != nil {
 		t.Fatal(err)
 	}
 	lock, err := c.Lock("US")
@@ -41,10 +42,12 @@ func TestCatalogueBehindALink(t *testing.T) {
 	for _, name := range []string{"catalog.db", "catalog.db-wal", "catalog.db-shm"} {
 		dir := t.TempDir()
 		path, victim := filepath.Join(dir, "catalog.db"), filepath.Join(dir, "victim")
-		if err := errors.Join(os.WriteFile(victim, nil, 0o600), os.Symlink(victim, filepath.Join(dir, name))); err != nil {
+		if err := errors.Join(os.WriteFile(victim, nil, 0o600),
+			os.Symlink(victim, filepath.Join(dir, name))); err != nil {
 			t.Fatal(err)
 		}
-		for _, open := range []func(string, *catalog.Options) (*catalog.Catalog, error){catalog.Open, catalog.OpenExisting} {
+		for _, open := range []func(string, *catalog.Options) (*catalog.Catalog, error){catalog.Open,
+			catalog.OpenExisting} {
 			if c, err := open(path, nil); !errors.Is(err, catalog.ErrUnsafe) {
 				t.Errorf("%s is a link: %v; want ErrUnsafe", name, err)
 				if err == nil {

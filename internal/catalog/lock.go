@@ -52,7 +52,8 @@ func (c *Catalog) Lock(name string) (*Lock, error) {
 	}
 	host, _ := os.Hostname() // informational
 	note := readHolder(lock.File()).Note
-	l := &Lock{lock: lock, Left: note, holder: lockHolder{PID: os.Getpid(), Host: host, Since: c.now().UTC().Truncate(time.Second), Note: note}}
+	l := &Lock{lock: lock, Left: note,
+		holder: lockHolder{PID: os.Getpid(), Host: host, Since: c.now().UTC().Truncate(time.Second), Note: note}}
 	if err := l.writeHolder(); err != nil {
 		l.Unlock()
 		return nil, c.wrap("lock "+name, err)

@@ -18,7 +18,8 @@ func TestKnownPageLastsAsLongAsTheRetention(t *testing.T) {
 	c := openAt(t, filepath.Join(t.TempDir(), "catalog.db"), clock)
 	page := Page{Region: "US", Tick: day0, Step: "trending", Token: "", Next: "CDIQAA", ETag: "one", FirstRank: 1,
 		Videos: []Video{{ID: "a", Title: "A", Tags: []string{"x"}, Views: new(int64(7))}, {ID: "b"}}}
-	for _, p := range []Page{page, {Region: "GB", Tick: day0, Step: "trending", ETag: "two"}, {Region: "US", Tick: day0, Step: "search:x"}} {
+	for _, p := range []Page{page, {Region: "GB", Tick: day0, Step: "trending", ETag: "two"},
+		{Region: "US", Tick: day0, Step: "search:x"}} {
 		if err := c.Commit(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +52,8 @@ func TestKnownPageLastsAsLongAsTheRetention(t *testing.T) {
 // TestOlderSchema: a catalogue of an older version is brought up to date when
 // it is opened for writing, with all that is in it.
 func TestOlderSchema(t *testing.T) {
-	for version, schema := range []string{1: schemaSQL, 2: schemaSQL + schema2SQL, 3: schemaSQL + schema2SQL + schema3SQL, 4: schemaSQL + schema2SQL + schema3SQL + schema4SQL} {
+	for version, schema := range []string{1: schemaSQL, 2: schemaSQL + schema2SQL,
+		3: schemaSQL + schema2SQL + schema3SQL, 4: schemaSQL + schema2SQL + schema3SQL + schema4SQL} {
 		if schema == "" {
 			continue
 		}
@@ -61,7 +63,9 @@ func TestOlderSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		script := schema + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d; INSERT INTO categories VALUES ('US', '10', 'Music', 0);", applicationID, version)
+		script := schema +
+			fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d; INSERT INTO categories VALUES ('US', "+
+				"'10', 'Music', 0);", applicationID, version)
 		if _, err := db.Exec(script); err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +82,8 @@ func TestOlderSchema(t *testing.T) {
 		}
 		defer again.Close()
 		var titles int
-		if err := again.db.QueryRow("SELECT count(*) FROM categories WHERE title = 'Music'").Scan(&titles); err != nil || titles != 1 {
+		if err := again.db.QueryRow("SELECT count(*) FROM categories WHERE title = 'Music'").Scan(
+			&titles); err != nil || titles != 1 {
 			t.Errorf("version %d: %d categories, %v; want the one there was", version, titles, err)
 		}
 	}

@@ -48,7 +48,8 @@ func childCommit(path, region string) error {
 	}
 	defer c.Close()
 	for i := range childPages {
-		p := Page{Region: region, Tick: tick, Step: "trending", Number: i, Videos: chart(fmt.Sprint("shared", i), 20), FirstRank: 1 + 20*i}
+		p := Page{Region: region, Tick: tick, Step: "trending", Number: i, Videos: chart(fmt.Sprint("shared", i), 20),
+			FirstRank: 1 + 20*i}
 		if err := c.Commit(context.Background(), p); err != nil {
 			return err
 		}
@@ -80,7 +81,8 @@ func TestProcessesWriteAtOnce(t *testing.T) {
 		t.Errorf("got %+v, %v, want %+v", n, err, want)
 	}
 	for _, r := range regions {
-		if p, err := c.Pass(t.Context(), r, tick); err != nil || p.Steps["trending"].Pages != childPages || p.FinishedAt.IsZero() {
+		if p, err := c.Pass(t.Context(), r, tick); err != nil || p.Steps["trending"].Pages != childPages ||
+			p.FinishedAt.IsZero() {
 			t.Errorf("%s: %+v, %v", r, p, err)
 		}
 	}
@@ -121,7 +123,8 @@ func childDie(path, when string) error {
 }
 
 func secondPage() Page {
-	return Page{Region: "US", Tick: tick, Step: "trending", Number: 1, Videos: chart("b", 50), FirstRank: 51, Done: true}
+	return Page{Region: "US", Tick: tick, Step: "trending", Number: 1, Videos: chart("b", 50), FirstRank: 51,
+		Done: true}
 }
 
 // A process killed at any point of a commit leaves the page and its checkpoint
@@ -149,7 +152,8 @@ func TestKilledWithinCommit(t *testing.T) {
 				if err != nil || p.Steps["trending"].Pages != pages || p.Steps["trending"].Videos != 50*pages {
 					t.Errorf("checkpoint %+v, %v, want %d pages", p.Steps["trending"], err, pages)
 				}
-				if n, err := c.Counts(t.Context()); err != nil || n.Videos != int64(50*pages) || n.Positions != int64(50*pages) {
+				if n, err := c.Counts(t.Context()); err != nil || n.Videos != int64(50*pages) ||
+					n.Positions != int64(50*pages) {
 					t.Errorf("rows %+v, %v, want those of %d pages", n, err, pages)
 				}
 				intact(t, c)
@@ -198,7 +202,8 @@ func TestLockEndsWithItsProcess(t *testing.T) {
 	_, err = c.Lock("US")
 	e, ok := errors.AsType[*LockedError](err)
 	host, _ := os.Hostname()
-	if !ok || !errors.Is(err, ErrLocked) || e.PID != cmd.Process.Pid || e.Host != host || time.Since(e.Since) > time.Minute {
+	if !ok || !errors.Is(err, ErrLocked) || e.PID != cmd.Process.Pid || e.Host != host ||
+		time.Since(e.Since) > time.Minute {
 		t.Errorf("got %#v, want a LockedError of pid %d", err, cmd.Process.Pid)
 	}
 	other, err := c.Lock("GB")

@@ -83,7 +83,8 @@ func (c *Catalog) RecentPasses(ctx context.Context, limit int) ([]PassSummary, e
 	var all []PassSummary
 	err = eachRow(rows, err, func() error {
 		var p PassSummary
-		err := rows.Scan(&p.Region, (*stamp)(&p.Tick), (*stamp)(&p.StartedAt), (*stamp)(&p.FetchedAt), (*stamp)(&p.FinishedAt))
+		err := rows.Scan(&p.Region, (*stamp)(&p.Tick), (*stamp)(&p.StartedAt), (*stamp)(&p.FetchedAt),
+			(*stamp)(&p.FinishedAt))
 		all = append(all, p)
 		return err
 	})

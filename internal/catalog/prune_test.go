@@ -12,20 +12,23 @@ func TestRowsArePrunedThirtyDaysAfterARefresh(t *testing.T) {
 	c, k := openTest(t)
 	ctx := t.Context()
 	old := chart("old", pruneBatch+10) // more than one batch
-	commit(t, c, Page{Videos: old, FirstRank: 1, Channels: []Channel{{ID: "UC0", Title: "Beach"}}, Categories: []Category{{ID: "17", Title: "Sports"}}})
+	commit(t, c, Page{Videos: old, FirstRank: 1, Channels: []Channel{{ID: "UC0", Title: "Beach"}},
+		Categories: []Category{{ID: "17", Title: "Sports"}}})
 	commit(t, c, Page{Region: "GB", Videos: chart("kept", 3), FirstRank: 1})
 	k.t = k.t.Add(24 * time.Hour)
 	// A refresh keeps a video. A search that finds it again does not refresh
 	// the fields that it lacks.
 	commit(t, c, Page{Region: "GB", Tick: tick.Add(24 * time.Hour), Videos: chart("kept", 3), FirstRank: 1})
-	commit(t, c, Page{Region: "GB", Tick: tick.Add(24 * time.Hour), Step: "search:sea", Videos: old[:1], Snippets: true})
+	commit(t, c, Page{Region: "GB", Tick: tick.Add(24 * time.Hour), Step: "search:sea", Videos: old[:1],
+		Snippets: true})
 
 	k.t = day0.Add(DefaultRetention)
 	if p, err := c.Prune(ctx); err != nil || p != (Pruned{}) {
 		t.Fatalf("at 30 days: %+v, %v, want nothing pruned", p, err)
 	}
 	k.t = k.t.Add(time.Second)
-	if p, err := c.Prune(ctx); err != nil || p != (Pruned{Videos: pruneBatch + 10, Positions: pruneBatch + 13, Channels: 1}) {
+	if p, err := c.Prune(ctx); err != nil ||
+		p != (Pruned{Videos: pruneBatch + 10, Positions: pruneBatch + 13, Channels: 1}) {
 		t.Errorf("after 30 days: %+v, %v, want 510 videos, 513 positions and 1 channel", p, err)
 	}
 	intact(t, c)

@@ -22,7 +22,8 @@ func TestSearchFindsTheBestMatchFirst(t *testing.T) {
 	c, _ := openTest(t)
 	day := 24 * time.Hour
 	video := func(id, title, description, channel string, age time.Duration, tags ...string) Video {
-		return Video{ID: id, Title: title, Description: description, ChannelTitle: channel, PublishedAt: day0.Add(-age), Tags: tags, CategoryID: "10"}
+		return Video{ID: id, Title: title, Description: description, ChannelTitle: channel, PublishedAt: day0.Add(-age),
+			Tags: tags, CategoryID: "10"}
 	}
 	commit(t, c, Page{Region: "US", Videos: []Video{
 		video("title", "Cats of New York", "", "Zoo", day),
@@ -71,7 +72,8 @@ func TestSearchFindsTheBestMatchFirst(t *testing.T) {
 			t.Errorf("%+v: %v (-want +got):\n%s", tc.q, err, diff)
 		}
 	}
-	for _, text := range []string{"", " \t\n", "\x00", `"`, `""`, `" "`, "*", "-", "🎉", "❤️", "\u0301", "!?", "\xff"} {
+	for _, text := range []string{"", " \t\n", "\x00", `"`, `""`, `" "`, "*", "-", "🎉", "❤️", "\u0301", "!?",
+		"\xff"} {
 		if _, err := c.Search(t.Context(), Query{Text: text}); !errors.Is(err, ErrEmptyQuery) {
 			t.Errorf("%q: %v, want ErrEmptyQuery", text, err)
 		}
@@ -82,11 +84,13 @@ func TestSearchFindsTheBestMatchFirst(t *testing.T) {
 func TestHitLacksItsCharts(t *testing.T) {
 	c, k := openTest(t)
 	v := Video{ID: "a/b?c", Title: "whale", CategoryID: "15"}
-	commit(t, c, Page{Region: "US", Videos: []Video{{ID: "x"}, {ID: "y"}, v}, FirstRank: 1, Categories: []Category{{ID: "15", Title: "Pets & Animals"}}})
+	commit(t, c, Page{Region: "US", Videos: []Video{{ID: "x"}, {ID: "y"}, v}, FirstRank: 1,
+		Categories: []Category{{ID: "15", Title: "Pets & Animals"}}})
 	commit(t, c, Page{Region: "GB", Videos: []Video{v}, FirstRank: 51})
 	k.t = k.t.Add(6 * time.Hour)
 	// It climbs while the chart is being fetched: two ranks at one tick.
-	commit(t, c, Page{Region: "US", Tick: tick.Add(6 * time.Hour), Videos: []Video{{ID: "x"}, {ID: "y"}, {ID: "z"}, {ID: "u"}, v, {ID: "w"}, v}, FirstRank: 1})
+	commit(t, c, Page{Region: "US", Tick: tick.Add(6 * time.Hour),
+		Videos: []Video{{ID: "x"}, {ID: "y"}, {ID: "z"}, {ID: "u"}, v, {ID: "w"}, v}, FirstRank: 1})
 	hits, err := c.Search(t.Context(), Query{Text: "whales"})
 	if err != nil || len(hits) != 1 {
 		t.Fatalf("%d hits, %v, want 1", len(hits), err)
@@ -155,20 +159,25 @@ func searchText(t *testing.T) string {
 }
 
 // nasty are the parts of queries that break query languages.
-var nasty = []string{"a", "Z", "7", "running", "é", "\u0301", "हि", "न्दी", "東京", "กรุง", "🎉", "👨‍👩‍👧", "❤\ufe0f", "\u200d", `"`, `""`, "'", "*", "-", "+", "^", ":",
-	"(", ")", "{", "}", ",", ";", ".", "\\", "%", "_", "\x00", "\x01", "\xff", "\u202e", "\ufffd", " ", "  ", "\n", "\t", "NEAR(", "AND", "OR", "NOT", "title:", "rowid", "--", "/*"}
+var nasty = []string{"a", "Z", "7", "running", "é", "\u0301", "हि", "न्दी", "東京", "กรุง",
+	"🎉", "👨‍👩‍👧", "❤\ufe0f", "\u200d", `"`, `""`, "'", "*", "-", "+", "^", ":",
+	"(", ")", "{", "}", ",", ";", ".", "\\", "%", "_", "\x00", "\x01", "\xff", "\u202e", "\ufffd", " ", "  ", "\n",
+	"\t", "NEAR(", "AND", "OR", "NOT", "title:", "rowid", "--", "/*"}
 
 // Any query returns hits or ErrEmptyQuery, and no other error. A stored video
 // is found by its own text, as words, quoted, and word by word.
 func TestEveryQueryIsValid(t *testing.T) {
 	c, _ := openTest(t)
 	text := rapid.Custom(func(r *rapid.T) string {
-		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(nasty), 0, 12).Draw(r, "parts"), rapid.SampledFrom([]string{"", " "}).Draw(r, "between"))
+		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(nasty), 0, 12).Draw(r, "parts"),
+			rapid.SampledFrom([]string{"", " "}).Draw(r, "between"))
 	})
 	pages := 0
 	rapid.Check(t, func(r *rapid.T) {
 		title := text.Draw(r, "title")
-		if err := c.Commit(t.Context(), Page{Region: "US", Tick: tick, Step: "s", Number: pages, Videos: []Video{{ID: "v", Title: title}}}); err != nil {
+		if err := c.Commit(t.Context(),
+			Page{Region: "US", Tick: tick, Step: "s", Number: pages,
+				Videos: []Video{{ID: "v", Title: title}}}); err != nil {
 			r.Fatal(err)
 		}
 		pages++
@@ -187,7 +196,8 @@ func TestEveryQueryIsValid(t *testing.T) {
 	})
 	for _, unit := range nasty {
 		for _, n := range []int{33, 10_000, 1_000_000} {
-			if _, err := c.Search(t.Context(), Query{Text: strings.Repeat(unit, n)}); err != nil && !errors.Is(err, ErrEmptyQuery) {
+			if _, err := c.Search(t.Context(), Query{Text: strings.Repeat(unit, n)}); err != nil &&
+				!errors.Is(err, ErrEmptyQuery) {
 				t.Errorf("%d times %q: %v", n, unit, err)
 			}
 		}

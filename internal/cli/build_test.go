@@ -14,7 +14,8 @@ import (
 // TestRevisionIsThatOfTheClone: a program that was built in a clone names its
 // revision, and that files were changed since.
 func TestRevisionIsThatOfTheClone(t *testing.T) {
-	if got := cli.ReadBuild(); got.Go != runtime.Version() || got.Platform != runtime.GOOS+"/"+runtime.GOARCH || got.Revision != "-" {
+	if got := cli.ReadBuild(); got.Go != runtime.Version() || got.Platform != runtime.GOOS+"/"+runtime.GOARCH ||
+		got.Revision != "-" {
 		t.Errorf("a test is %+v; want no revision", got) // go test records none
 	}
 	dir := t.TempDir()
@@ -32,7 +33,9 @@ func TestRevisionIsThatOfTheClone(t *testing.T) {
 		t.Fatal(err)
 	}
 	run("sh", "-c", "mkdir build && cp "+source+" build && printf 'module example\\n\\ngo 1.26\\n' > go.mod")
-	run("sh", "-c", `printf 'package main\n\nimport (\n"encoding/json"\n"os"\n\nbuild "example/build"\n)\n\nfunc main() { json.NewEncoder(os.Stdout).Encode(build.ReadBuild()) }\n' > main.go`)
+	run("sh", "-c",
+		`printf 'package main\n\nimport (\n"encoding/json"\n"os"\n\nbuild "example/build"\n)\n\nfunc main() { `+
+			`json.NewEncoder(os.Stdout).Encode(build.ReadBuild()) }\n' > main.go`)
 	run("sh", "-c", "git init -q && git add . && git -c user.name=a -c user.email=a@b commit -qm a")
 	for _, modified := range []bool{false, true} {
 		if modified {

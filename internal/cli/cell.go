@@ -14,7 +14,8 @@ func Cell(name string) string {
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		name = strconv.Quote(name)
 	}
-	if begin := strings.TrimLeft(name, " '\"`"); name != "-" && begin != "" && strings.ContainsRune("=+-@", rune(begin[0])) {
+	if begin := strings.TrimLeft(name, " '\"`"); name != "-" && begin != "" &&
+		strings.ContainsRune("=+-@", rune(begin[0])) {
 		return "'" + name
 	}
 	return name

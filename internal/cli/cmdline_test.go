@@ -53,7 +53,8 @@ func TestSinceTakesAgesDaysAndTimes(t *testing.T) {
 			t.Errorf("%q is %s, %v; want %s", c.text, got, err, c.want)
 		}
 	}
-	if _, err := cli.ParseTime("--at", "9950-01-01T00:00:00Z", cli.LastNowYear); !isError(err, "write a time from 1970 to 9900") {
+	if _, err := cli.ParseTime("--at", "9950-01-01T00:00:00Z", cli.LastNowYear); !isError(err,
+		"write a time from 1970 to 9900") {
 		t.Errorf("a year from which no window can be counted on: %v", err)
 	}
 }
@@ -79,16 +80,20 @@ func TestMistypedCommandShowsHelp(t *testing.T) {
 		"spend m --json=ja":   `--json "ja": write true or false`,
 		"spend m":             "",
 		"completion bsah":     `no command "bsah"; write ration completion bash, or see ration completion --help`,
-		"completion bash x":   `ration completion bash takes no argument, and got "x"; see ration completion bash --help`,
-		"completion":          "",
-		"completion bash":     "",
+		"completion bash x": `ration completion bash takes no argument, and got "x"; see ration completion bash ` +
+			`--help`,
+		"completion":      "",
+		"completion bash": "",
 	} {
 		spend := &cobra.Command{Use: "spend METHOD", Args: cobra.ExactArgs(1), RunE: nothing}
 		spend.Flags().Int64("units", 1, "")
 		spend.Flags().String("max-wait", "", "")
-		root := cli.Group(&cobra.Command{Use: "ration", SilenceErrors: true, SilenceUsage: true, Args: cobra.ArbitraryArgs},
-			spend, &cobra.Command{Use: "status", RunE: nothing}, &cobra.Command{Use: "secret", Hidden: true, RunE: nothing},
-			cli.Group(&cobra.Command{Use: "ledger", Args: cobra.ArbitraryArgs}, &cobra.Command{Use: "info", Args: cobra.NoArgs, RunE: nothing}))
+		root := cli.Group(&cobra.Command{Use: "ration", SilenceErrors: true, SilenceUsage: true,
+			Args: cobra.ArbitraryArgs},
+			spend, &cobra.Command{Use: "status", RunE: nothing},
+			&cobra.Command{Use: "secret", Hidden: true, RunE: nothing},
+			cli.Group(&cobra.Command{Use: "ledger", Args: cobra.ArbitraryArgs},
+				&cobra.Command{Use: "info", Args: cobra.NoArgs, RunE: nothing}))
 		root.PersistentFlags().Bool("json", false, "")
 		root.SetFlagErrorFunc(cli.FlagError)
 		root.SetHelpCommand(cli.Help(root))
@@ -137,7 +142,8 @@ func TestQueryIsReadLoosely(t *testing.T) {
 			t.Errorf("?%s is %d %q %v", query, last, by, fresh)
 		}
 	}
-	if _, err := cli.ReadQuery(url.Values{"verbose": {"1"}}, func(*pflag.FlagSet) {}); err == nil || err.Error() != `unknown parameter "verbose"; this document has none` {
+	if _, err := cli.ReadQuery(url.Values{"verbose": {"1"}}, func(*pflag.FlagSet) {}); err == nil ||
+		err.Error() != `unknown parameter "verbose"; this document has none` {
 		t.Errorf("a document without parameters: %v", err)
 	}
 }
@@ -147,9 +153,14 @@ func TestQueryIsReadLoosely(t *testing.T) {
 func table(t *testing.T) *costs.Table {
 	t.Helper()
 	one := func(upstream, account, budgets string) string {
-		return "version: 1\nupstream: " + upstream + "\naccount: " + account + "\nmeasures: [usd]\ncosts: {" + upstream + ": {usd: 0.1}}\nbudgets: [" + budgets + "]\n"
+		return "version: 1\nupstream: " + upstream + "\naccount: " + account + "\nmeasures: [usd]\ncosts: {" +
+			upstream + ": {usd: 0.1}}\nbudgets: [" + budgets + "]\n"
 	}
-	parsed, err := costs.Parse("costs.yaml", []byte(one("u", "p", "{name: all, limit: 10, window: 1h}, {name: searches, limit: 5, window: 1h}, {name: money, limit: 5, window: 1h, count: usd}")+"---\n"+one("w", "q", "{name: all, limit: 10, window: 1h}, {name: reports, limit: 5, window: 1h}")))
+	parsed, err := costs.Parse("costs.yaml",
+		[]byte(one("u", "p",
+			"{name: all, limit: 10, window: 1h}, {name: searches, limit: 5, window: 1h}, {name: money, limit: 5, "+
+				"window: 1h, count: usd}")+"---\n"+one("w", "q",
+			"{name: all, limit: 10, window: 1h}, {name: reports, limit: 5, window: 1h}")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,11 +185,13 @@ func TestScopeOfAnotherAccount(t *testing.T) {
 		{nil, "", "", "", "name a budget, or with --account a whole account"},
 		{[]string{"serches"}, "", "", "", `no budget "serches" in costs.yaml; write searches`},
 		{[]string{"searches"}, "q", "", "", `no budget "searches" in costs.yaml; `},
-		{[]string{"p"}, "", "", "", `no budget "p" in costs.yaml; write one of all, searches, money, reports, or --account p`},
+		{[]string{"p"}, "", "", "",
+			`no budget "p" in costs.yaml; write one of all, searches, money, reports, or --account p`},
 		{nil, "pp", "", "", `no account "pp" in costs.yaml`},
 	} {
 		account, budget, err := cli.Scope(budgets, c.args, c.flag)
-		if c.fail != "" && !isError(err, c.fail) || c.fail == "" && (err != nil || account != c.account || budget != c.budget) {
+		if c.fail != "" && !isError(err, c.fail) || c.fail == "" &&
+			(err != nil || account != c.account || budget != c.budget) {
 			t.Errorf("%q --account %q: %q %q, %v", c.args, c.flag, account, budget, err)
 		}
 	}
@@ -207,10 +220,12 @@ func TestReadingIsTakenForAnother(t *testing.T) {
 		}
 	}
 	account, readings, err := cli.Readings(table(t), []string{"searches=0", "all=5", "money=1.25"}, "", "p")
-	if err != nil || account != "p" || len(readings) != 3 || readings[1].Budget != "all" || readings[1].Used != 5 || readings[2].Used != 1_250_000 {
+	if err != nil || account != "p" || len(readings) != 3 || readings[1].Budget != "all" || readings[1].Used != 5 ||
+		readings[2].Used != 1_250_000 {
 		t.Errorf("%q %+v, %v", account, readings, err)
 	}
-	if _, _, err := cli.Readings(table(t), []string{"searches=1", "reports=2"}, "", ""); !isError(err, "searches and reports are of different accounts; reconcile one account at a time") {
+	if _, _, err := cli.Readings(table(t), []string{"searches=1", "reports=2"}, "", ""); !isError(err,
+		"searches and reports are of different accounts; reconcile one account at a time") {
 		t.Errorf("%v; want one account at a time", err)
 	}
 	if _, _, err := cli.Readings(table(t), []string{"searches=1"}, "", "q"); !isError(err, `no budget "searches"`) {

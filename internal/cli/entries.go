@@ -18,9 +18,11 @@ import (
 
 // LogQuery says how entries are shown.
 type LogQuery struct {
-	By   string // one of usage.Dimensions, which usage.AndDay may follow, or of Periods to add up by; "" does not add up
-	Last int    // only the newest; 0 is all
-	Top  int    // only the largest totals; 0 is all
+	// one of usage.Dimensions, which usage.AndDay may follow, or of Periods to add up by; "" does
+	// not add up
+	By   string
+	Last int // only the newest; 0 is all
+	Top  int // only the largest totals; 0 is all
 }
 
 // Periods returns the values of Query.By that add up by time.
@@ -46,7 +48,8 @@ type Selection struct {
 
 // Select returns what a query selects of a source. A ledger that is down may be
 // an error beside days.
-func (q *LogQuery) Select(ctx context.Context, s *setup.Setup, c *client.Client, source *usage.LogReader) (found Selection, err error) {
+func (q *LogQuery) Select(ctx context.Context, s *setup.Setup, c *client.Client,
+	source *usage.LogReader) (found Selection, err error) {
 	switch {
 	case q.ByHistory(source):
 		found.Periods, err = ReadDays(ctx, s, c, source)

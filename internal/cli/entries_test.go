@@ -30,12 +30,15 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, dir: t.TempDir(), clock: time.Date(2026, 11, 19, 22, 10, 0, 0, time.UTC)}
-	text := "version: 1\naccount: p\nledger: sqlite:ration.db\ncosts: {search: 100, list: 1}\nbudgets: [{name: all, limit: 250, window: 24h}]\n"
+	text := "version: 1\naccount: p\nledger: sqlite:ration.db\ncosts: {search: 100, list: 1}\nbudgets: [{name: all, " +
+		"limit: 250, window: 24h}]\n"
 	if err := os.WriteFile(filepath.Join(w.dir, "costs.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{"RATION_CONFIG": w.dir, "RATION_STATE": filepath.Join(w.dir, "state"), "RATION_JOURNAL": filepath.Join(w.dir, "replica")}
-	w.place = &setup.Setup{Getenv: func(name string) string { return env[name] }, Now: func() time.Time { return w.clock }, Fixed: true, Conceal: func(string) {}, ConcealProxies: func() {},
+	env := map[string]string{"RATION_CONFIG": w.dir, "RATION_STATE": filepath.Join(w.dir, "state"),
+		"RATION_JOURNAL": filepath.Join(w.dir, "replica")}
+	w.place = &setup.Setup{Getenv: func(name string) string { return env[name] },
+		Now: func() time.Time { return w.clock }, Fixed: true, Conceal: func(string) {}, ConcealProxies: func() {},
 		Redact: func(text string) string { return text }, Clean: func(text string) string { return text },
 		Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }}
 	w.open()
@@ -59,7 +62,8 @@ func (w *world) open() {
 func (w *world) spend(method string, units quota.Units, region, job string) bool {
 	w.Helper()
 	w.clock = w.clock.Add(time.Second)
-	_, err := w.client.Guard().Spend(w.Context(), quota.Call{Account: "p", Method: method, Units: units, Caller: quota.Caller{Region: region, Job: job}})
+	_, err := w.client.Guard().Spend(w.Context(),
+		quota.Call{Account: "p", Method: method, Units: units, Caller: quota.Caller{Region: region, Job: job}})
 	if err != nil && !errors.Is(err, quota.ErrRefused) {
 		w.Fatal(err)
 	}
@@ -103,17 +107,27 @@ func TestQuerySelectsOtherEntries(t *testing.T) {
 		want   []string // what each document has
 		more   bool
 	}{
-		"all, oldest first":  {cli.LogQuery{}, usage.Filter{}, []string{`"region":"IN"`, `"region":"GB"`, `"units":1`}, false},
-		"of a region":        {cli.LogQuery{}, usage.Filter{Region: "GB"}, []string{`"region":"GB"`}, false},
-		"of no region":       {cli.LogQuery{}, usage.Filter{Region: "-"}, []string{`"units":1`}, false},
-		"the newest":         {cli.LogQuery{Last: 2}, usage.Filter{}, []string{`"region":"GB"`, `"units":1`}, true},
-		"as many":            {cli.LogQuery{Last: 3}, usage.Filter{}, []string{`"region":"IN"`, `"region":"GB"`, `"units":1`}, false},
-		"totals":             {cli.LogQuery{By: "method"}, usage.Filter{}, []string{`"name":"search","account":"p","units":100,"calls":1`, `"name":"list","account":"p","units":61,"calls":2`}, false},
-		"the largest total":  {cli.LogQuery{By: "method", Top: 1}, usage.Filter{}, []string{`"name":"search"`}, false},
-		"more than there is": {cli.LogQuery{By: "method", Top: 9}, usage.Filter{}, []string{`"name":"search"`, `"name":"list"`}, false},
-		"total of the last":  {cli.LogQuery{By: "method", Last: 1}, usage.Filter{}, []string{`"name":"list","account":"p","units":1,"calls":1,"share":1,`}, false},
-		"hours":              {cli.LogQuery{By: "hour"}, usage.Filter{}, []string{`"name":"2026-11-19T22:00Z","account":"p","from":"2026-11-19T22:00:00Z","to":"2026-11-19T23:00:00Z","units":161,"calls":3`}, false},
-		"days":               {cli.LogQuery{By: "day"}, usage.Filter{Job: "music"}, []string{`"name":"2026-11-19","account":"p","from":"2026-11-19T00:00:00Z","to":"2026-11-20T00:00:00Z","units":100,"calls":1,"refusals":0`}, false},
+		"all, oldest first": {cli.LogQuery{}, usage.Filter{}, []string{`"region":"IN"`, `"region":"GB"`, `"units":1`},
+			false},
+		"of a region":  {cli.LogQuery{}, usage.Filter{Region: "GB"}, []string{`"region":"GB"`}, false},
+		"of no region": {cli.LogQuery{}, usage.Filter{Region: "-"}, []string{`"units":1`}, false},
+		"the newest":   {cli.LogQuery{Last: 2}, usage.Filter{}, []string{`"region":"GB"`, `"units":1`}, true},
+		"as many": {cli.LogQuery{Last: 3}, usage.Filter{},
+			[]string{`"region":"IN"`, `"region":"GB"`, `"units":1`}, false},
+		"totals": {cli.LogQuery{By: "method"}, usage.Filter{},
+			[]string{`"name":"search","account":"p","units":100,"calls":1`,
+				`"name":"list","account":"p","units":61,"calls":2`}, false},
+		"the largest total": {cli.LogQuery{By: "method", Top: 1}, usage.Filter{}, []string{`"name":"search"`}, false},
+		"more than there is": {cli.LogQuery{By: "method", Top: 9}, usage.Filter{},
+			[]string{`"name":"search"`, `"name":"list"`}, false},
+		"total of the last": {cli.LogQuery{By: "method", Last: 1}, usage.Filter{},
+			[]string{`"name":"list","account":"p","units":1,"calls":1,"share":1,`}, false},
+		"hours": {cli.LogQuery{By: "hour"}, usage.Filter{},
+			[]string{`"name":"2026-11-19T22:00Z","account":"p","from":"2026-11-19T22:00:00Z",` +
+				`"to":"2026-11-19T23:00:00Z","units":161,"calls":3`}, false},
+		"days": {cli.LogQuery{By: "day"}, usage.Filter{Job: "music"},
+			[]string{`"name":"2026-11-19","account":"p","from":"2026-11-19T00:00:00Z","to":"2026-11-20T00:00:00Z",` +
+				`"units":100,"calls":1,"refusals":0`}, false},
 	} {
 		got, more := w.documents(c.query, w.source(c.filter))
 		if len(got) != len(c.want) || more != c.more {
@@ -193,12 +207,14 @@ func TestSearchOfNoCountry(t *testing.T) {
 		{catalog.Query{Limit: 1, Region: "gb"}, "GB", ""},
 	} {
 		err := cli.CheckSearch(&c.query)
-		if (err == nil) != (c.fail == "") || err != nil && !strings.Contains(err.Error(), c.fail) || c.query.Region != c.region {
+		if (err == nil) != (c.fail == "") || err != nil && !strings.Contains(err.Error(), c.fail) ||
+			c.query.Region != c.region {
 			t.Errorf("%+v: %v; want %q", c.query, err, c.fail)
 		}
 	}
 	w := newWorld(t)
-	if _, err := cli.Search(t.Context(), w.place, catalog.Query{Text: "a", Limit: 1}); !errors.Is(err, catalog.ErrNoCatalog) {
+	if _, err := cli.Search(t.Context(), w.place, catalog.Query{Text: "a", Limit: 1}); !errors.Is(err,
+		catalog.ErrNoCatalog) {
 		t.Errorf("%v; want no catalogue", err)
 	}
 	if days, err := cli.ReadDays(t.Context(), w.place, nil, w.source(usage.Filter{})); err != nil || len(days) > 0 {
@@ -223,7 +239,8 @@ func TestPastIsWithoutItsSettles(t *testing.T) {
 	w.clock = time.Date(2026, 11, 19, 23, 59, 0, 0, time.UTC)
 	var grants []*quota.Grant
 	for _, job := range []string{"settled", "refunded", "kept"} {
-		g, err := w.client.Guard().Spend(t.Context(), quota.Call{Account: "p", Method: "list", Units: 50, Caller: quota.Caller{Job: job}})
+		g, err := w.client.Guard().Spend(t.Context(),
+			quota.Call{Account: "p", Method: "list", Units: 50, Caller: quota.Caller{Job: job}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +259,8 @@ func TestPastIsWithoutItsSettles(t *testing.T) {
 	source := w.source(usage.Filter{})
 	source.Since, source.Until = w.clock.Add(-8*24*time.Hour), w.clock.Add(-3*24*time.Hour)
 	lines, _ := w.documents(cli.LogQuery{By: "job,day"}, source)
-	for _, want := range []string{`"name":"kept","day":"2026-11-19","account":"p","units":50`, `"name":"settled","day":"2026-11-19","account":"p","units":7`,
+	for _, want := range []string{`"name":"kept","day":"2026-11-19","account":"p","units":50`,
+		`"name":"settled","day":"2026-11-19","account":"p","units":7`,
 		`"name":"refunded","day":"2026-11-19","account":"p","units":0`} {
 		if !strings.Contains(strings.Join(lines, "\n"), want) {
 			t.Errorf("%s is not in\n%s", want, strings.Join(lines, "\n"))

@@ -58,7 +58,8 @@ POST /v1/limit; with a ledger in Redis, by all hosts. docs/inbound.md has more.
 			return s.count(cmd.Context(), args[0], limit)
 		},
 	}
-	cmd.Flags().BoolVar(&estimate, "estimate", false, "keep two counts in place of a log, for limits above 1,000; see docs/inbound.md")
+	cmd.Flags().BoolVar(&estimate, "estimate", false,
+		"keep two counts in place of a log, for limits above 1,000; see docs/inbound.md")
 	return cmd
 }
 

@@ -125,7 +125,8 @@ func (v *LogView) lineWriter() lineWriter {
 		return lineWriter{func(e *usage.LineReport) error { return encoder.Encode(e) }, func() error { return nil }}
 	case v.CSV:
 		w := csv.NewWriter(v.Stdout)
-		headings := []string{"at", "run", "id", "account", "method", "units", "calls", "lane", "job", "region", "kind", "key", "host"}
+		headings := []string{"at", "run", "id", "account", "method", "units", "calls", "lane", "job", "region", "kind",
+			"key", "host"}
 		_ = w.Write(append(headings, v.measureNames()...)) // Error says it at the end
 		write := func(e *usage.LineReport) error {
 			return w.Write(append(lineCells(e), e.Amounts.Numbers(v.Measures)...))
@@ -150,7 +151,8 @@ func (v *LogView) lineTable(lines []*usage.LineReport) {
 	t := v.Table(append(headings, "")...)
 	for _, e := range lines {
 		at := human.Dated(e.At.UTC(), v.Now(), "01-02 15:04:05.000Z")
-		row := []any{at, e.Run, human.Name(e.Method), e.Units, human.Name(e.Lane), human.Name(e.Job), human.Name(e.Region)}
+		row := []any{at, e.Run, human.Name(e.Method), e.Units, human.Name(e.Lane), human.Name(e.Job),
+			human.Name(e.Region)}
 		if v.HasKeys {
 			row = append(row, human.Name(cmp.Or(e.Key, "-")))
 		}
@@ -165,5 +167,6 @@ func (v *LogView) lineTable(lines []*usage.LineReport) {
 // lineCells returns an entry as CSV.
 func lineCells(e *usage.LineReport) []string {
 	return []string{e.At.UTC().Format(time.RFC3339Nano), e.Run, e.ID, Cell(e.Account), Cell(e.Method),
-		fmt.Sprint(e.Units), fmt.Sprint(e.Calls), Cell(e.Lane), Cell(e.Job), Cell(e.Region), e.Kind, Cell(cmp.Or(e.Key, "-")), Cell(e.Host)}
+		fmt.Sprint(e.Units), fmt.Sprint(e.Calls), Cell(e.Lane), Cell(e.Job), Cell(e.Region), e.Kind,
+		Cell(cmp.Or(e.Key, "-")), Cell(e.Host)}
 }

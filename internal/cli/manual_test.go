@@ -18,7 +18,8 @@ func TestPageHasMacrosOfItsTexts(t *testing.T) {
 	run := func(*cobra.Command, []string) error { return nil }
 	root := &cobra.Command{Use: "tool", Short: "Do things"}
 	root.PersistentFlags().BoolP("quiet", "q", false, "say less")
-	one := &cobra.Command{Use: "one NAME", Short: "Do one thing", Long: "It does\n.so /etc/passwd\n'quoted\nC:\\new", RunE: run}
+	one := &cobra.Command{Use: "one NAME", Short: "Do one thing", Long: "It does\n.so /etc/passwd\n'quoted\nC:\\new",
+		RunE: run}
 	one.Flags().String("key-file", "a-b", "`file` of the key")
 	one.Flags().Bool("secret", false, "not for users")
 	if err := one.Flags().MarkHidden("secret"); err != nil {
@@ -37,8 +38,10 @@ func TestPageHasMacrosOfItsTexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"\n\\&.so /etc/passwd\n\\&'quoted\nC:\\enew\n.fi\n", ".SH NAME\ntool\\-one \\- do one thing\n", ".SH SYNOPSIS\n.nf\ntool one NAME",
-		`\fB\-\-key\-file\fR \fIfile\fR` + "\nfile of the key (default a\\-b)\n", ".SH OPTIONS OF EVERY COMMAND\n.TP\n\\fB\\-q\\fR, \\fB\\-\\-quiet\\fR", ".SH SEE ALSO\n\\fBtool\\fR(1)\n"} {
+	for _, want := range []string{"\n\\&.so /etc/passwd\n\\&'quoted\nC:\\enew\n.fi\n",
+		".SH NAME\ntool\\-one \\- do one thing\n", ".SH SYNOPSIS\n.nf\ntool one NAME",
+		`\fB\-\-key\-file\fR \fIfile\fR` + "\nfile of the key (default a\\-b)\n",
+		".SH OPTIONS OF EVERY COMMAND\n.TP\n\\fB\\-q\\fR, \\fB\\-\\-quiet\\fR", ".SH SEE ALSO\n\\fBtool\\fR(1)\n"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}

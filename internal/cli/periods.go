@@ -32,7 +32,8 @@ func (v *LogView) printPeriods(ctx context.Context, all []usage.Period) error {
 	case v.CSV:
 		records := [][]string{{"by", "name", "account", "units", "calls", "refusals"}}
 		for _, p := range all {
-			records = append(records, []string{p.By, p.Name, Cell(p.Account), fmt.Sprint(p.Units), fmt.Sprint(p.Calls), refusalText(p.Refusals, "")})
+			records = append(records, []string{p.By, p.Name, Cell(p.Account), fmt.Sprint(p.Units), fmt.Sprint(p.Calls),
+				refusalText(p.Refusals, "")})
 		}
 		return csv.NewWriter(v.Stdout).WriteAll(records)
 	}
@@ -78,7 +79,8 @@ func (v *LogView) NoteMissing(ctx context.Context, guard *quota.Guard) error {
 		if v.Query.By == "day" {
 			hint = ""
 		}
-		v.Remark("log", "neither the ledger nor this host's copy has entries of %s before %s%s", human.Name(account), human.Time(missing[account]), hint)
+		v.Remark("log", "neither the ledger nor this host's copy has entries of %s before %s%s", human.Name(account),
+			human.Time(missing[account]), hint)
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ type reading struct{ budget, used string }
 // Readings reads BUDGET with --used, which is empty if it was not given, or
 // BUDGET=N once or more. It returns the account of the budgets, which must be
 // one. N is a number as in costs.yaml: dollars for usd.
-func Readings(table *costs.Table, args []string, used, account string) (of string, readings []usage.Reading, err error) {
+func Readings(table *costs.Table, args []string, used, account string) (of string, readings []usage.Reading,
+	err error) {
 	written, err := readingsOf(args, used)
 	if err != nil {
 		return "", nil, err
@@ -34,14 +35,16 @@ func Readings(table *costs.Table, args []string, used, account string) (of strin
 			return "", nil, err
 		}
 		if i > 0 && budget.Account != of {
-			return "", nil, &Error{fmt.Errorf("%s and %s are of different accounts; reconcile one account at a time", human.Name(written[0].budget), human.Name(r.budget))}
+			return "", nil, &Error{fmt.Errorf("%s and %s are of different accounts; reconcile one account at a time",
+				human.Name(written[0].budget), human.Name(r.budget))}
 		}
 		n, err := amount(budget.Measure, r.used)
 		if err != nil {
 			return "", nil, &Error{fmt.Errorf("%s: %w", human.Name(r.budget+"="+r.used), err)}
 		}
 		of = budget.Account
-		readings = append(readings, usage.Reading{Budget: r.budget, Used: n, Upstream: table.UpstreamLimit(of, r.budget)})
+		readings = append(readings,
+			usage.Reading{Budget: r.budget, Used: n, Upstream: table.UpstreamLimit(of, r.budget)})
 	}
 	return of, readings, nil
 }
@@ -56,7 +59,9 @@ func readingsOf(args []string, used string) (written []reading, err error) {
 	for _, arg := range args {
 		cut := strings.LastIndexByte(arg, '=')
 		if cut < 0 {
-			return nil, &Error{fmt.Errorf("%s: give --used: what the upstream's console says was used, or write %s=N for each of several budgets", human.Name(arg), human.Name(arg))}
+			return nil,
+				&Error{fmt.Errorf("%s: give --used: what the upstream's console says was used, or write %s=N for "+
+					"each of several budgets", human.Name(arg), human.Name(arg))}
 		}
 		r := reading{arg[:cut], arg[cut+1:]}
 		if slices.ContainsFunc(written, func(other reading) bool { return other.budget == r.budget }) {

@@ -67,7 +67,8 @@ func (w writer) Write(p []byte) (int, error) {
 // forms returns the arguments of a strings.Replacer that hides a secret: as it
 // is, and as JSON, Go's quotes, a URL or a cli.Writer write it.
 func forms(secret string) (pairs []string) {
-	all := []string{secret, url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("", secret).String()[1:], Escape(secret)}
+	all := []string{secret, url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("", secret).String()[1:],
+		Escape(secret)}
 	if text, err := json.Marshal(secret); err == nil {
 		all = append(all, string(text[1:len(text)-1]))
 	}
@@ -110,7 +111,8 @@ var (
 	punctuation = regexp.MustCompile("[,;:.!?#&\\]}`]+$")
 	// plainLedger is the address of a ledger that has no place for a secret.
 	plainLedger = regexp.MustCompile(
-		`^(postgres(ql)?://([\w.-]+@)?|unix://)[^@?;#&%]*(\?((schema|db|host|port|dbname|user)=([\w.,:/-]|%2F)*(&|$))+)?$`)
+		`^(postgres(ql)?://([\w.-]+@)?|unix://)[^@?;#&%]*(\?((schema|db|host|port|dbname|user)=([\w.,:/-]|%2F)*(&|` +
+			`$))+)?$`)
 )
 
 // RedactURLs returns a message with its URLs cut to what cannot be a

@@ -17,24 +17,29 @@ import (
 // TestKeyIsPrintedWithTheURL: an error may repeat a URL, in any spelling.
 func TestKeyIsPrintedWithTheURL(t *testing.T) {
 	for message, want := range map[string]string{
-		`Get "https://a.example/v1/x?key=s3cret&part=id": dial tcp: refused`: `Get "https://a.example/v1/x…": dial tcp: refused`,
-		`https://a.example/v1/x;key=s3cret`:                                  `https://a.example/v1/x…`,
-		`https://a.example/v1/x%3Bk%65y=s3cret is refused`:                   `https://a.example/v1/x… is refused`,
-		`HTTPS://a.example/#s3cret`:                                          `HTTPS://a.example/…`,
-		`rediss://s3cret@host:1/0, rediss://:s3cret@host`:                    `rediss://…@host:1/0, rediss://…@host`,
-		`redis://u:s3?cr@et@host/0`:                                          `redis://…`,
-		`https://a.example/?token=s3@cret`:                                   `https://…`,
-		`see https://a.example/docs; then go on`:                             `see https://a.example/docs; then go on`,
-		`https://a.example/v1/x?key=s3cret: refused`:                         `https://a.example/v1/x…: refused`,
-		`[https://s3?cr@et@host/0], https://a.example/?token=s3@cret;`:       `[https://…], https://…;`,
-		`postgres://s3?cr@et@host/db?schema=a`:                               `postgres://…`,
-		`postgres://u:s3cret@host/db?schema=a`:                               `postgres://…@host/db…`,
-		`postgres://u@host/db?schema=a&password=s3cret`:                      `postgres://…@host/db…`,
-		`postgres://u@host/db?schema=a%26password=s3cret`:                    `postgres://…@host/db…`,
-		`ledger postgres://u@host/db?host=%2Frun&schema=a: gone`:             `ledger postgres://u@host/db?host=%2Frun&schema=a: gone`,
-		`ledger postgres://u@host/db is down`:                                `ledger postgres://u@host/db is down`,
-		`(ledger unix:///run/redis.sock?db=2), down`:                         `(ledger unix:///run/redis.sock?db=2), down`,
-		`write ?name=value, or sqlite:/srv/a#b;c.db`:                         `write ?name=value, or sqlite:/srv/a#b;c.db`,
+		`Get "https://a.example/v1/x?key=s3cret&part=id": dial tcp: refused`: `Get "https://a.example/v1/x…": ` +
+			`dial tcp: refused`,
+		`https://a.example/v1/x;key=s3cret`:                `https://a.example/v1/x…`,
+		`https://a.example/v1/x%3Bk%65y=s3cret is refused`: `https://a.example/v1/x… is refused`,
+		`HTTPS://a.example/#s3cret`:                        `HTTPS://a.example/…`,
+		`rediss://s3cret@host:1/0, rediss://:s3cret@host`: `rediss://…@host:1/0, ` +
+			`rediss://…@host`,
+		`redis://u:s3?cr@et@host/0`:                                    `redis://…`,
+		`https://a.example/?token=s3@cret`:                             `https://…`,
+		`see https://a.example/docs; then go on`:                       `see https://a.example/docs; then go on`,
+		`https://a.example/v1/x?key=s3cret: refused`:                   `https://a.example/v1/x…: refused`,
+		`[https://s3?cr@et@host/0], https://a.example/?token=s3@cret;`: `[https://…], https://…;`,
+		`postgres://s3?cr@et@host/db?schema=a`:                         `postgres://…`,
+		`postgres://u:s3cret@host/db?schema=a`:                         `postgres://…@host/db…`,
+		`postgres://u@host/db?schema=a&password=s3cret`:                `postgres://…@host/db…`,
+		`postgres://u@host/db?schema=a%26password=s3cret`:              `postgres://…@host/db…`,
+		`ledger postgres://u@host/db?host=%2Frun&schema=a: gone`: `ledger postgres://u@host/db?host=%2Frun&` +
+			`schema=a: gone`,
+		`ledger postgres://u@host/db is down`: `ledger postgres://u@host/db is down`,
+		`(ledger unix:///run/redis.sock?db=2), down`: `(ledger unix:///run/redis.sock?db=2),` +
+			` down`,
+		`write ?name=value, or sqlite:/srv/a#b;c.db`: `write ?name=value, or ` +
+			`sqlite:/srv/a#b;c.db`,
 	} {
 		if got := RedactURLs(message); got != want {
 			t.Errorf("%s is shown as %s; want %s", message, got, want)
@@ -53,7 +58,8 @@ func TestSecretIsQuotedOnItsWay(t *testing.T) {
 	var secrets Secrets
 	secrets.Hide(secret)
 	hiding := secrets.Writer(NewWriter(&out))
-	for _, form := range []string{secret, string(text), strconv.Quote(secret), url.QueryEscape(secret), url.PathEscape(secret)} {
+	for _, form := range []string{secret, string(text), strconv.Quote(secret), url.QueryEscape(secret),
+		url.PathEscape(secret)} {
 		out.Reset()
 		fmt.Fprintln(hiding, form)
 		if got := out.String(); strings.Trim(got, "\"\n") != "[hidden]" {
@@ -92,7 +98,8 @@ func TestSecretsAreHidden(t *testing.T) {
 
 // TestMessageNamesAPackage: "quota: " says nothing to the user of a command.
 func TestMessageNamesAPackage(t *testing.T) {
-	for _, err := range []error{quota.ErrBadToken, fmt.Errorf("sqlite ledger a.db: %w: gone", quota.ErrLedgerLost), errors.Join(quota.ErrInDoubt, quota.ErrBadCall)} {
+	for _, err := range []error{quota.ErrBadToken, fmt.Errorf("sqlite ledger a.db: %w: gone", quota.ErrLedgerLost),
+		errors.Join(quota.ErrInDoubt, quota.ErrBadCall)} {
 		if got, want := RedactMessage(err.Error()), strings.ReplaceAll(err.Error(), "quota: ", ""); got != want {
 			t.Errorf("%s; want %s", got, want)
 		}

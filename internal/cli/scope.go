@@ -36,7 +36,8 @@ func Scope(table *costs.Table, args []string, account string) (string, string, e
 	}
 	if len(args) == 0 || args[0] == "-" {
 		if account == "" && len(known) > 1 {
-			return "", "", &Error{fmt.Errorf("costs.yaml has several accounts; name one with --account: %s", strings.Join(known, ", "))}
+			return "", "", &Error{fmt.Errorf("costs.yaml has several accounts; name one with --account: %s",
+				strings.Join(known, ", "))}
 		}
 		return cmp.Or(account, known[0]), "", nil
 	}
@@ -62,7 +63,8 @@ func Budget(table *costs.Table, name, account string) (quota.Budget, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return quota.Budget{}, &Error{fmt.Errorf("no budget %q in costs.yaml; %s", name, strictyaml.Advice(name, names))}
+		return quota.Budget{}, &Error{fmt.Errorf("no budget %q in costs.yaml; %s", name,
+			strictyaml.Advice(name, names))}
 	case len(found) > 1:
 		return quota.Budget{}, &Error{fmt.Errorf("budget %q is in several accounts; name one with --account", name)}
 	}

@@ -27,7 +27,8 @@ const maxRows = 2_000
 // NewTable returns an empty table that Print writes to out in at most width
 // columns of text. A width of 0 means no limit.
 func NewTable(out io.Writer, width int, headings ...string) *Table {
-	t := &Table{out: out, width: width, numbers: slices.Repeat([]bool{true}, len(headings)), widest: make([]int, len(headings))}
+	t := &Table{out: out, width: width, numbers: slices.Repeat([]bool{true}, len(headings)),
+		widest: make([]int, len(headings))}
 	head := make([]string, len(headings))
 	for i, heading := range headings {
 		head[i] = strings.ToUpper(heading)

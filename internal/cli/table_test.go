@@ -14,12 +14,15 @@ func TestNarrowTablesKeepTheirNumbers(t *testing.T) {
 	for width := 1; width < 150; width++ {
 		var out strings.Builder
 		table := NewTable(&out, width, "budget", "used", "", "window", "next to return", "where", "")
-		table.Row("youtube-search", 1234567890, "units", "{day: America/Los_Angeles}", "+844 11-22 08:00:30Z (in 23h5m), +5 2027-01-01 08:00:30Z", "https://developers.google.com/youtube/v3/determine_quota_cost", "")
+		table.Row("youtube-search", 1234567890, "units", "{day: America/Los_Angeles}",
+			"+844 11-22 08:00:30Z (in 23h5m), +5 2027-01-01 08:00:30Z",
+			"https://developers.google.com/youtube/v3/determine_quota_cost", "")
 		table.Row("日本語の予算", 5, "calls", "24h", "-", "", "no call")
 		table.Row("", 0, "", "", "12.6 %", "search.list 800, videos.list 29, videoCategories.list 8", "")
 		table.Print()
 		fields := strings.Fields(out.String())
-		for _, number := range []string{"1234567890", "+844", "11-22", "08:00:30Z", "2027-01-01", "12.6", "800,", "29,", "日本語の予算"} {
+		for _, number := range []string{"1234567890", "+844", "11-22", "08:00:30Z", "2027-01-01", "12.6", "800,", "29,",
+			"日本語の予算"} {
 			if !slices.Contains(fields, number) {
 				t.Errorf("%d columns: %s is broken:\n%s", width, number, out.String())
 			}

@@ -16,7 +16,9 @@ func ParseTime(flag, text string, last int) (time.Time, error) {
 		return t, &Error{fmt.Errorf("%s %q: write a time such as 2026-11-20T09:00:00Z", flag, text)}
 	}
 	if year := t.UTC().Year(); year < 1970 || year > last {
-		return t, &Error{fmt.Errorf("%s %q: in UTC its year is %d; write a time from 1970 to %d, such as 2026-11-20T09:00:00Z", flag, text, year, last)}
+		return t,
+			&Error{fmt.Errorf("%s %q: in UTC its year is %d; write a time from 1970 to %d, such as "+
+				"2026-11-20T09:00:00Z", flag, text, year, last)}
 	}
 	return t, nil
 }
@@ -75,7 +77,9 @@ func ParseMoment(flag, text string, now time.Time) (at time.Time, err error) {
 		return ParseTime(flag, day.Format(time.RFC3339), LastYear)
 	}
 	if _, err := time.Parse(time.RFC3339, text); err != nil {
-		return at, &Error{fmt.Errorf("%s %q: write how long, such as 24h or 7d, a day such as 2026-11-20 or yesterday, which begins at midnight UTC, or a time such as 2026-11-20T09:00:00Z", flag, text)}
+		return at,
+			&Error{fmt.Errorf("%s %q: write how long, such as 24h or 7d, a day such as 2026-11-20 or yesterday, "+
+				"which begins at midnight UTC, or a time such as 2026-11-20T09:00:00Z", flag, text)}
 	}
 	return ParseTime(flag, text, LastYear)
 }

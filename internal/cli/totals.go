@@ -38,7 +38,8 @@ func (v *LogView) printTotals(ctx context.Context, all *usage.Totals) error {
 	if isDay {
 		dimensions = append(dimensions, "day")
 	}
-	headings := slices.Concat(dimensions, []string{"units", "calls"}, v.measureNames(), []string{"share", "first", "last"})
+	headings := slices.Concat(dimensions, []string{"units", "calls"}, v.measureNames(),
+		[]string{"share", "first", "last"})
 	several := all.Accounts() > 1
 	if several {
 		headings = append(headings, "account")

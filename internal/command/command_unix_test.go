@@ -23,11 +23,14 @@ func TestProgramsAreFound(t *testing.T) {
 	for name, want := range map[string]string{
 		"./fetch-{region}.sh":               filepath.Join(dir, "fetch-emea.sh"),
 		filepath.Join(dir, "fetch-emea.sh"): filepath.Join(dir, "fetch-emea.sh"),
-		"./none.sh":                         "regions.yaml:4:14: no program " + dir + "/none.sh (no such file or directory); correct command",
-		"./plain.sh":                        "regions.yaml:4:14: no program " + dir + "/plain.sh (permission denied); make it executable with chmod +x, or correct command",
-		"./":                                "correct command",
-		"fetch-emea.sh":                     "regions.yaml:4:14: no program fetch-emea.sh in PATH (executable file not found in $PATH); install it, or write its path",
-		"{nonsense}":                        "regions.yaml:4:14: unknown placeholder",
+		"./none.sh": "regions.yaml:4:14: no program " + dir +
+			"/none.sh (no such file or directory); correct command",
+		"./plain.sh": "regions.yaml:4:14: no program " + dir +
+			"/plain.sh (permission denied); make it executable with chmod +x, or correct command",
+		"./": "correct command",
+		"fetch-emea.sh": "regions.yaml:4:14: no program fetch-emea.sh in PATH (executable file " +
+			"not found in $PATH); install it, or write its path",
+		"{nonsense}": "regions.yaml:4:14: unknown placeholder",
 	} {
 		p := &command.Program{Args: []string{name, "{tick}"}, Dir: dir, Place: "regions.yaml:4:14"}
 		args, err := p.Expand(&command.Values{Region: "emea"})

@@ -35,7 +35,8 @@ func Find(name string) (string, error) {
 	case err == nil:
 		return path, nil
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return "", &StartError{127, fmt.Errorf("exec: no program %s; write its path, or name one in PATH", human.Name(name))}
+		return "", &StartError{127, fmt.Errorf("exec: no program %s; write its path, or name one in PATH",
+			human.Name(name))}
 	}
 	return "", &StartError{126, fmt.Errorf("exec: %s cannot be run: %w", human.Name(name), errors.Unwrap(err))}
 }

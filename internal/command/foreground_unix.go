@@ -13,7 +13,8 @@ import (
 // without SIGHUP if nohup makes this process ignore it: a program does not
 // inherit that from a process that awaits the signal.
 func PassedOn(nohup bool) []os.Signal {
-	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT}
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+		syscall.SIGCONT}
 	if !nohup {
 		signals = append(signals, syscall.SIGHUP)
 	}

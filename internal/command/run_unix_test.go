@@ -75,14 +75,16 @@ head -c 5000 /dev/zero | tr '\0' x; echo; echo "the token is s3cret-token"; prin
 		t.Fatal(err)
 	}
 	slices.Sort(s.lines) // of two streams
-	want := []string{"", "err two", "last", "out one", "the token is [hidden]", strings.Repeat("x", 4096) + "… (904 more bytes)"}
+	want := []string{"", "err two", "last", "out one", "the token is [hidden]",
+		strings.Repeat("x", 4096) + "… (904 more bytes)"}
 	if !slices.Equal(s.lines, want) {
 		t.Errorf("got %q; want %q", s.lines, want)
 	}
 }
 
 func TestLinesDoNotInterleave(t *testing.T) {
-	s := newScript(t, `for i in $(seq 200); do printf 'aaaa'; printf 'bbbb' >&2; printf 'AAAA\n'; printf 'BBBB\n' >&2; done`)
+	s := newScript(t,
+		`for i in $(seq 200); do printf 'aaaa'; printf 'bbbb' >&2; printf 'AAAA\n'; printf 'BBBB\n' >&2; done`)
 	if err := s.Do(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -204,9 +206,11 @@ func TestProgramEndsOnASignal(t *testing.T) {
 // left running does not keep the step.
 func TestGrandchildKeptTheOutputOpen(t *testing.T) {
 	for name, text := range map[string]string{
-		"ends when told":  `sleep 60 & echo $! >pids; echo done`,
-		"ignores SIGTERM": `sh -c 'trap "" TERM; echo $$ >pids; while :; do sleep 1; done' & while [ ! -s pids ]; do sleep 0.01; done; echo done`,
-		"closed output":   `sh -c 'trap "" TERM; echo $$ >pids; while :; do sleep 1; done' >/dev/null 2>&1 & while [ ! -s pids ]; do sleep 0.01; done; echo done`,
+		"ends when told": `sleep 60 & echo $! >pids; echo done`,
+		"ignores SIGTERM": `sh -c 'trap "" TERM; echo $$ >pids; while :; do sleep 1; done' & while [ ! -s pids ]; ` +
+			`do sleep 0.01; done; echo done`,
+		"closed output": `sh -c 'trap "" TERM; echo $$ >pids; while :; do sleep 1; done' >/dev/null 2>&1 & while ` +
+			`[ ! -s pids ]; do sleep 0.01; done; echo done`,
 	} {
 		s := newScript(t, text)
 		s.Grace = 50 * time.Millisecond

@@ -48,7 +48,8 @@ func Expand(arg string, v *Values) (string, error) {
 		}
 		name, after, closed := strings.Cut(rest, "}")
 		if brace == "}" || !closed {
-			return "", fmt.Errorf("a single %q: write {region}, {tick} or {zone}, or %s for the brace itself", brace, brace+brace)
+			return "", fmt.Errorf("a single %q: write {region}, {tick} or {zone}, or %s for the brace itself", brace,
+				brace+brace)
 		}
 		value, ok := v.value(name)
 		if !ok {

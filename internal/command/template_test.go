@@ -25,10 +25,12 @@ func TestExpandReplacesPlaceholders(t *testing.T) {
 		}
 	}
 	for arg, want := range map[string]string{
-		"{regoin}":  `unknown placeholder "{regoin}": write {region}`,
-		"{Region}":  `unknown placeholder "{Region}": write {region}`,
-		"${HOME}":   `unknown placeholder "{HOME}": write {region}, {tick} or {zone}, or {{ and }} for the braces themselves`,
-		"{}":        `unknown placeholder "{}": write {region}, {tick} or {zone}, or {{ and }} for the braces themselves`,
+		"{regoin}": `unknown placeholder "{regoin}": write {region}`,
+		"{Region}": `unknown placeholder "{Region}": write {region}`,
+		"${HOME}": `unknown placeholder "{HOME}": write {region}, {tick} or {zone}, or {{ and }} for the braces ` +
+			`themselves`,
+		"{}": `unknown placeholder "{}": write {region}, {tick} or {zone}, or {{ and }} for the braces ` +
+			`themselves`,
 		"{region":   `a single "{": write {region}, {tick} or {zone}, or {{ for the brace itself`,
 		"region}":   `a single "}": write {region}, {tick} or {zone}, or }} for the brace itself`,
 		"{region}}": `a single "}": write {region}, {tick} or {zone}, or }} for the brace itself`,

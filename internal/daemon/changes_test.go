@@ -14,14 +14,17 @@ import (
 // none. Without when_ledger_down, each reload was reported as if that key had
 // been removed and added.
 func TestReloadCallsAChangeNothing(t *testing.T) {
-	const lines = "version: 1\nupstream: u\naccount: a\nhosts: [api.test.example]\nroutes: {\"/{p...}\": m}\ncosts: {m: 1}\nbudgets: [{name: b, limit: 100, window: 1h}]\n"
+	const lines = "version: 1\nupstream: u\naccount: a\nhosts: [api.test.example]\nroutes: {\"/{p...}\": m}\ncosts: " +
+		"{m: 1}\nbudgets: [{name: b, limit: 100, window: 1h}]\n"
 	load := func(more, zone string) *daemon.ConfigDescription {
 		t.Helper()
 		table, err := costs.Parse("costs.yaml", []byte(lines+more))
 		if err != nil {
 			t.Fatal(err)
 		}
-		config, err := jobs.Parse("regions.yaml", []byte("version: 1\ntimezone: "+zone+"\nschedule: \"0 6 * * *\"\nfetch: [categories]\nregions: {US: {}}\n"), nil)
+		config, err := jobs.Parse("regions.yaml",
+			[]byte("version: 1\ntimezone: "+zone+"\nschedule: \"0 6 * * *\"\nfetch: [categories]\nregions: {US: {}}\n"),
+			nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,9 +38,12 @@ func TestMetricsAreNotServed(t *testing.T) {
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, text)
 	}
-	hasSamples(t, text, `ration_pass_runs_total{outcome="complete",region="US"} 1`, `ration_replica_failing{account="p"} 0`)
-	for _, name := range []string{"ration_decisions_total", "ration_units_total", "ration_budget_limit_units", "ration_budget_used_units", "ration_budget_remaining_units",
-		"ration_budget_next_free_timestamp_seconds", "ration_wait_seconds_count", "ration_ledger_duration_seconds_count", "ration_unrecorded_units", "ration_restorations_total",
+	hasSamples(t, text, `ration_pass_runs_total{outcome="complete",region="US"} 1`,
+		`ration_replica_failing{account="p"} 0`)
+	for _, name := range []string{"ration_decisions_total", "ration_units_total", "ration_budget_limit_units",
+		"ration_budget_used_units", "ration_budget_remaining_units",
+		"ration_budget_next_free_timestamp_seconds", "ration_wait_seconds_count",
+		"ration_ledger_duration_seconds_count", "ration_unrecorded_units", "ration_restorations_total",
 		"ration_pass_units_total", "ration_budget_would_refuse_calls"} {
 		if !strings.Contains(text, "\n"+name+"{") {
 			t.Errorf("no %s in:\n%s", name, text)
@@ -49,7 +52,8 @@ func TestMetricsAreNotServed(t *testing.T) {
 	if status, _ := d.get("/metrics", "Authorization", "Bearer wrong"); status != http.StatusUnauthorized {
 		t.Errorf("with another token: %d", status)
 	}
-	if status, _ := d.get("/metrics", append(token, "Host", "evil.example")...); status != http.StatusMisdirectedRequest {
+	if status, _ := d.get("/metrics",
+		append(token, "Host", "evil.example")...); status != http.StatusMisdirectedRequest {
 		t.Errorf("for another host: %d", status)
 	}
 	d.reload()
@@ -69,12 +73,14 @@ func TestReloadResetsCounters(t *testing.T) {
 		if status, body := d.get(video); status != http.StatusOK {
 			t.Fatalf("%d %s", status, body)
 		}
-		want := []string{fmt.Sprintf(`ration_decisions_total{account="p",budget="all",lane="",method="videos.list",result="granted"} %d`, n),
+		want := []string{fmt.Sprintf(`ration_decisions_total{account="p",budget="all",lane="",method="videos.list",`+
+			`result="granted"} %d`, n),
 			fmt.Sprintf(`ration_units_total{account="p",budget="all",lane="",method="videos.list"} %d`, n),
 			fmt.Sprintf(`ration_ledger_duration_seconds_count{op="append",result="ok"} %d`, n),
 			fmt.Sprintf(`ration_ledger_duration_seconds_bucket{op="append",result="ok",le="+Inf"} %d`, n)}
 		hasSamples(t, decided(), want...)
-		s.write("costs.yaml", strings.Replace(s.read("costs.yaml"), fmt.Sprintf("limit: %d", 9501-n), fmt.Sprintf("limit: %d", 9500-n), 1))
+		s.write("costs.yaml", strings.Replace(s.read("costs.yaml"), fmt.Sprintf("limit: %d", 9501-n),
+			fmt.Sprintf("limit: %d", 9500-n), 1))
 		d.reload()
 		d.says(fmt.Sprintf(`limit %d -> %d"`, 9501-n, 9500-n))
 		for text := decided(); ; text = decided() {
@@ -159,7 +165,8 @@ func (s *stand) alert() chan alertSent {
 		got <- one
 	}))
 	s.Cleanup(server.Close)
-	s.write("costs.yaml", s.read("costs.yaml")+"alert: {webhook: \""+server.URL+"/services/hook\", on: [level, exhaustion, cooldown, ledger, drift], levels: [95]}\n")
+	s.write("costs.yaml", s.read("costs.yaml")+"alert: {webhook: \""+server.URL+
+		"/services/hook\", on: [level, exhaustion, cooldown, ledger, drift], levels: [95]}\n")
 	return got
 }
 
@@ -190,7 +197,8 @@ func TestServeForeseesNothing(t *testing.T) {
 	s.write("regions.yaml", strings.Replace(s.read("regions.yaml"), "0 0 29 2 *", "'0 */3 * * *'", 1))
 	s.spend("search.list", 100)
 	d := s.serve()
-	if one := <-got; one.Kind != "exhaustion" || !strings.HasPrefix(one.Text, "ration: by the schedule, all of p refuses its first call at ") {
+	if one := <-got; one.Kind != "exhaustion" ||
+		!strings.HasPrefix(one.Text, "ration: by the schedule, all of p refuses its first call at ") {
 		t.Errorf("%+v", one)
 	}
 	d.ends()
@@ -209,7 +217,8 @@ func TestReloadedProxyKeepsOldPrices(t *testing.T) {
 		if status, body := d.get(video); status != http.StatusOK {
 			t.Fatalf("%d %s", status, body)
 		}
-		if _, text := d.get("/metrics"); !strings.Contains(text, "\n"+`ration_budget_used_units{account="p",budget="all"} `+want+"\n") {
+		if _, text := d.get("/metrics"); !strings.Contains(text,
+			"\n"+`ration_budget_used_units{account="p",budget="all"} `+want+"\n") {
 			t.Errorf("want %s used in\n%s", want, text)
 		}
 	}

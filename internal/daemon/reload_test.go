@@ -24,25 +24,32 @@ func TestReloadSaysNothingOfWhatChanged(t *testing.T) {
 	d.says(passOf("US", "complete"))
 	d.says(passOf("GB", "complete"))
 
-	changed := strings.NewReplacer("limit: 9500, window: 24h", "limit: 9000, window: 23h, except: [channels.list]", "videos.list: 1", "videos.list: 2").Replace(s.read("costs.yaml")) +
+	changed := strings.NewReplacer("limit: 9500, window: 24h", "limit: 9000, window: 23h, except: [channels.list]",
+		"videos.list: 1", "videos.list: 2").Replace(s.read("costs.yaml")) +
 		"when_ledger_down: {default: {allow: 7}}\n"
 	s.write("costs.yaml", changed)
-	s.write("regions.yaml", strings.NewReplacer("GB: {}", "IN: {fetch: [categories]}", "pages: 1", "pages: 2").Replace(s.read("regions.yaml")))
+	s.write("regions.yaml", strings.NewReplacer("GB: {}", "IN: {fetch: [categories]}", "pages: 1",
+		"pages: 2").Replace(s.read("regions.yaml")))
 	s.write("key", "the-second-key\n")
 	d.reload()
-	for _, line := range []string{"budget all: limit 9500 -> 9000", "budget all: window 24h -> 23h", `budget all: except none -> \[channels.list\]`,
-		"cost of videos.list: units 1 -> 2", "when_ledger_down: added, rules all other calls: allow 7", "region GB: removed", "region IN: added, .*fetch categories 1", "region US: fetch trending 1 -> trending 2"} {
+	for _, line := range []string{"budget all: limit 9500 -> 9000", "budget all: window 24h -> 23h",
+		`budget all: except none -> \[channels.list\]`,
+		"cost of videos.list: units 1 -> 2", "when_ledger_down: added, rules all other calls: allow 7",
+		"region GB: removed", "region IN: added, .*fetch categories 1", "region US: fetch trending 1 -> trending 2"} {
 		d.says(`level=INFO msg="configuration changed" what="` + line)
 	}
 	d.reload()
 	d.says(`msg="configuration read again: nothing changed"`)
 
-	s.write("costs.yaml", strings.NewReplacer("sqlite:ration.db", "sqlite:other.db", "limit: 9000", "limit: 8000").Replace(changed))
+	s.write("costs.yaml", strings.NewReplacer("sqlite:ration.db", "sqlite:other.db", "limit: 9000",
+		"limit: 8000").Replace(changed))
 	d.reload()
-	d.says(`level=ERROR msg="configuration not loaded" reason="the files name another ledger, sqlite:.*other.db instead of sqlite:.*ration.db, .*; restart to move there`)
+	d.says(`level=ERROR msg="configuration not loaded" reason="the files name another ledger, sqlite:.*other.db ` +
+		`instead of sqlite:.*ration.db, .*; restart to move there`)
 	d.says(`level=WARN msg="the old configuration stays in force"`)
 	d.ends()
-	if text := d.text(); strings.Contains(text, "9000 -> 8000") || strings.Contains(text, "the-first-key") || strings.Contains(text, "the-second-key") ||
+	if text := d.text(); strings.Contains(text, "9000 -> 8000") || strings.Contains(text, "the-first-key") ||
+		strings.Contains(text, "the-second-key") ||
 		strings.Count(text, "configuration changed") != 8 {
 		t.Errorf("it says\n%s", text)
 	}
@@ -51,7 +58,8 @@ func TestReloadSaysNothingOfWhatChanged(t *testing.T) {
 	}
 
 	again := s.serve(keyFile)
-	again.says(`level=WARN msg="empty ledger" reason="the ledger sqlite:.*other.db is empty, and the one that this costs.yaml used before is sqlite:.*ration.db: .*name the old one again"`)
+	again.says(`level=WARN msg="empty ledger" reason="the ledger sqlite:.*other.db is empty, and the one that this ` +
+		`costs.yaml used before is sqlite:.*ration.db: .*name the old one again"`)
 	again.ends()
 	third := s.serve(keyFile)
 	third.says(`msg=serving`)

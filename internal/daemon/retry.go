@@ -121,7 +121,8 @@ func (l *loop) logElsewhere(p *activePass, now time.Time) {
 	if l.elsewhere++; now.Sub(l.elsewhereLogged) < elsewherePause {
 		return
 	}
-	p.work.log().Info("passes of other hosts", "passes", l.elsewhere, "region", p.report.Region, "tick", formatTime(p.tick),
+	p.work.log().Info("passes of other hosts", "passes", l.elsewhere, "region", p.report.Region, "tick",
+		formatTime(p.tick),
 		"reason", p.report.Err.Error())
 	l.elsewhere, l.elsewhereLogged = 0, now
 }
@@ -143,7 +144,8 @@ func (p *activePass) logResult(again, next time.Time) {
 		level = slog.LevelWarn
 	}
 	calls, units := report.Charges()
-	fields := []any{"region", report.Region, "tick", formatTime(p.tick), "outcome", string(report.Outcome), "calls", calls,
+	fields := []any{"region", report.Region, "tick", formatTime(p.tick), "outcome", string(report.Outcome), "calls",
+		calls,
 		"units", units, "videos", report.Videos, "took", time.Since(p.began).Round(time.Millisecond)}
 	if report.Err != nil {
 		fields = append(fields, "reason", report.Err.Error())

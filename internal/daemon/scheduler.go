@@ -60,7 +60,8 @@ type Scheduler struct {
 
 // NewScheduler returns a Scheduler. It does nothing until Serve is called.
 func NewScheduler(o *SchedulerOptions) *Scheduler {
-	s := &Scheduler{replace: make(chan *Work), ended: make(chan *activePass), ping: make(chan struct{}), stopped: make(chan struct{})}
+	s := &Scheduler{replace: make(chan *Work), ended: make(chan *activePass), ping: make(chan struct{}),
+		stopped: make(chan struct{})}
 	if o != nil {
 		s.options = *o
 	}
@@ -193,7 +194,8 @@ func (l *loop) resumeAll() {
 func (l *loop) checkClock() {
 	now := time.Now().Round(0)
 	if l.checked.Sub(now) > clockCheck {
-		l.work.log().Warn("the clock was set back: all regions are resumed", "from", formatTime(l.checked), "to", formatTime(now))
+		l.work.log().Warn("the clock was set back: all regions are resumed", "from", formatTime(l.checked), "to",
+			formatTime(now))
 		l.resumeAll()
 	}
 	l.checked = now
@@ -215,10 +217,12 @@ func (l *loop) handleTick(r *regionState) {
 	case r.pass == nil:
 		r.due = true
 	case r.waitingTick.IsZero():
-		l.work.log().Warn("tick waits: the region's last pass still runs", "region", r.Name, "tick", formatTime(tick), "running", formatTime(r.tick))
+		l.work.log().Warn("tick waits: the region's last pass still runs", "region", r.Name, "tick", formatTime(tick),
+			"running", formatTime(r.tick))
 		r.due, r.waitingTick = true, tick
 	default:
-		l.work.log().Warn("tick skipped: the region's last pass still runs", "region", r.Name, "tick", formatTime(r.waitingTick), "running", formatTime(r.tick))
+		l.work.log().Warn("tick skipped: the region's last pass still runs", "region", r.Name, "tick",
+			formatTime(r.waitingTick), "running", formatTime(r.tick))
 		r.waitingTick = tick
 	}
 }

@@ -76,7 +76,8 @@ func noTime(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-func (b *bench) record(run func(context.Context, jobs.Region) jobs.RegionReport) func(context.Context, jobs.Region) jobs.RegionReport {
+func (b *bench) record(run func(context.Context, jobs.Region) jobs.RegionReport) func(context.Context,
+	jobs.Region) jobs.RegionReport {
 	return func(ctx context.Context, region jobs.Region) jobs.RegionReport {
 		b.mu.Lock()
 		b.began[region.Name] = append(b.began[region.Name], at(time.Now()))
@@ -144,7 +145,9 @@ func TestPassesStartAtTheirTicks(t *testing.T) {
 		if got, want := b.passes(3*time.Hour, "US"), "1h30m0s 2h15m0s 3h15m0s 4h15m0s"; got != want {
 			t.Errorf("passes began at %s; want %s", got, want)
 		}
-		b.logged(t, `level=INFO msg=pass region=US tick=2000-01-01T01:15:00Z outcome=complete calls=1 units=1 videos=0 took=0s next=2000-01-01T02:15:00Z`)
+		b.logged(t,
+			`level=INFO msg=pass region=US tick=2000-01-01T01:15:00Z outcome=complete calls=1 units=1 videos=0 `+
+				`took=0s next=2000-01-01T02:15:00Z`)
 	})
 }
 
@@ -153,7 +156,8 @@ func TestPassesStartAtTheirTicks(t *testing.T) {
 func TestWhenAPassIsTriedAgain(t *testing.T) {
 	refusedUntil := func(d time.Duration) jobs.RegionReport {
 		at := midnight.Add(d)
-		err := &quota.RefusedError{Budget: "all", Method: "videos.list", Reason: quota.ReasonSpent, Limit: 9, Needed: 1, RetryAt: at, RetryAfter: d}
+		err := &quota.RefusedError{Budget: "all", Method: "videos.list", Reason: quota.ReasonSpent, Limit: 9, Needed: 1,
+			RetryAt: at, RetryAfter: d}
 		return jobs.RegionReport{Outcome: jobs.Stopped, RetryAt: at, Err: err}
 	}
 	failed := func(calls int, err error) jobs.RegionReport {
@@ -161,10 +165,12 @@ func TestWhenAPassIsTriedAgain(t *testing.T) {
 	}
 	upstream := func(d time.Duration) jobs.RegionReport {
 		at := midnight.Add(d)
-		return jobs.RegionReport{Outcome: jobs.Stopped, Calls: 2, RetryAt: at, Err: &jobs.UpstreamError{RetryAt: at, Err: errors.New("429")}}
+		return jobs.RegionReport{Outcome: jobs.Stopped, Calls: 2, RetryAt: at,
+			Err: &jobs.UpstreamError{RetryAt: at, Err: errors.New("429")}}
 	}
 	fine := jobs.RegionReport{Outcome: jobs.Complete}
-	locked := jobs.RegionReport{Outcome: jobs.Skipped, Err: &catalog.LockedError{Name: "region US", PID: 7, Host: "h", Since: midnight}}
+	locked := jobs.RegionReport{Outcome: jobs.Skipped, Err: &catalog.LockedError{Name: "region US", PID: 7, Host: "h",
+		Since: midnight}}
 	down := failed(0, quota.ErrLedgerDown)
 	for name, c := range map[string]struct {
 		ends  []jobs.RegionReport // the last one over and over
@@ -173,24 +179,42 @@ func TestWhenAPassIsTriedAgain(t *testing.T) {
 		want  string
 		log   string
 	}{
-		"a refusal is retried at its time": {[]jobs.RegionReport{refusedUntil(5 * time.Minute), refusedUntil(7*time.Minute + 500*time.Millisecond), fine}, "@hourly", 119 * time.Minute,
-			"0s 5m0s 7m0.5s 1h0m0s", `msg="pass does not start" region=US tick=2000-01-01T00:00:00Z outcome=stopped calls=0 units=0 videos=0 took=0s reason="all has 0 of 9 units left, videos.list needs 1; try again at 2000-01-01T00:05:00Z (in 5m)" retry_at=2000-01-01T00:05:00Z next=2000-01-01T01:00:00Z`},
-		"one beyond the next tick is asked again then": {[]jobs.RegionReport{refusedUntil(100 * time.Minute), refusedUntil(100 * time.Minute), fine}, "@hourly", 119 * time.Minute,
+		"a refusal is retried at its time": {[]jobs.RegionReport{refusedUntil(5 * time.Minute),
+			refusedUntil(7*time.Minute + 500*time.Millisecond), fine}, "@hourly", 119 * time.Minute,
+			"0s 5m0s 7m0.5s 1h0m0s",
+			`msg="pass does not start" region=US tick=2000-01-01T00:00:00Z outcome=stopped calls=0 units=0 videos=0 ` +
+				`took=0s reason="all has 0 of 9 units left, videos.list needs 1; try again at 2000-01-01T00:05:00Z ` +
+				`(in 5m)" retry_at=2000-01-01T00:05:00Z next=2000-01-01T01:00:00Z`},
+		"one beyond the next tick is asked again then": {[]jobs.RegionReport{refusedUntil(100 * time.Minute),
+			refusedUntil(100 * time.Minute), fine}, "@hourly", 119 * time.Minute,
 			"0s 1h0m0s 1h40m0s", `retry_at=2000-01-01T01:40:00Z next=2000-01-01T01:00:00Z`},
-		"one for now is not a busy loop":      {[]jobs.RegionReport{refusedUntil(0), refusedUntil(0), fine}, "@hourly", 59 * time.Minute, "0s 1s 2s", ""},
-		"a ledger that is down is asked on":   {[]jobs.RegionReport{down, down, down, down, down, down, down, down, down, fine}, "@hourly", 59 * time.Minute, "0s 10s 30s 1m10s 2m30s 5m10s 10m30s 20m30s 30m30s 40m30s", "level=ERROR"},
-		"a failure that costs stops":          {[]jobs.RegionReport{failed(3, errors.New("500"))}, "@hourly", 119 * time.Minute, "0s 1m0s 5m0s 21m0s 1h0m0s 1h1m0s 1h5m0s 1h21m0s", ""},
-		"a ledger that went down in between":  {[]jobs.RegionReport{failed(2, quota.ErrLedgerDown)}, "@hourly", 5 * time.Minute, "0s 10s 30s 1m10s 2m30s", ""},
-		"a ledger that was busy in between":   {[]jobs.RegionReport{{Outcome: jobs.Stopped, Calls: 2, Err: quota.ErrLedgerBusy}}, "@hourly", 5 * time.Minute, "0s 10s 30s 1m10s 2m30s", ""},
-		"a quota of 0":                        {[]jobs.RegionReport{failed(1, &jobs.NoQuotaError{Err: errors.New("429")})}, "@hourly", 119 * time.Minute, "0s 1h0m0s", ""},
-		"so does an upstream that refuses":    {[]jobs.RegionReport{upstream(10 * time.Minute)}, "@hourly", 59 * time.Minute, "0s 10m0s 14m0s 30m0s", ""},
-		"another process has the region":      {[]jobs.RegionReport{locked, fine}, "@hourly", 59 * time.Minute, "0s 10s", "already running: pid 7 on h"},
-		"done is done":                        {[]jobs.RegionReport{{Outcome: jobs.Skipped, Err: errors.New("done 00:00")}}, "@hourly", 59 * time.Minute, "0s", ""},
-		"its next tick came: nothing is lost": {[]jobs.RegionReport{{Outcome: jobs.Stopped, Err: jobs.ErrNextTick}, fine}, "@every 10m", 19 * time.Minute, "0s 10m0s", ""},
+		"one for now is not a busy loop": {[]jobs.RegionReport{refusedUntil(0), refusedUntil(0), fine}, "@hourly",
+			59 * time.Minute, "0s 1s 2s", ""},
+		"a ledger that is down is asked on": {[]jobs.RegionReport{down, down, down, down, down, down, down, down,
+			down, fine}, "@hourly", 59 * time.Minute, "0s 10s 30s 1m10s 2m30s 5m10s 10m30s 20m30s 30m30s 40m30s",
+			"level=ERROR"},
+		"a failure that costs stops": {[]jobs.RegionReport{failed(3, errors.New("500"))}, "@hourly",
+			119 * time.Minute, "0s 1m0s 5m0s 21m0s 1h0m0s 1h1m0s 1h5m0s 1h21m0s", ""},
+		"a ledger that went down in between": {[]jobs.RegionReport{failed(2, quota.ErrLedgerDown)}, "@hourly",
+			5 * time.Minute, "0s 10s 30s 1m10s 2m30s", ""},
+		"a ledger that was busy in between": {[]jobs.RegionReport{{Outcome: jobs.Stopped, Calls: 2,
+			Err: quota.ErrLedgerBusy}}, "@hourly", 5 * time.Minute, "0s 10s 30s 1m10s 2m30s", ""},
+		"a quota of 0": {[]jobs.RegionReport{failed(1,
+			&jobs.NoQuotaError{Err: errors.New("429")})}, "@hourly", 119 * time.Minute, "0s 1h0m0s", ""},
+		"so does an upstream that refuses": {[]jobs.RegionReport{upstream(10 * time.Minute)}, "@hourly",
+			59 * time.Minute, "0s 10m0s 14m0s 30m0s", ""},
+		"another process has the region": {[]jobs.RegionReport{locked, fine}, "@hourly", 59 * time.Minute,
+			"0s 10s", "already running: pid 7 on h"},
+		"done is done": {[]jobs.RegionReport{{Outcome: jobs.Skipped,
+			Err: errors.New("done 00:00")}}, "@hourly", 59 * time.Minute, "0s", ""},
+		"its next tick came: nothing is lost": {[]jobs.RegionReport{{Outcome: jobs.Stopped, Err: jobs.ErrNextTick},
+			fine}, "@every 10m", 19 * time.Minute, "0s 10m0s", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := serve(t, nil, work(t, func(_ context.Context, _ string, n int) jobs.RegionReport { return c.ends[min(n, len(c.ends)-1)] }, c.spec, "US"))
+				b := serve(t, nil, work(t,
+					func(_ context.Context, _ string, n int) jobs.RegionReport { return c.ends[min(n, len(c.ends)-1)] },
+					c.spec, "US"))
 				if got := b.passes(c.until, "US"); got != c.want {
 					t.Errorf("passes began at %s; want %s", got, c.want)
 				}
@@ -211,7 +235,8 @@ func TestLineForEachPassOfAnotherHost(t *testing.T) {
 		for i := range 20 {
 			names = append(names, fmt.Sprintf("R%d", i))
 		}
-		b := serve(t, nil, work(t, func(context.Context, string, int) jobs.RegionReport { return claimed }, "@hourly", names...))
+		b := serve(t, nil, work(t, func(context.Context, string, int) jobs.RegionReport { return claimed }, "@hourly",
+			names...))
 		b.passes(150*time.Second, "R0")
 		b.logged(t, `msg="passes of other hosts" passes=1 `, `msg="passes of other hosts" passes=80 `)
 		b.mu.Lock()
@@ -249,7 +274,9 @@ func TestOneRegionNeverOverlaps(t *testing.T) {
 		if got, want := b.passes(0, "GB"), "0s 10m0s 20m0s 30m0s"; got != want {
 			t.Errorf("passes of GB began at %s; want %s", got, want)
 		}
-		b.logged(t, `level=WARN msg="tick waits: the region's last pass still runs" region=US tick=2000-01-01T00:10:00Z running=2000-01-01T00:00:00Z`,
+		b.logged(t,
+			`level=WARN msg="tick waits: the region's last pass still runs" region=US tick=2000-01-01T00:10:00Z `+
+				`running=2000-01-01T00:00:00Z`,
 			`level=WARN msg="tick skipped: the region's last pass still runs" region=US tick=2000-01-01T00:10:00Z`)
 	})
 }
@@ -269,7 +296,8 @@ func TestPassesStartInTheGivenOrder(t *testing.T) {
 		}
 		b := serve(t, &daemon.SchedulerOptions{Parallel: 2}, w)
 		pause(30 * time.Minute)
-		if got, want := strings.Join(b.all, " "), "IN FR DE GB US"; got != want && got != "FR IN DE GB US" && got != "FR IN GB DE US" && got != "IN FR GB DE US" {
+		if got, want := strings.Join(b.all, " "), "IN FR DE GB US"; got != want && got != "FR IN DE GB US" &&
+			got != "FR IN GB DE US" && got != "IN FR GB DE US" {
 			t.Errorf("passes began in the order %s; want %s, two at once", got, want)
 		}
 		for region, want := range map[string]string{"IN": "0s", "DE": "1m0s", "US": "2m0s"} {
@@ -300,7 +328,8 @@ func TestReplacedWorkIsClosedAfterItsPasses(t *testing.T) {
 		fresh.Close = func() { closed = append(closed, "new "+at(time.Now())) }
 		b.Replace(fresh)
 		pause(99 * time.Minute)
-		for region, want := range map[string]string{"US": "0s 10m0s 30m0s 1h30m0s", "GB": "0s", "IN": "1m0s 30m0s 1h30m0s"} {
+		for region, want := range map[string]string{"US": "0s 10m0s 30m0s 1h30m0s", "GB": "0s",
+			"IN": "1m0s 30m0s 1h30m0s"} {
 			if got := b.passes(0, region); got != want {
 				t.Errorf("passes of %s began at %s; want %s", region, got, want)
 			}

@@ -25,9 +25,11 @@ func TestServeWaitsForTheBudget(t *testing.T) {
 	d.says(passOf("US", `complete calls=[12] .* next=20`))
 	d.ends()
 	if calls := len(s.upstream.Arrivals()); calls != 4 || s.upstream.Total() != 4 {
-		t.Errorf("%d calls reached the upstream, which counted %d units; want the chart's four pages", calls, s.upstream.Total())
+		t.Errorf("%d calls reached the upstream, which counted %d units; want the chart's four pages", calls,
+			s.upstream.Total())
 	}
-	if refusal, err := s.setup().LastRefusal(); err != nil || refusal == nil || !regexp.MustCompile("^all has 0 of 2 units left").MatchString(refusal.Message) {
+	if refusal, err := s.setup().LastRefusal(); err != nil || refusal == nil ||
+		!regexp.MustCompile("^all has 0 of 2 units left").MatchString(refusal.Message) {
 		t.Errorf("for why there is %+v, %v", refusal, err)
 	}
 }
@@ -40,7 +42,8 @@ func TestServeTellsLevels(t *testing.T) {
 		d := s.serve()
 		d.says(passOf("US", "(complete|skipped)"))
 		d.ends()
-		told := regexp.MustCompile(`(?m)level=WARN msg="budget crosses a level" reason="all has used (.*); more frees at 20`).FindAllStringSubmatch(d.text(), -1)
+		told := regexp.MustCompile(`(?m)level=WARN msg="budget crosses a level" reason="all has used (.*); more `+
+			`frees at 20`).FindAllStringSubmatch(d.text(), -1)
 		if want == "" && told != nil || want != "" && (len(told) != 1 || told[0][1] != want) {
 			t.Errorf("told %q; want %q once:\n%s", told, want, d.text())
 		}
@@ -52,13 +55,15 @@ func TestServeTellsLevels(t *testing.T) {
 // no call is made, and the log says until when.
 func TestServeInACooldown(t *testing.T) {
 	s := newStand(t, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
-	s.upstream.Fail(youtubetest.Fault{Method: "videos.list", Status: http.StatusForbidden, Reason: "quotaExceeded", Times: 1})
+	s.upstream.Fail(youtubetest.Fault{Method: "videos.list", Status: http.StatusForbidden, Reason: "quotaExceeded",
+		Times: 1})
 	d := s.serve()
 	d.says(passOf("US", "stopped calls=1 .*quotaExceeded"))
 	d.ends()
 	before := len(s.upstream.Arrivals())
 	d = s.serve()
-	d.says(`msg="pass does not start" region=US .* outcome=stopped calls=0 .*is in cooldown.*quotaExceeded.* retry_at=20`)
+	d.says(`msg="pass does not start" region=US .* outcome=stopped calls=0 .*is in cooldown.*quotaExceeded.* ` +
+		`retry_at=20`)
 	d.ends()
 	if after := len(s.upstream.Arrivals()); after != before {
 		t.Errorf("%d calls went to an upstream that had said stop", after-before)

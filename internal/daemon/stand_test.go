@@ -38,11 +38,16 @@ func newStand(t *testing.T, budget, fetch string, regions ...string) *stand {
 	s := &stand{T: t, dir: t.TempDir(), upstream: youtubetest.New(nil)}
 	server := httptest.NewServer(s.upstream)
 	t.Cleanup(server.Close)
-	s.env = map[string]string{"RATION_CONFIG": s.dir, "RATION_STATE": s.dir, "RATION_JOURNAL": filepath.Join(s.dir, "replica"), "RATION_ENDPOINT": server.URL, "YOUTUBE_API_KEY": "k"}
-	s.write("costs.yaml", "version: 1\nupstream: youtube\naccount: p\nledger: sqlite:ration.db\napi: youtube/v3\nhosts: [youtube.googleapis.com]\n"+
-		"costs: {search.list: 100, videos.list: 1, channels.list: 1, videoCategories.list: 1}\nbudgets: ["+budget+"]\n")
+	s.env = map[string]string{"RATION_CONFIG": s.dir, "RATION_STATE": s.dir,
+		"RATION_JOURNAL": filepath.Join(s.dir, "replica"), "RATION_ENDPOINT": server.URL, "YOUTUBE_API_KEY": "k"}
+	s.write("costs.yaml",
+		"version: 1\nupstream: youtube\naccount: p\nledger: sqlite:ration.db\napi: youtube/v3\nhosts: "+
+			"[youtube.googleapis.com]\n"+
+			"costs: {search.list: 100, videos.list: 1, channels.list: 1, videoCategories.list: 1}\nbudgets: ["+budget+
+			"]\n")
 	// The 29th of February does not come while a test runs.
-	s.write("regions.yaml", "version: 1\nschedule: 0 0 29 2 *\nfetch: "+fetch+"\nregions: {"+strings.Join(regions, ": {}, ")+": {}}\n")
+	s.write("regions.yaml", "version: 1\nschedule: 0 0 29 2 *\nfetch: "+fetch+"\nregions: {"+strings.Join(regions,
+		": {}, ")+": {}}\n")
 	return s
 }
 
@@ -68,8 +73,9 @@ func (s *stand) setup() *setup.Setup {
 	for name, value := range s.env {
 		env[name] = value
 	}
-	return &setup.Setup{Getenv: func(name string) string { return env[name] }, Now: time.Now, Conceal: func(string) {}, ConcealProxies: func() {},
-		Redact: func(text string) string { return text }, Clean: func(text string) string { return text },
+	return &setup.Setup{Getenv: func(name string) string { return env[name] }, Now: time.Now, Conceal: func(string) {},
+		ConcealProxies: func() {},
+		Redact:         func(text string) string { return text }, Clean: func(text string) string { return text },
 		Report: func(_ quota.Call, err error) { s.Errorf("reported: %v", err) }}
 }
 
@@ -86,7 +92,8 @@ func (s *stand) spend(method string, units quota.Units) {
 		s.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Guard().Spend(s.Context(), quota.Call{Account: "p", Method: method, Units: units}); err != nil && !errors.Is(err, quota.ErrRefused) {
+	if _, err := c.Guard().Spend(s.Context(), quota.Call{Account: "p", Method: method, Units: units}); err != nil &&
+		!errors.Is(err, quota.ErrRefused) {
 		s.Fatal(err)
 	}
 }
@@ -126,9 +133,11 @@ func (d *running) text() string {
 func (s *stand) start(run func(context.Context, *daemon.Options) error) *running {
 	s.Helper()
 	ctx, stop := context.WithCancel(s.Context())
-	d := &running{stand: s, hangup: make(chan os.Signal, 1), stop: stop, stopped: make(chan struct{}), more: make(chan struct{}, 1)}
+	d := &running{stand: s, hangup: make(chan os.Signal, 1), stop: stop, stopped: make(chan struct{}),
+		more: make(chan struct{}, 1)}
 	logger := slog.New(slog.NewTextHandler(d, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	o := &daemon.Options{Setup: s.setup(), Hangup: d.hangup, Grace: 5 * time.Second, Logger: func() *slog.Logger { return logger },
+	o := &daemon.Options{Setup: s.setup(), Hangup: d.hangup, Grace: 5 * time.Second,
+		Logger:  func() *slog.Logger { return logger },
 		Message: error.Error, IsDown: client.IsDown,
 		Listening: func(log *slog.Logger, url string) {
 			d.mu.Lock()
@@ -147,7 +156,8 @@ func (s *stand) start(run func(context.Context, *daemon.Options) error) *running
 // serve runs Serve, with a gateway on a free port.
 func (s *stand) serve(change ...func(*daemon.Schedule)) *running {
 	s.Helper()
-	schedule := &daemon.Schedule{Parallel: 4, Gateway: &setup.GatewayOptions{Address: "127.0.0.1:0"}, WhyStopped: func(context.Context) string { return "told to stop" }}
+	schedule := &daemon.Schedule{Parallel: 4, Gateway: &setup.GatewayOptions{Address: "127.0.0.1:0"},
+		WhyStopped: func(context.Context) string { return "told to stop" }}
 	for _, change := range change {
 		change(schedule)
 	}

@@ -15,16 +15,19 @@ import (
 // between regions.
 func TestEachTickStartsOnceDespiteJitter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		schedule, err := jobs.ParseSchedule(rapid.SampledFrom([]string{"* * * * *", "7 */6 * * *", "0 9 * * 1-5", "@every 90s"}).Draw(t, "spec"), time.UTC)
+		schedule, err := jobs.ParseSchedule(rapid.SampledFrom([]string{"* * * * *", "7 */6 * * *", "0 9 * * 1-5",
+			"@every 90s"}).Draw(t, "spec"), time.UTC)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := jitteredSchedule{jobs.Region{Name: rapid.SampledFrom([]string{"US", "IN"}).Draw(t, "region"), Schedule: schedule},
+		s := jitteredSchedule{jobs.Region{Name: rapid.SampledFrom([]string{"US", "IN"}).Draw(t, "region"),
+			Schedule: schedule},
 			time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "jitter"))}
 		now := time.UnixMilli(rapid.Int64Range(1_700_000_000_000, 1_900_000_000_000).Draw(t, "now"))
 		start := s.Next(now)
 		tick := schedule.Tick(start)
-		if late := start.Sub(tick); !start.After(now) || late != 0 && late >= s.jitter || late > schedule.Next(tick).Sub(tick)/2 {
+		if late := start.Sub(tick); !start.After(now) || late != 0 && late >= s.jitter ||
+			late > schedule.Next(tick).Sub(tick)/2 {
 			t.Fatalf("after %s comes %s, of the tick at %s", now, start, tick)
 		}
 		if again := s.Next(start.Add(-1)); !again.Equal(start) {
@@ -40,7 +43,8 @@ func TestEachTickStartsOnceDespiteJitter(t *testing.T) {
 	}
 	seen := map[time.Time]bool{}
 	for _, name := range []string{"US", "GB", "DE", "FR", "IN", "BR", "AU", "CA"} {
-		seen[jitteredSchedule{jobs.Region{Name: name, Schedule: schedule}, 5 * time.Minute}.Next(time.Unix(1_800_000_001, 0))] = true
+		seen[jitteredSchedule{jobs.Region{Name: name, Schedule: schedule},
+			5 * time.Minute}.Next(time.Unix(1_800_000_001, 0))] = true
 	}
 	if len(seen) != 8 {
 		t.Errorf("eight regions start at %d times", len(seen))

@@ -72,7 +72,8 @@ func TestServeReloads(t *testing.T) {
 		s.write("regions.yaml", strings.Replace(good, "version: 1\n", "version: 1\ncolour: red\nmax_wait: 7 s\n", 1))
 		d.reload()
 		reloading := tells(t, systemd, `^RELOADING=1`)
-		if runtime.GOOS == "linux" && !regexp.MustCompile(`^RELOADING=1\nMONOTONIC_USEC=[0-9]{6,}$`).MatchString(reloading) {
+		if runtime.GOOS == "linux" &&
+			!regexp.MustCompile(`^RELOADING=1\nMONOTONIC_USEC=[0-9]{6,}$`).MatchString(reloading) {
 			t.Errorf("systemd received %q; want the time by the monotonic clock", reloading)
 		}
 		tells(t, systemd, `^READY=1\nSTATUS=the configuration could not be loaded again, the old one stays in force`)

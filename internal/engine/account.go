@@ -90,7 +90,8 @@ func (a *Account) Cool(ctx context.Context, budget, key string, length, until, r
 			}
 		}
 		if end > d.now-maxLead && end > latest {
-			d.add(&Record{Kind: KindCooldown, Name: budget, Labels: Labels{Key: key, Host: d.host}, Until: end, Value: repeats, Text: reason})
+			d.add(&Record{Kind: KindCooldown, Name: budget, Labels: Labels{Key: key, Host: d.host}, Until: end,
+				Value: repeats, Text: reason})
 			d.strict = true
 		}
 	}))

@@ -24,7 +24,8 @@ const (
 )
 
 func (w *Window) calendarHorizon() int64 {
-	longest := [...]int64{Days: longestDay, Weeks: longestWeek, Months: longestMonth, Steps: w.Length + min(w.Length, 60*minutes)}
+	longest := [...]int64{Days: longestDay, Weeks: longestWeek, Months: longestMonth,
+		Steps: w.Length + min(w.Length, 60*minutes)}
 	return longest[w.Unit] + 2*w.Margin
 }
 

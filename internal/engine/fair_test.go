@@ -122,8 +122,9 @@ func TestAHigherLaneComesFirst(t *testing.T) {
 		ledger := memledger.Open(nil)
 		spend := func(a *engine.Account, priority int64, ticket engine.ID) *engine.Answer {
 			answers, err := a.Spend(context.Background(), &engine.Request{Labels: engine.Labels{Method: "list"},
-				Amounts: engine.Amounts{Units: 1, Calls: 1}, Budgets: []*engine.Budget{sliding("short", 1, time.Second)},
-				Wait: 20_000_000, Priority: priority, Ticket: ticket})
+				Amounts: engine.Amounts{Units: 1, Calls: 1},
+				Budgets: []*engine.Budget{sliding("short", 1, time.Second)},
+				Wait:    20_000_000, Priority: priority, Ticket: ticket})
 			if err != nil {
 				t.Fatal(err)
 			}

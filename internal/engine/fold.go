@@ -247,7 +247,8 @@ func (f *fold) entry(r *Record, labels uint32, position uint64) {
 	}
 	_, isVoid := f.voids[r.ID]
 	e := entry{at: r.At, units: r.Amounts.Units, id: f.short(r.ID), labels: labels,
-		calls: int32(r.Amounts.Calls), position: uint32(position), kind: r.Kind, isVoid: isVoid, isKept: r.Kept, name: f.nameOf(r.Name)}
+		calls: int32(r.Amounts.Calls), position: uint32(position), kind: r.Kind, isVoid: isVoid, isKept: r.Kept,
+		name: f.nameOf(r.Name)}
 	n := f.base + uint32(len(f.entries))
 	f.entries = append(f.entries, e)
 	f.setMore(n, r.Amounts.More)

@@ -24,9 +24,11 @@ func drawRecords(t *rapid.T) []drawnRecord {
 	count := rapid.IntRange(1, 40).Draw(t, "count")
 	// Several settles of one grant that a clock record moves to one time have no
 	// defined order; the larger one of those that arrive later counts.
-	kinds := []Kind{KindGrant, KindGrant, KindGrant, KindSettle, KindSettle, KindVoid, KindNote, KindCooldown, KindClaim, KindLimit}
+	kinds := []Kind{KindGrant, KindGrant, KindGrant, KindSettle, KindSettle, KindVoid, KindNote, KindCooldown,
+		KindClaim, KindLimit}
 	if rapid.Bool().Draw(t, "clocks") {
-		kinds = []Kind{KindGrant, KindGrant, KindGrant, KindClock, KindVoid, KindNote, KindCooldown, KindClaim, KindLimit}
+		kinds = []Kind{KindGrant, KindGrant, KindGrant, KindClock, KindVoid, KindNote, KindCooldown, KindClaim,
+			KindLimit}
 	}
 	at := int64(1000)
 	var all []drawnRecord
@@ -58,7 +60,8 @@ func drawRecords(t *rapid.T) []drawnRecord {
 				r.Until = at + rapid.Int64Range(1, 400).Draw(t, "length")
 			}
 		}
-		if (r.Kind == KindGrant || r.Kind == KindNote || r.Kind == KindVoid) && rapid.IntRange(0, 4).Draw(t, "kept") == 0 {
+		if (r.Kind == KindGrant || r.Kind == KindNote || r.Kind == KindVoid) &&
+			rapid.IntRange(0, 4).Draw(t, "kept") == 0 {
 			r.Kept, r.position = true, 0
 		}
 		all = append(all, r)
@@ -132,7 +135,8 @@ func newReference(records []drawnRecord) *reference {
 // used adds up what counts in a budget at a time.
 func (ref *reference) used(b *Budget, key string, now int64) (sum int64) {
 	for _, r := range ref.records {
-		isVoid := slices.ContainsFunc(ref.records, func(v drawnRecord) bool { return v.Kind == KindVoid && v.Ref == r.ID })
+		isVoid := slices.ContainsFunc(ref.records,
+			func(v drawnRecord) bool { return v.Kind == KindVoid && v.Ref == r.ID })
 		if r.Kind != KindGrant && r.Kind != KindNote || isVoid || !b.Coverage.covers(&r.Labels) {
 			continue
 		}
@@ -177,11 +181,15 @@ func (ref *reference) latest(kind Kind, name, key string) (latest drawnRecord) {
 func TestAFoldIsAFunctionOfItsRecords(t *testing.T) {
 	budgets := []*Budget{
 		{Name: "all", Limit: 100, Window: Window{Kind: Sliding, Length: 300}},
-		{Name: "short", Limit: 100, Window: Window{Kind: Sliding, Length: 60}, Coverage: Coverage{Methods: []string{"search"}}},
-		{Name: "calls", Limit: 100, Window: Window{Kind: Sliding, Length: 200}, Coverage: Coverage{Measure: MeasureCalls}},
-		{Name: "tokens", Limit: 100, Window: Window{Kind: Sliding, Length: 200}, Coverage: Coverage{Measure: "tokens", Except: []string{"list"}}},
+		{Name: "short", Limit: 100, Window: Window{Kind: Sliding, Length: 60},
+			Coverage: Coverage{Methods: []string{"search"}}},
+		{Name: "calls", Limit: 100, Window: Window{Kind: Sliding, Length: 200},
+			Coverage: Coverage{Measure: MeasureCalls}},
+		{Name: "tokens", Limit: 100, Window: Window{Kind: Sliding, Length: 200},
+			Coverage: Coverage{Measure: "tokens", Except: []string{"list"}}},
 		{Name: "key", Limit: 100, Window: Window{Kind: Sliding, Length: 500}, Coverage: Coverage{ByKey: true}},
-		{Name: "flight", Limit: 100, Window: Window{Kind: InFlight, Length: 500}, Coverage: Coverage{Measure: MeasureCalls}},
+		{Name: "flight", Limit: 100, Window: Window{Kind: InFlight, Length: 500},
+			Coverage: Coverage{Measure: MeasureCalls}},
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		records := drawRecords(t)
@@ -193,19 +201,22 @@ func TestAFoldIsAFunctionOfItsRecords(t *testing.T) {
 				now := rapid.Int64Range(900, 4000).Draw(t, "now")
 				for _, b := range budgets {
 					if got, want := f.held(b, "acme", now).Used, ref.used(b, "acme", now); got != want {
-						t.Fatalf("%s holds %d at %d; want %d (early %v)\n%s", b.Name, got, now, want, isEarly, dump(arrived))
+						t.Fatalf("%s holds %d at %d; want %d (early %v)\n%s", b.Name, got, now, want, isEarly,
+							dump(arrived))
 					}
 				}
 			}
 			for _, name := range []string{"", "a", "b"} {
-				if got, want := f.control.cooldowns[cooldownID{name, "acme"}], ref.latest(KindCooldown, name, "acme"); got.ID != want.ID || got.Until != want.Until {
+				if got, want := f.control.cooldowns[cooldownID{name, "acme"}],
+					ref.latest(KindCooldown, name, "acme"); got.ID != want.ID || got.Until != want.Until {
 					t.Fatalf("cooldown %q is %v; want %v", name, got, want)
 				}
 				records, want := f.control.claims[name], ref.latest(KindClaim, name, "")
 				if len(records) > 0 && records[len(records)-1].ID != want.ID || len(records) == 0 && want.ID != (ID{}) {
 					t.Fatalf("claim %q is %v; want %v", name, records, want)
 				}
-				if got, want := f.control.limits[limitID{name, ""}], ref.latest(KindLimit, name, ""); got.ID != want.ID {
+				if got, want := f.control.limits[limitID{name, ""}],
+					ref.latest(KindLimit, name, ""); got.ID != want.ID {
 					t.Fatalf("limit %q is %v; want %v", name, got, want)
 				}
 			}
@@ -255,7 +266,8 @@ func TestRecordsSurvivePacking(t *testing.T) {
 
 // FuzzUnpack reads any bytes without panicking.
 func FuzzUnpack(f *testing.F) {
-	f.Add(Pack(ID{drawnClient, 1}, []*Record{{Kind: KindGrant, Labels: Labels{Method: "list"}, Amounts: Amounts{Units: 1, Calls: 1}}}))
+	f.Add(Pack(ID{drawnClient, 1},
+		[]*Record{{Kind: KindGrant, Labels: Labels{Method: "list"}, Amounts: Amounts{Units: 1, Calls: 1}}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if records, err := Unpack(&Batch{Data: data}); err != nil && records != nil {
 			t.Fatalf("%d records beside %v", len(records), err)

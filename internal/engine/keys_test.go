@@ -25,10 +25,12 @@ func TestKeysOfALimitAreReadAsWritten(t *testing.T) {
 // not stay, and those of the others are as before.
 func TestAFoldForgetsTheKeysThatHaveLeft(t *testing.T) {
 	const gone, kept = 5000, 100
-	f, b := newFold(), &Budget{Name: "each", Coverage: Coverage{ByKey: true}, Limit: 10, Window: Window{Kind: Sliding, Length: 1_000_000}}
+	f, b := newFold(), &Budget{Name: "each", Coverage: Coverage{ByKey: true}, Limit: 10,
+		Window: Window{Kind: Sliding, Length: 1_000_000}}
 	add := func(n int, key string) {
 		l := &Labels{Method: "list", Key: key}
-		r := &Record{Kind: KindGrant, ID: ID{1, uint64(n + 1)}, At: int64(n+1) * 1000, Labels: *l, Amounts: Amounts{Units: 2, Calls: 1}}
+		r := &Record{Kind: KindGrant, ID: ID{1, uint64(n + 1)}, At: int64(n+1) * 1000, Labels: *l,
+			Amounts: Amounts{Units: 2, Calls: 1}}
 		f.entry(r, f.numberOf(l), 1)
 	}
 	for n := range gone {
@@ -57,7 +59,8 @@ func TestAFoldForgetsTheKeysThatHaveLeft(t *testing.T) {
 // is as with one key, and the meters of all calls stay.
 func TestMetersOfKeysAreForgottenAlone(t *testing.T) {
 	f := newFold()
-	each := &Budget{Name: "each", Coverage: Coverage{ByKey: true}, Limit: 10, Window: Window{Kind: Sliding, Length: 1_000_000_000}}
+	each := &Budget{Name: "each", Coverage: Coverage{ByKey: true}, Limit: 10,
+		Window: Window{Kind: Sliding, Length: 1_000_000_000}}
 	all := &Budget{Name: "all", Limit: 1_000_000, Window: each.Window}
 	shared := f.meter(all, "")
 	const keys = 3 * maxMeters
@@ -65,7 +68,8 @@ func TestMetersOfKeysAreForgottenAlone(t *testing.T) {
 		for n := range keys {
 			l := &Labels{Method: "list", Key: fmt.Sprint(n)}
 			at := int64(round*keys + n + 1)
-			f.entry(&Record{Kind: KindGrant, ID: ID{1, uint64(at)}, At: at, Labels: *l, Amounts: Amounts{Units: 1, Calls: 1}}, f.numberOf(l), 1)
+			f.entry(&Record{Kind: KindGrant, ID: ID{1, uint64(at)}, At: at, Labels: *l,
+				Amounts: Amounts{Units: 1, Calls: 1}}, f.numberOf(l), 1)
 			if held := f.held(each, l.Key, at); held.Used != int64(round+1) {
 				t.Fatalf("key %d has %+v in round %d", n, held, round)
 			}
@@ -84,10 +88,12 @@ func TestMetersOfKeysAreForgottenAlone(t *testing.T) {
 func TestABucketIsFullForANewKey(t *testing.T) {
 	f := newFold()
 	f.first, f.marks = 5, []batchMark{{5, 1_000_000}}
-	b := &Budget{Name: "each", Coverage: Coverage{ByKey: true}, Limit: 20, Window: Window{Kind: Bucket, Restore: 1, Every: 1_000_000}}
+	b := &Budget{Name: "each", Coverage: Coverage{ByKey: true}, Limit: 20,
+		Window: Window{Kind: Bucket, Restore: 1, Every: 1_000_000}}
 	l := &Labels{Method: "list", Key: "new"}
 	at := int64(500_000_000)
-	f.entry(&Record{Kind: KindGrant, ID: ID{1, 1}, At: at, Labels: *l, Amounts: Amounts{Units: 1, Calls: 1}}, f.numberOf(l), 6)
+	f.entry(&Record{Kind: KindGrant, ID: ID{1, 1}, At: at, Labels: *l, Amounts: Amounts{Units: 1, Calls: 1}},
+		f.numberOf(l), 6)
 	if held := f.held(b, "new", at); held.Used != 1 {
 		t.Errorf("its bucket lacks %d of 20; want 1", held.Used)
 	}

@@ -104,7 +104,8 @@ func (f *fold) meter(b *Budget, key string) *gauge {
 		floor.ByKey = coverage.ByKey
 		floors[i] = f.seriesFor(floor, key)
 	}
-	g := &gauge{meter: newMeter(b, b.limitOf(key), f.seriesFor(coverage, key), floors, f.missingBefore), meterID: id, own: b.limitOf(key)}
+	g := &gauge{meter: newMeter(b, b.limitOf(key), f.seriesFor(coverage, key), floors, f.missingBefore), meterID: id,
+		own: b.limitOf(key)}
 	f.meters[id] = g
 	return g
 }

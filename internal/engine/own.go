@@ -47,8 +47,9 @@ func (a *Account) announce(d *decision) {
 			continue
 		}
 		announced = append(announced, b)
-		a.announceRecord(d, &Record{Name: b.Identity, Owner: b.Config, Amounts: Amounts{Units: b.Limit}, Value: b.Changed,
-			Text: b.packKeys()})
+		a.announceRecord(d, &Record{Name: b.Identity, Owner: b.Config, Amounts: Amounts{Units: b.Limit},
+			Value: b.Changed,
+			Text:  b.packKeys()})
 	}
 }
 

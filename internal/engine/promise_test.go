@@ -93,7 +93,8 @@ func checkSliding(t failer, records []engine.Record, b *engine.Budget) {
 }
 
 func sliding(name string, limit int64, length time.Duration) *engine.Budget {
-	return &engine.Budget{Name: name, Limit: limit, Window: engine.Window{Kind: engine.Sliding, Length: length.Microseconds()}}
+	return &engine.Budget{Name: name, Limit: limit,
+		Window: engine.Window{Kind: engine.Sliding, Length: length.Microseconds()}}
 }
 
 // TestCompetingProcessesNeverExceedALimit lets engines compete on one ledger in
@@ -110,7 +111,8 @@ func TestCompetingProcessesNeverExceedALimit(t *testing.T) {
 				wg.Go(func() {
 					for i := range 300 {
 						answers, err := e.Account(account).Spend(t.Context(), &engine.Request{
-							Labels: engine.Labels{Method: "list"}, Amounts: engine.Amounts{Units: 1 + int64(i%3), Calls: 1},
+							Labels:  engine.Labels{Method: "list"},
+							Amounts: engine.Amounts{Units: 1 + int64(i%3), Calls: 1},
 							Budgets: []*engine.Budget{day, short}})
 						switch {
 						case err != nil:
@@ -144,14 +146,18 @@ func TestARefusalIsTruthful(t *testing.T) {
 		clock := newTestClock()
 		ledger := memledger.Open(&memledger.Options{Now: clock.Now})
 		budgets := append([]*engine.Budget{sliding("day", 60, time.Hour), sliding("short", 25, time.Minute)},
-			&engine.Budget{Name: "bucket", Limit: 30, Window: engine.Window{Kind: engine.Bucket, Restore: 2, Every: 7_000_000}},
-			&engine.Budget{Name: "steps", Limit: 40, Window: engine.Window{Kind: engine.Calendar, Zone: time.UTC, Unit: engine.Steps,
+			&engine.Budget{Name: "bucket", Limit: 30,
+				Window: engine.Window{Kind: engine.Bucket, Restore: 2, Every: 7_000_000}},
+			&engine.Budget{Name: "steps", Limit: 40, Window: engine.Window{Kind: engine.Calendar, Zone: time.UTC,
+				Unit:   engine.Steps,
 				Length: 300_000_000, Margin: 1_000_000}})
 		budgets = rapid.SliceOfNDistinct(rapid.SampledFrom(budgets), 1, len(budgets), rapid.ID).Draw(t, "budgets")
-		engines := []*engine.Engine{engine.New(ledger, &engine.Options{TestClock: true}), engine.New(ledger, &engine.Options{TestClock: true})}
+		engines := []*engine.Engine{engine.New(ledger, &engine.Options{TestClock: true}),
+			engine.New(ledger, &engine.Options{TestClock: true})}
 		spend := func(e *engine.Engine, units int64) *engine.Answer {
 			answers, err := e.Account(account).Spend(context.Background(), &engine.Request{
-				Labels: engine.Labels{Method: "list"}, Amounts: engine.Amounts{Units: units, Calls: 1}, Budgets: budgets})
+				Labels: engine.Labels{Method: "list"}, Amounts: engine.Amounts{Units: units, Calls: 1},
+				Budgets: budgets})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +181,8 @@ func TestARefusalIsTruthful(t *testing.T) {
 			now := clock.Now().UnixMicro()
 			if clock.micros.Store(answer.Refusal.RetryAt - 1); answer.Refusal.RetryAt-1 >= now {
 				if early := spend(engines[0], units); early.Refusal == nil {
-					t.Fatalf("granted a microsecond before its retry time %d: %+v %+v\n%+v", answer.Refusal.RetryAt, answer.Refusal, answer.Refusal.Held, logOf(t, ledger))
+					t.Fatalf("granted a microsecond before its retry time %d: %+v %+v\n%+v", answer.Refusal.RetryAt,
+						answer.Refusal, answer.Refusal.Held, logOf(t, ledger))
 				}
 			}
 			clock.micros.Store(answer.Refusal.RetryAt)

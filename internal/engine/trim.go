@@ -67,7 +67,10 @@ func (f *fold) trimLabels() {
 		f.entries[i].labels = numbers[f.entries[i].labels]
 	}
 	f.labels, f.lastLabels = kept, 0
-	maps.DeleteFunc(f.byKey, func(_ string, key *keyRecords) bool { return len(key.entries) == 0 && len(key.series) == 0 })
+	maps.DeleteFunc(f.byKey, func(_ string, key *keyRecords) bool {
+		return len(key.entries) == 0 &&
+			len(key.series) == 0
+	})
 }
 
 // forget drops what is before a number.

@@ -111,7 +111,8 @@ func (v *View) Use(b *Budget, key string) (used, limit int64) {
 	if key == "" || f.byKey[key] != nil {
 		f.fill(s)
 	}
-	g := &gauge{meter: newMeter(b, b.limitOf(key), s, nil, f.missingBefore), meterID: meterID{b, key}, own: b.limitOf(key)}
+	g := &gauge{meter: newMeter(b, b.limitOf(key), s, nil, f.missingBefore), meterID: meterID{b, key},
+		own: b.limitOf(key)}
 	limit, _ = f.control.limit(g, v.now)
 	return g.used(v.now), limit
 }

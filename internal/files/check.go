@@ -84,14 +84,17 @@ func newCheck() (*check, error) {
 	if text := os.Getenv(TrustVariable); text != "" {
 		user, err := strconv.ParseUint(text, 10, 32)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %s=%q is not the number of a user; set it to one, as id -u prints it", ErrUnsafe, TrustVariable, text)
+			return nil, fmt.Errorf("%w: %s=%q is not the number of a user; set it to one, as id -u prints it",
+				ErrUnsafe, TrustVariable, text)
 		}
 		c.users = append(c.users, uint32(user))
 	}
 	if text := os.Getenv(GroupVariable); text != "" {
 		group, err := strconv.ParseUint(text, 10, 32)
 		if err != nil || group == 0 {
-			return nil, fmt.Errorf("%w: %s=%q is not the number of a group; set it to one, as getent group prints it, but not to 0", ErrUnsafe, GroupVariable, text)
+			return nil,
+				fmt.Errorf("%w: %s=%q is not the number of a group; set it to one, as getent group prints it, but "+
+					"not to 0", ErrUnsafe, GroupVariable, text)
 		}
 		c.group = uint32(group)
 	}
@@ -197,7 +200,8 @@ func (c *check) follow(path string) (string, error) {
 func (c *check) user(path string, info fs.FileInfo) {
 	if user, _ := ownerOf(info); !c.isShared(info) && !slices.Contains(c.users, user) {
 		what := fmt.Sprintf("%s: it belongs to user %d, who is neither you nor root", path, user)
-		c.found.add(what, &c.found.do, fmt.Sprintf("use files of your own, or trust that user with %s=%d", TrustVariable, user))
+		c.found.add(what, &c.found.do, fmt.Sprintf("use files of your own, or trust that user with %s=%d",
+			TrustVariable, user))
 	}
 }
 

@@ -123,7 +123,8 @@ func TestGroupCannotWriteNewFiles(t *testing.T) {
 			case info.Mode().Perm() != want:
 				t.Errorf("%s creates a file of mode %o; want %o", name, info.Mode().Perm(), want)
 			}
-			if info, err := os.Stat(filepath.Dir(path)); err != nil || info.Mode().Perm()&0o070 != want&0o060|want>>2&0o010 {
+			if info, err := os.Stat(filepath.Dir(path)); err != nil ||
+				info.Mode().Perm()&0o070 != want&0o060|want>>2&0o010 {
 				t.Errorf("MkdirAll creates a folder of mode %v, %v", info.Mode(), err)
 			}
 		}

@@ -61,7 +61,8 @@ func mountOf(mounts, path string) (point, kind string) {
 // isNetwork knows the types of network and cluster file systems.
 func isNetwork(kind string) bool {
 	switch strings.TrimPrefix(kind, "fuse.") {
-	case "nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "coda", "ceph", "lustre", "gpfs", "beegfs", "ocfs2", "gfs2", "pvfs2",
+	case "nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "coda", "ceph", "lustre", "gpfs", "beegfs", "ocfs2", "gfs2",
+		"pvfs2",
 		"ceph-fuse", "gcsfuse", "glusterfs", "juicefs", "mfs", "rclone", "s3fs", "seaweedfs", "sshfs":
 		return true
 	}

@@ -19,7 +19,8 @@ func TestNetworkIsTakenForADisk(t *testing.T) {
 		network bool
 	}{
 		"/mnt": {"/", false}, "/mnt/other one/ration.db": {"/mnt/other one", true}, "/mnt/other": {"/", false},
-		"/home/ration.db": {"/home/ration.db", false}, "/home/x": {"/home", false}, "/mnt/disk/a/b": {"/mnt/disk", true},
+		"/home/ration.db": {"/home/ration.db", false}, "/home/x": {"/home", false},
+		"/mnt/disk/a/b": {"/mnt/disk", true},
 	} {
 		if point, kind := mountOf(mounts, path); point != want.point || isNetwork(kind) != want.network {
 			t.Errorf("%s is in %s, of type %s; want %s, network: %t", path, point, kind, want.point, want.network)

@@ -78,7 +78,8 @@ func ReadSecret(path string) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(file, MaxSecret+1))
 	if len(data) > MaxSecret {
 		clear(data)
-		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it has more than %d KB; name a file that holds a secret only", MaxSecret>>10)}
+		return nil, &fs.PathError{Op: "read", Path: path,
+			Err: fmt.Errorf("it has more than %d KB; name a file that holds a secret only", MaxSecret>>10)}
 	}
 	return data, err
 }

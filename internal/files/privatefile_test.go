@@ -54,7 +54,8 @@ func folder(t *testing.T, mode fs.FileMode) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "d")
 	above := filepath.Dir(dir) // t.TempDir closes it to other users
-	if err := errors.Join(os.Chmod(filepath.Dir(above), 0o755), os.Chmod(above, 0o755), os.Mkdir(dir, 0o700), os.Chmod(dir, mode)); err != nil {
+	if err := errors.Join(os.Chmod(filepath.Dir(above), 0o755), os.Chmod(above, 0o755), os.Mkdir(dir, 0o700),
+		os.Chmod(dir, mode)); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -75,7 +76,8 @@ func refused(t *testing.T, path, behind, words string, openers map[string]func(s
 	before, _ := os.ReadFile(behind)
 	for name, open := range openers {
 		err := open(path)
-		if !errors.Is(err, files.ErrUnsafe) || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, files.ErrUnsafe) || !strings.Contains(err.Error(), words) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v; want ErrUnsafe in one line, with %q", name, err, words)
 		}
 	}
@@ -88,7 +90,8 @@ func TestSymbolicLinkIsNotFollowed(t *testing.T) {
 	dir := folder(t, 0o700)
 	target := write(t, filepath.Join(dir, "target"), 0o600)
 	link, dangling, nested := filepath.Join(dir, "link"), filepath.Join(dir, "dangling"), filepath.Join(dir, "nested")
-	err := errors.Join(os.Symlink("target", link), os.Symlink(filepath.Join(dir, "none"), dangling), os.Symlink(link, nested))
+	err := errors.Join(os.Symlink("target", link), os.Symlink(filepath.Join(dir, "none"), dangling),
+		os.Symlink(link, nested))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +105,8 @@ func TestSymbolicLinkIsNotFollowed(t *testing.T) {
 
 func TestFileThatOthersMayWriteIsRefused(t *testing.T) {
 	dir := folder(t, 0o700)
-	for mode, open := range map[fs.FileMode]bool{0o600: true, 0o400: true, 0o620: false, 0o602: false, 0o660: false, 0o666: false, 0o777: false} {
+	for mode, open := range map[fs.FileMode]bool{0o600: true, 0o400: true, 0o620: false, 0o602: false, 0o660: false,
+		0o666: false, 0o777: false} {
 		path := write(t, filepath.Join(dir, "file"), mode)
 		if open || mode&0o007 == 0 && os.Getuid() != 0 { // the group may be this user's own
 			if err := files.Check(path); open && err != nil {
@@ -115,7 +119,8 @@ func TestFileThatOthersMayWriteIsRefused(t *testing.T) {
 }
 
 func TestFileInAFolderThatOthersMayWriteIsRefused(t *testing.T) {
-	for mode, open := range map[fs.FileMode]bool{0o700: true, 0o755: true, 0o777 | fs.ModeSticky: true, 0o777: false, 0o733: false, 0o773: false} {
+	for mode, open := range map[fs.FileMode]bool{0o700: true, 0o755: true, 0o777 | fs.ModeSticky: true, 0o777: false,
+		0o733: false, 0o773: false} {
 		dir := folder(t, mode)
 		path := write(t, filepath.Join(dir, "file"), 0o600)
 		if !open {
@@ -150,10 +155,12 @@ func TestSharedCloneIsRefusedInOneLine(t *testing.T) {
 
 func TestSecretThatOthersMayReadIsRefused(t *testing.T) {
 	dir := folder(t, 0o755)
-	for mode, open := range map[fs.FileMode]bool{0o600: true, 0o400: true, 0o640: false, 0o604: false, 0o644: false, 0o444: false} {
+	for mode, open := range map[fs.FileMode]bool{0o600: true, 0o400: true, 0o640: false, 0o604: false, 0o644: false,
+		0o444: false} {
 		path := write(t, filepath.Join(dir, "key"), mode)
 		data, err := files.ReadSecret(path)
-		if open && (err != nil || string(data) != "content") || !open && (!errors.Is(err, files.ErrUnsafe) || !strings.Contains(err.Error(), "chmod go-rwx "+path)) {
+		if open && (err != nil || string(data) != "content") || !open &&
+			(!errors.Is(err, files.ErrUnsafe) || !strings.Contains(err.Error(), "chmod go-rwx "+path)) {
 			t.Errorf("mode %04o: %q, %v", mode, data, err)
 		}
 		if _, err := files.ReadFile(path, 100); err != nil {
@@ -243,7 +250,8 @@ func TestNewFilesArePrivate(t *testing.T) {
 	if file, err := files.Create(filepath.Join(dir, "Open")); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("Create of a file that is there: %v, %v", file, err)
 	}
-	for name, open := range map[string]func(string) error{"ReadFile": openers()["ReadFile"], "ReadSecret": openers()["ReadSecret"]} {
+	for name, open := range map[string]func(string) error{"ReadFile": openers()["ReadFile"],
+		"ReadSecret": openers()["ReadSecret"]} {
 		if err := open(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s of a missing file: %v", name, err)
 		}
@@ -266,7 +274,8 @@ func TestFileOfAnotherUserIsRefused(t *testing.T) {
 	dir := folder(t, 0o777|fs.ModeSticky)
 	path := write(t, filepath.Join(dir, "costs.yaml"), 0o600)
 	theirs := filepath.Join(dir, "theirs")
-	err := errors.Join(os.Mkdir(theirs, 0o755), os.Chown(path, stranger, stranger), os.Chown(theirs, stranger, stranger))
+	err := errors.Join(os.Mkdir(theirs, 0o755), os.Chown(path, stranger, stranger),
+		os.Chown(theirs, stranger, stranger))
 	if err != nil {
 		t.Fatal(err)
 	}

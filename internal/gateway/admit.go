@@ -26,8 +26,9 @@ const (
 	headerMaxWait = "Ration-Max-Wait"
 	headerGrant   = "Ration-Grant" // of answers
 
-	headerPrefix    = "Ration-"
-	headerDetail    = "Ration-Detail"     // of an answer: why it is a problem, for clients that drop the body of an error
+	headerPrefix = "Ration-"
+	// of an answer: why it is a problem, for clients that drop the body of an error
+	headerDetail    = "Ration-Detail"
 	headerRefusedBy = "Ration-Refused-By" // of an answer: the budget that refused, or the account in cooldown
 )
 
@@ -38,7 +39,8 @@ func (g *Gateway) admit(r *http.Request) (*http.Request, *problem) {
 		return r, notForwardProxy()
 	}
 	if !g.knowsHost(r) {
-		return r, newProblem(http.StatusMisdirectedRequest, "unknown-host", "%q is not a name of this gateway; name it in --host", r.Host)
+		return r, newProblem(http.StatusMisdirectedRequest, "unknown-host",
+			"%q is not a name of this gateway; name it in --host", r.Host)
 	}
 	isForPage := g.isForPage(r)
 	if isFromOtherSite(r) && !(isForPage && isNavigation(r)) {
@@ -56,7 +58,8 @@ func (g *Gateway) admit(r *http.Request) (*http.Request, *problem) {
 	isAdmitted := known || isOwn
 	needsToken := g.options.Token != "" || strings.HasPrefix(token, tokenPrefix)
 	if needsToken && !isAdmitted && !isHealthCheck {
-		p := newProblem(http.StatusUnauthorized, "unauthorized", "the gateway needs its token, as Authorization: Bearer TOKEN or in the header %s", headerToken)
+		p := newProblem(http.StatusUnauthorized, "unauthorized",
+			"the gateway needs its token, as Authorization: Bearer TOKEN or in the header %s", headerToken)
 		p.header.Set("WWW-Authenticate", `Bearer realm="ration"`)
 		return r, p
 	}
@@ -78,7 +81,8 @@ func (g *Gateway) admit(r *http.Request) (*http.Request, *problem) {
 // notForwardProxy answers a client that has the gateway as its HTTP proxy, and
 // names the upstream in the request line.
 func notForwardProxy() *problem {
-	return newProblem(http.StatusNotImplemented, "no-tunnel", "the gateway is not a forward proxy; write its URL and /to/HOST/PATH")
+	return newProblem(http.StatusNotImplemented, "no-tunnel",
+		"the gateway is not a forward proxy; write its URL and /to/HOST/PATH")
 }
 
 type strangerKey struct{}
@@ -157,7 +161,8 @@ func isFromOtherSite(r *http.Request) bool {
 // isNavigation reports whether a browser follows a link, which shows the answer
 // to its user and not to the site with the link.
 func isNavigation(r *http.Request) bool {
-	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
+		r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
 // single returns the value of a header that a request may have once, or "".

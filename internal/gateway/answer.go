@@ -46,8 +46,10 @@ type Spend struct {
 
 // NewSpend returns the answer to a spend of count calls, with its grants or the
 // error that refused them. now is a clock for tests; see client.RefusedAt.
-func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Grant, err error, now func() time.Time) *Spend {
-	s := &Spend{Granted: err == nil, Grants: []string{}, Account: call.Account, Method: call.Method, Key: human.Optional(call.Key),
+func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Grant, err error,
+	now func() time.Time) *Spend {
+	s := &Spend{Granted: err == nil, Grants: []string{}, Account: call.Account, Method: call.Method,
+		Key:   human.Optional(call.Key),
 		Units: call.Units, Amounts: newAmounts(call.Measures), Calls: count}
 	for _, grant := range grants {
 		s.Grants = append(s.Grants, grant.Token())
@@ -190,7 +192,8 @@ func (c *connected) refusal(call quota.Call, count int, err error) *problem {
 	for _, b := range c.Guard().Covering(call) {
 		if b.Name == refused.Budget {
 			at := client.RefusedAt(refused, nil)
-			setBalances(p.header, []quota.Balance{{Budget: b, StricterLimit: refused.Limit, At: at, Remaining: refused.Remaining, NextFree: refused.RetryAt}})
+			setBalances(p.header, []quota.Balance{{Budget: b, StricterLimit: refused.Limit, At: at,
+				Remaining: refused.Remaining, NextFree: refused.RetryAt}})
 		}
 	}
 	return p

@@ -31,20 +31,30 @@ import (
 // in turns. It reports the quantiles of the latter two relative to the first,
 // and the CPU time of each.
 func BenchmarkProxy(b *testing.B) {
-	u := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"items": []}`) }))
+	u := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		io.WriteString(w, `{"items": []}`)
+	}))
 	defer u.Close()
 	base, err := url.Parse(u.URL)
 	if err != nil {
 		b.Fatal(err)
 	}
-	reverse := &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(base) }, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+	reverse := &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(base) },
+		Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 	after := func(do func()) string {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { do(); reverse.ServeHTTP(w, r) }))
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request) {
+			do()
+			reverse.ServeHTTP(w, r)
+		}))
 		b.Cleanup(s.Close)
 		return s.URL + "/x"
 	}
-	subjects := []*subject{{name: "alone", url: after(func() {})}, {name: "append", url: after(newAppend(b))}, {name: "transaction", url: after(newTransaction(b))},
-		{name: "memory", url: serveBench(b, newMemoryClient(b, benchTable, u.URL), u.URL, "127.0.0.1:0") + "/to/api.example.com/x"},
+	subjects := []*subject{{name: "alone", url: after(func() {})}, {name: "append", url: after(newAppend(b))},
+		{name: "transaction", url: after(newTransaction(b))},
+		{name: "memory", url: serveBench(b, newMemoryClient(b, benchTable, u.URL), u.URL, "127.0.0.1:0") +
+			"/to/api.example.com/x"},
 		{name: "sqlite", url: serveBench(b, newNormalClient(b, u.URL), u.URL, "127.0.0.1:0") + "/to/api.example.com/x"}}
 	for _, s := range subjects {
 		for range 100 {
@@ -93,7 +103,8 @@ func newAppend(b *testing.B) func() {
 // newTransaction returns the least that a ledger in SQLite (NORMAL) does for a
 // grant: a transaction that inserts a row.
 func newTransaction(b *testing.B) func() {
-	db, err := sql.Open("sqlite", "file:"+b.TempDir()+"/floor.db?_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_txlock=immediate")
+	db, err := sql.Open("sqlite",
+		"file:"+b.TempDir()+"/floor.db?_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_txlock=immediate")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -167,7 +178,8 @@ func newNormalClient(b *testing.B, endpoint string) *client.Client {
 		b.Fatal(err)
 	}
 	folder := b.TempDir()
-	c, err := client.New(parsed, &client.Options{Ledger: "sqlite:" + folder + "/ledger.db?sync=normal", State: folder, Replica: folder + "/replica"})
+	c, err := client.New(parsed, &client.Options{Ledger: "sqlite:" + folder + "/ledger.db?sync=normal", State: folder,
+		Replica: folder + "/replica"})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -197,8 +209,10 @@ func serveBench(t testing.TB, c *client.Client, endpoint, address string) (base 
 // the machine.
 func BenchmarkSpend(b *testing.B) {
 	body := `{"method":"read"}`
-	spend := fmt.Sprintf("POST /v1/spend HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-	for name, request := range map[string]string{"memory": spend, "sqlite": spend, "healthz": "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
+	spend := fmt.Sprintf("POST /v1/spend HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+
+		"application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	for name, request := range map[string]string{"memory": spend, "sqlite": spend,
+		"healthz": "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
 		b.Run(name, func(b *testing.B) {
 			dir := b.TempDir()
 			c := newMemoryClient(b, benchTable, "")

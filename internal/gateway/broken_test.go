@@ -38,16 +38,21 @@ func newRawUpstream(t *testing.T, answer string) (*server, *client.Client) {
 // refusal of the gateway.
 func TestUpstreamRefusesByTrailer(t *testing.T) {
 	for name, answer := range map[string]string{
-		"announced": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Ration-Refused-By, X-Sum\r\n\r\n3\r\nabc\r\n0\r\nRation-Refused-By: x\r\nX-Sum: 1\r\n\r\n",
-		"not":       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nRation-Refused-By: x\r\nX-Sum: 1\r\n\r\n",
-		"hints":     "HTTP/1.1 103 Early Hints\r\nRation-Refused-By: x\r\nX-Sum: 1\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+		"announced": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Ration-Refused-By, " +
+			"X-Sum\r\n\r\n3\r\nabc\r\n0\r\nRation-Refused-By: x\r\nX-Sum: 1\r\n\r\n",
+		"not": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nRation-Refused-By: " +
+			"x\r\nX-Sum: 1\r\n\r\n",
+		"hints": "HTTP/1.1 103 Early Hints\r\nRation-Refused-By: x\r\nX-Sum: 1\r\n\r\nHTTP/1.1 200 " +
+			"OK\r\nContent-Length: 3\r\n\r\nabc",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := newRawUpstream(t, answer)
 			conn := s.dial()
-			fmt.Fprint(conn, "GET /to/api.example.com/x HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nTE: trailers\r\n\r\n")
+			fmt.Fprint(conn,
+				"GET /to/api.example.com/x HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nTE: trailers\r\n\r\n")
 			text, err := io.ReadAll(conn)
-			if lower := strings.ToLower(string(text)); err != nil || strings.Contains(lower, "ration-refused-by") || !strings.Contains(lower, "x-sum: 1\r\n") {
+			if lower := strings.ToLower(string(text)); err != nil || strings.Contains(lower, "ration-refused-by") ||
+				!strings.Contains(lower, "x-sum: 1\r\n") {
 				t.Errorf("%v, %q; want X-Sum and nothing of the gateway's", err, text)
 			}
 		})
@@ -58,7 +63,8 @@ func TestUpstreamRefusesByTrailer(t *testing.T) {
 func TestInvalidStatusPanics(t *testing.T) {
 	for _, status := range []string{"000", "099"} {
 		s, c := newRawUpstream(t, "HTTP/1.1 "+status+" X\r\nContent-Length: 3\r\n\r\nabc")
-		if a := s.do("GET", "/to/api.example.com/x", ""); a.StatusCode != http.StatusBadGateway || !strings.Contains(a.text, "invalid status "+status) || used(t, c) != 1 {
+		if a := s.do("GET", "/to/api.example.com/x", ""); a.StatusCode != http.StatusBadGateway ||
+			!strings.Contains(a.text, "invalid status "+status) || used(t, c) != 1 {
 			t.Errorf("%s: %s %s, %d used", status, a.Status, a.text, used(t, c))
 		}
 	}
@@ -113,13 +119,14 @@ func TestClientResetsDuringHints(t *testing.T) {
 	defer client.CloseIdleConnections()
 	for range 60 {
 		ctx, reset := context.WithCancel(t.Context())
-		hinted := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
-			if h.Get("Content-Length") != "" || h.Get("X-99") != "a" {
-				t.Errorf("a hint with %v; want the upstream's", h)
-			}
-			reset()
-			return nil
-		}})
+		hinted := httptrace.WithClientTrace(ctx,
+			&httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+				if h.Get("Content-Length") != "" || h.Get("X-99") != "a" {
+					t.Errorf("a hint with %v; want the upstream's", h)
+				}
+				reset()
+				return nil
+			}})
 		req, err := http.NewRequestWithContext(hinted, "GET", s.url+"/to/api.example.com/x", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -143,7 +150,9 @@ func TestHintsBesideContinue(t *testing.T) {
 	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, anyTable, t.TempDir(), u))
 	for range 100 {
 		conn := s.dial()
-		fmt.Fprint(conn, "POST /to/api.example.com/x HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\nRation-Max-Wait: 1s\r\n\r\n")
+		fmt.Fprint(conn,
+			"POST /to/api.example.com/x HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\nContent-Length: "+
+				"4\r\nRation-Max-Wait: 1s\r\n\r\n")
 		reader := bufio.NewReader(conn)
 		status := 0
 		for status < 200 {
@@ -167,7 +176,8 @@ func TestUpstreamThatHangsUpIsAnEOF(t *testing.T) {
 	for _, begun := range []string{"", "HTTP/1.1 200 OK\r\nX-A:"} {
 		s, _ := newRawUpstream(t, begun)
 		got := s.do("GET", "/to/api.example.com/x", "")
-		if want := "the upstream closed the connection before it answered"; got.StatusCode != http.StatusBadGateway || got.Header.Get("Ration-Detail") != want {
+		if want := "the upstream closed the connection before it answered"; got.StatusCode != http.StatusBadGateway ||
+			got.Header.Get("Ration-Detail") != want {
 			t.Errorf("%q: %d, %s; want %s", begun, got.StatusCode, got.Header.Get("Ration-Detail"), want)
 		}
 	}

@@ -63,7 +63,9 @@ func OpenCA(state string) (*CA, error) {
 	key, isECDSA := pair.PrivateKey.(*ecdsa.PrivateKey)
 	isWhole := err == nil && isECDSA && ca.cert.IsCA
 	if !isWhole || time.Now().After(ca.cert.NotAfter) {
-		return nil, fmt.Errorf("%s is malformed, or has expired; remove it, and let programs trust the new one of ration ca", path)
+		return nil,
+			fmt.Errorf("%s is malformed, or has expired; remove it, and let programs trust the new one of ration ca",
+				path)
 	}
 	ca.key = key
 	ca.PEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw})

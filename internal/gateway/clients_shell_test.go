@@ -25,7 +25,8 @@ func TestShellHidesTheReason(t *testing.T) {
 		"http://" + s.host + "/v1/failed": "503",
 	} {
 		out, code := s.shell(t, "ration_curl "+url+" -o /dev/null")
-		if code != 22 || !strings.Contains(out, want) || strings.Contains(out, "ration: ") != strings.Contains(want, "ration: ") {
+		if code != 22 || !strings.Contains(out, want) || strings.Contains(out, "ration: ") != strings.Contains(want,
+			"ration: ") {
 			t.Errorf("%s: exit code %d, %s; want 22, %q", url, code, out, want)
 		}
 	}
@@ -39,7 +40,9 @@ func TestShellTakesTheTokenAway(t *testing.T) {
 	host := "http://" + s.host + "/v1/"
 	for script, want := range map[string][]string{
 		"ration_curl " + host + "302": {"GET /v1/302", "GET /v1/there"},
-		`ration_curl "$(ration_curl ` + host + `page --dump-header - | sed -n 's/^Link: <\([^>]*\)>; rel="next".*/\1/p')"`: {"GET /v1/page", "GET /v1/next"},
+		`ration_curl "$(ration_curl ` + host +
+			`page --dump-header - | sed -n 's/^Link: <\([^>]*\)>; rel="next".*/\1/p')"`: {"GET /v1/page",
+			"GET /v1/next"},
 		"ration_curl " + host + "away":                                {"GET /v1/away"},
 		"ration_curl " + host + "302 -H 'Authorization: secret'":      {"GET /v1/302 secret", "GET /v1/there secret"},
 		"ration_curl " + host + "other -H 'Authorization: secret'":    {"GET /v1/other secret"},
@@ -62,7 +65,8 @@ func TestShellLosesARefusal(t *testing.T) {
 		file := t.TempDir() + "/headers"
 		out, code := s.shell(t, "ration_curl http://"+s.host+"/v1/spent --head "+flag+" "+file+" -o /dev/null")
 		headers, err := os.ReadFile(file)
-		if !strings.Contains(out, "refused by spent") || code != 75 || !strings.Contains(string(headers), "Ration-Refused-By") {
+		if !strings.Contains(out, "refused by spent") || code != 75 ||
+			!strings.Contains(string(headers), "Ration-Refused-By") {
 			t.Errorf("%s printed %q and exited %d, with headers %q, %v; want 75", flag, out, code, headers, err)
 		}
 	}

@@ -39,30 +39,38 @@ type clientExample struct {
 }
 
 var clientExamples = []clientExample{
-	{"Python, requests", "python3-requests", "python3", []string{"-c", "import requests"}, []string{"python/example.py", "requests"}},
-	{"Python, httpx", "python3-httpx", "python3", []string{"-c", "import httpx"}, []string{"python/example.py", "httpx"}},
-	{"Python, aiohttp", "python3-aiohttp", "python3", []string{"-c", "import aiohttp"}, []string{"python/example.py", "aiohttp"}},
+	{"Python, requests", "python3-requests", "python3", []string{"-c", "import requests"},
+		[]string{"python/example.py", "requests"}},
+	{"Python, httpx", "python3-httpx", "python3", []string{"-c", "import httpx"},
+		[]string{"python/example.py", "httpx"}},
+	{"Python, aiohttp", "python3-aiohttp", "python3", []string{"-c", "import aiohttp"},
+		[]string{"python/example.py", "aiohttp"}},
 	{"Python, urllib", "python3", "python3", []string{"-V"}, []string{"python/example.py", "urllib"}},
 	{"Node, fetch", "nodejs", "node", []string{"-v"}, []string{"node/example.mjs", "fetch"}},
-	{"Node, undici", "node-undici", "node", []string{"-e", "require('undici')"}, []string{"node/example.mjs", "undici"}},
+	{"Node, undici", "node-undici", "node", []string{"-e", "require('undici')"},
+		[]string{"node/example.mjs", "undici"}},
 	{"Node, axios", "node-axios", "node", []string{"-e", "require('axios')"}, []string{"node/example.mjs", "axios"}},
 	{"PHP, curl", "php-cli php-curl", "php", []string{"-r", "curl_init();"}, []string{"php/example.php", "curl"}},
-	{"PHP, Guzzle", "php-guzzlehttp-guzzle", "php", []string{"-r", "require 'GuzzleHttp/autoload.php';"}, []string{"php/example.php", "guzzle"}},
+	{"PHP, Guzzle", "php-guzzlehttp-guzzle", "php", []string{"-r", "require 'GuzzleHttp/autoload.php';"},
+		[]string{"php/example.php", "guzzle"}},
 	{"shell", "curl", "sh", []string{"-c", "curl -V"}, []string{"shell/example.sh"}},
 	{"Ruby", "ruby", "ruby", []string{"-v"}, []string{"ruby/example.rb"}},
 	{"Java", "default-jdk-headless", "java", []string{"--list-modules"}, []string{"java/Example.java"}},
-	{"Rust", "rustc", "sh", []string{"-c", "rustc -V"}, []string{"-c", `rustc -o "$FOLDER/rust" rust/example.rs && exec "$FOLDER/rust"`}},
+	{"Rust", "rustc", "sh", []string{"-c", "rustc -V"},
+		[]string{"-c", `rustc -o "$FOLDER/rust" rust/example.rs && exec "$FOLDER/rust"`}},
 }
 
 // clientEnv is the environment of a client's program: the programs and packages
 // of Debian come first, whatever else this machine has.
 func clientEnv(more ...string) []string {
-	return append(append(os.Environ(), "PATH=/usr/bin:"+os.Getenv("PATH"), "NODE_PATH=/usr/share/nodejs", "PYTHONDONTWRITEBYTECODE=1"), more...)
+	return append(append(os.Environ(), "PATH=/usr/bin:"+os.Getenv("PATH"), "NODE_PATH=/usr/share/nodejs",
+		"PYTHONDONTWRITEBYTECODE=1"), more...)
 }
 
 // command returns a command of a program in a folder of docs/clients.
 func command(t *testing.T, folder string, env []string, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(t.Context(), "env", append([]string{program}, args...)...) // which looks in the PATH of env
+	// which looks in the PATH of env
+	cmd := exec.CommandContext(t.Context(), "env", append([]string{program}, args...)...)
 	cmd.Dir, cmd.Env = "../../docs/clients/"+folder, env
 	return cmd
 }
@@ -114,7 +122,8 @@ func (b *barrier) wait(t *testing.T, who string) {
 // does what the upstream counted.
 func TestLanguagesShareABudget(t *testing.T) {
 	t.Parallel()
-	examples := slices.DeleteFunc(slices.Clone(clientExamples), func(e clientExample) bool { return !installed(t, e.pkg, e.program, e.has...) })
+	examples := slices.DeleteFunc(slices.Clone(clientExamples),
+		func(e clientExample) bool { return !installed(t, e.pkg, e.program, e.has...) })
 	fake := youtubetest.New(nil)
 	all := newBarrier(len(examples) + 1)
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -169,6 +178,7 @@ func TestLanguagesShareABudget(t *testing.T) {
 		}
 	}
 	if sum != 60 || u.hits.Load() != 60 || used(t, c) != 60 {
-		t.Errorf("%v answers, %d requests reached the upstream, %d units are used; want 60 of each", answers, u.hits.Load(), used(t, c))
+		t.Errorf("%v answers, %d requests reached the upstream, %d units are used; want 60 of each", answers,
+			u.hits.Load(), used(t, c))
 	}
 }

@@ -77,7 +77,8 @@ func (s *clientStand) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	body, _ := io.ReadAll(r.Body)
-	line := strings.TrimSpace(fmt.Sprint(r.Method, " ", r.URL.RequestURI(), " ", r.Header.Get("Authorization"), string(body)))
+	line := strings.TrimSpace(fmt.Sprint(r.Method, " ", r.URL.RequestURI(), " ", r.Header.Get("Authorization"),
+		string(body)))
 	for name := range r.Header {
 		if strings.HasPrefix(name, "Ration-") {
 			line += " " + name
@@ -103,7 +104,8 @@ func (s *clientStand) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the upstream's own", http.StatusServiceUnavailable)
 	default:
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]string{"method": r.Method, "path": r.URL.RequestURI(), "body": string(body),
+		_ = json.NewEncoder(w).Encode(map[string]string{"method": r.Method, "path": r.URL.RequestURI(),
+			"body":          string(body),
 			"authorization": r.Header.Get("Authorization"), "cookie": r.Header.Get("Cookie")})
 	}
 }
@@ -114,7 +116,8 @@ func newClientStand(t *testing.T) *clientStand {
 		*address = strings.TrimPrefix(newUpstream(t, s.ServeHTTP).URL, "http://")
 	}
 	text := fmt.Sprintf(clientTable, s.host, s.other)
-	guarded := newServer(t, &gateway.Options{Token: clientToken, Hosts: []string{"gateway.internal"}}, newClient(t, text, t.TempDir(), nil))
+	guarded := newServer(t, &gateway.Options{Token: clientToken, Hosts: []string{"gateway.internal"}},
+		newClient(t, text, t.TempDir(), nil))
 	guarded.do("POST", "/v1/spend", `{"method": "items.spent"}`, "Ration-Token", clientToken)
 	table, err := costs.Parse("costs.yaml", []byte(text))
 	if err != nil {
@@ -139,8 +142,10 @@ func newClientStand(t *testing.T) *clientStand {
 		relay.ServeHTTP(w, r)
 	}))
 	t.Cleanup(forward.Close)
-	s.env = clientEnv("RATION_URL="+guarded.url, "RATION_TOKEN="+clientToken, "HOST="+s.host, "OTHER="+s.other, "AWAY="+s.away,
-		"DOWN_URL="+newServer(t, &gateway.Options{Token: clientToken}, lost).url, "TLS_URL="+secure, "TLS_FILES="+files, "PROXY="+forward.URL,
+	s.env = clientEnv("RATION_URL="+guarded.url, "RATION_TOKEN="+clientToken, "HOST="+s.host, "OTHER="+s.other,
+		"AWAY="+s.away,
+		"DOWN_URL="+newServer(t, &gateway.Options{Token: clientToken}, lost).url, "TLS_URL="+secure, "TLS_FILES="+files,
+		"PROXY="+forward.URL,
 		"http_proxy=http://127.0.0.1:1", "HTTP_PROXY=http://127.0.0.1:1", "no_proxy=127.0.0.1")
 	return s
 }
@@ -152,9 +157,11 @@ func newTLS(t *testing.T, h http.Handler) (url, folder string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	form := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
+	form := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:  time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
 	cert, err := x509.CreateCertificate(rand.Reader, form, form, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +172,8 @@ func newTLS(t *testing.T, h http.Handler) (url, folder string) {
 	}
 	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
 	folder = t.TempDir()
-	for name, text := range map[string][]byte{"ca.pem": public, "cert.pem": public, "key.pem": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})} {
+	for name, text := range map[string][]byte{"ca.pem": public, "cert.pem": public,
+		"key.pem": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})} {
 		if err := os.WriteFile(folder+"/"+name, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +186,8 @@ func newTLS(t *testing.T, h http.Handler) (url, folder string) {
 	known.AppendCertsFromPEM(public)
 	server := httptest.NewUnstartedServer(h)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients without a certificate
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: known}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert,
+		ClientCAs: known}
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return server.URL, folder
@@ -209,9 +218,11 @@ func TestClientsBreakTheirPromises(t *testing.T) {
 		t.Skip("starts other languages, 5 seconds")
 	}
 	for _, c := range []struct{ folder, pkg, program, file, flag, has string }{
-		{"python", "python3-requests python3-httpx python3-aiohttp", "python3", "test.py", "-c", "import requests, httpx, aiohttp"},
+		{"python", "python3-requests python3-httpx python3-aiohttp", "python3", "test.py", "-c",
+			"import requests, httpx, aiohttp"},
 		{"node", "nodejs node-undici node-axios", "node", "test.mjs", "-e", "require('undici'); require('axios')"},
-		{"php", "php-cli php-curl php-guzzlehttp-guzzle", "php", "test.php", "-r", "curl_init(); require 'GuzzleHttp/autoload.php';"},
+		{"php", "php-cli php-curl php-guzzlehttp-guzzle", "php", "test.php", "-r",
+			"curl_init(); require 'GuzzleHttp/autoload.php';"},
 	} {
 		t.Run(c.folder, func(t *testing.T) {
 			t.Parallel()

@@ -26,7 +26,8 @@ func TestScriptsWalkIntoTheirOwnRefusal(t *testing.T) {
 	}
 	folder := t.TempDir()
 	first := newClient(t, anyTable, folder, nil)
-	servers := []*server{newServer(t, &gateway.Options{}, first), newServer(t, &gateway.Options{}, newClient(t, anyTable, folder, nil))}
+	servers := []*server{newServer(t, &gateway.Options{}, first),
+		newServer(t, &gateway.Options{}, newClient(t, anyTable, folder, nil))}
 	if err := first.Guard().Cool(t.Context(), quota.Cooldown{Account: "my-project", For: 2 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,8 @@ func TestScriptsWalkIntoTheirOwnRefusal(t *testing.T) {
 					stops.Add(1)
 					answer = `{"status": 429, "headers": {"Retry-After": "1"}}`
 				}
-				if a := reports.do("POST", fmt.Sprintf("/v1/grants/%s/report", grant), answer); a.StatusCode != http.StatusOK {
+				if a := reports.do("POST", fmt.Sprintf("/v1/grants/%s/report", grant),
+					answer); a.StatusCode != http.StatusOK {
 					t.Errorf("%s %s", a.Status, a.text)
 				}
 				if answer == `{"status": 200}` {
@@ -66,7 +68,8 @@ func TestScriptsWalkIntoTheirOwnRefusal(t *testing.T) {
 // TestCooldownWithoutAReason: its refusals did not say where it came from.
 func TestCooldownWithoutAReason(t *testing.T) {
 	s := newServer(t, &gateway.Options{}, newClient(t, anyTable, t.TempDir(), nil))
-	for reason, body := range map[string]string{"set through the gateway": `{"budget": "day", "for": "1h"}`, "maintenance": `{"budget": "day", "for": "2h", "reason": "maintenance"}`} {
+	for reason, body := range map[string]string{"set through the gateway": `{"budget": "day", "for": "1h"}`,
+		"maintenance": `{"budget": "day", "for": "2h", "reason": "maintenance"}`} {
 		set, _ := s.do("POST", "/v1/cooldowns", body).json["cooldown"].(map[string]any)
 		if set["reason"] != reason {
 			t.Errorf("%s: %v; want the reason %q", body, set, reason)
@@ -94,7 +97,8 @@ func TestLiftedCooldownIsNull(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	c, err := client.New(parsed, &client.Options{Opened: newLifting(t, "day"), State: folder, Replica: folder + "/replica"})
+	c, err := client.New(parsed, &client.Options{Opened: newLifting(t, "day"), State: folder,
+		Replica: folder + "/replica"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,11 +120,13 @@ func TestMoveIsNotWhatTheUpstreamSays(t *testing.T) {
 	if err := testledger.CloseAccount(t.Context(), c.Log(), move); err != nil {
 		t.Fatal(err)
 	}
-	a := s.do("POST", fmt.Sprintf("/v1/grants/%s/report", granted.json["grant"]), `{"status": 429, "headers": {"Retry-After": "30"}}`)
+	a := s.do("POST", fmt.Sprintf("/v1/grants/%s/report", granted.json["grant"]),
+		`{"status": 429, "headers": {"Retry-After": "30"}}`)
 	if set, _ := a.json["cooldown"].(map[string]any); set["for_s"] != 30.0 {
 		t.Errorf("%s %s; want 30 seconds", a.Status, a.text)
 	}
-	if a := s.do("POST", "/v1/cooldowns", `{"budget": "day", "for": "1m"}`); a.StatusCode != http.StatusConflict || a.json["type"] != "urn:ration:moved" {
+	if a := s.do("POST", "/v1/cooldowns", `{"budget": "day", "for": "1m"}`); a.StatusCode != http.StatusConflict ||
+		a.json["type"] != "urn:ration:moved" {
 		t.Errorf("%s %s; want 409", a.Status, a.text)
 	}
 }
@@ -128,16 +134,19 @@ func TestMoveIsNotWhatTheUpstreamSays(t *testing.T) {
 // TestCooldownOfAnUnknownBudget: the answer names the budgets and accounts that
 // there are.
 func TestCooldownOfAnUnknownBudget(t *testing.T) {
-	other := strings.NewReplacer("items", "reports", "my-project", "other", "api.example.com", "reports.example.com", `, "127.0.0.1:9"`, "", "name: day", "name: hour").Replace(anyTable)
+	other := strings.NewReplacer("items", "reports", "my-project", "other", "api.example.com", "reports.example.com",
+		`, "127.0.0.1:9"`, "", "name: day", "name: hour").Replace(anyTable)
 	s := newServer(t, &gateway.Options{}, newClient(t, anyTable+"---"+other, t.TempDir(), nil))
 	for body, want := range map[string]string{
 		`{"budget": "nope"}`:                          `no budget "nope" in costs.yaml; write one of day, hour`,
 		`{"budget": "houre"}`:                         `no budget "houre" in costs.yaml; write hour`,
 		`{"budget": "hour", "account": "my-project"}`: `no budget "hour" in costs.yaml; write day`,
 		`{"account": "my-projcet"}`:                   `no account "my-projcet" in costs.yaml; write my-project`,
-		`{"budget": "", "for": "1m"}`:                 `name a budget, or for a whole account the account: {"budget": "NAME"} or {"account": "NAME"}`,
+		`{"budget": "", "for": "1m"}`: `name a budget, or for a whole account the account: ` +
+			`{"budget": "NAME"} or {"account": "NAME"}`,
 	} {
-		if a := s.do("POST", "/v1/cooldowns", body); a.StatusCode != http.StatusUnprocessableEntity || a.json["detail"] != want {
+		if a := s.do("POST", "/v1/cooldowns", body); a.StatusCode != http.StatusUnprocessableEntity ||
+			a.json["detail"] != want {
 			t.Errorf("%s: %s %s; want %s", body, a.Status, a.text, want)
 		}
 	}
@@ -159,25 +168,31 @@ func TestMisspelledScopeLiftsNothing(t *testing.T) {
 	}{
 		{"DELETE", "/v1/cooldowns?bugdet=day", "", http.StatusBadRequest, `unknown parameter "bugdet": write budget`},
 		{"DELETE", "/v1/cooldowns?account=my-project&budget=%zz", "", http.StatusBadRequest, "the query is malformed"},
-		{"DELETE", "/v1/cooldowns?account=my-project&account=other", "", http.StatusBadRequest, "account is given 2 times; give it once"},
+		{"DELETE", "/v1/cooldowns?account=my-project&account=other", "", http.StatusBadRequest,
+			"account is given 2 times; give it once"},
 		{"DELETE", "/v1/cooldowns", "", http.StatusUnprocessableEntity, neither},
 		{"DELETE", "/v1/cooldowns?budget=", "", http.StatusUnprocessableEntity, neither},
 		{"POST", "/v1/cooldowns", `{"for": "1m"}`, http.StatusUnprocessableEntity, neither},
-		{"POST", "/v1/cooldowns?budget=day", `{"account": "my-project", "for": "1m"}`, http.StatusBadRequest, `unknown parameter "budget"; this request has none, write its values into the body`},
+		{"POST", "/v1/cooldowns?budget=day", `{"account": "my-project", "for": "1m"}`, http.StatusBadRequest,
+			`unknown parameter "budget"; this request has none, write its values into the body`},
 		{"GET", "/v1/cooldowns?x=1", "", http.StatusBadRequest, `unknown parameter "x"; this request has none`},
 		{"POST", "/v1/spend?x=1", `{"method": "read"}`, http.StatusBadRequest, `unknown parameter "x"`},
 		{"POST", "/v1/grants/x/refund?x=1", "", http.StatusBadRequest, `unknown parameter "x"`},
 		{"GET", "/v1/openapi.json?x=1", "", http.StatusBadRequest, `unknown parameter "x"`},
 	} {
 		a := s.do(request.method, request.path, request.body)
-		if detail, _ := a.json["detail"].(string); a.StatusCode != request.status || !strings.HasPrefix(detail, request.want) {
-			t.Errorf("%s %s %s: %s %s; want %d, %s", request.method, request.path, request.body, a.Status, a.text, request.status, request.want)
+		if detail, _ := a.json["detail"].(string); a.StatusCode != request.status ||
+			!strings.HasPrefix(detail, request.want) {
+			t.Errorf("%s %s %s: %s %s; want %d, %s", request.method, request.path, request.body, a.Status, a.text,
+				request.status, request.want)
 		}
 	}
-	if a := s.do("DELETE", "/v1/cooldowns?budget=day", `{"account": "my-project"}`); a.json["lifted"] != false || a.json["budget"] != "day" {
+	if a := s.do("DELETE", "/v1/cooldowns?budget=day", `{"account": "my-project"}`); a.json["lifted"] != false ||
+		a.json["budget"] != "day" {
 		t.Errorf("%s; want that the account's cooldown stays", a.text)
 	}
-	if a := s.do("DELETE", "/v1/cooldowns?account=my-project", `{"budget": "day"}`); a.json["lifted"] != false || a.json["budget"] != "day" {
+	if a := s.do("DELETE", "/v1/cooldowns?account=my-project", `{"budget": "day"}`); a.json["lifted"] != false ||
+		a.json["budget"] != "day" {
 		t.Errorf("%s; want that the account's cooldown stays", a.text)
 	}
 	if a := s.do("DELETE", "/v1/cooldowns?account=my-project", ""); a.json["lifted"] != true {

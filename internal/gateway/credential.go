@@ -22,7 +22,9 @@ func ReadCredential(c *costs.Credential) (string, error) {
 	}
 	data, err := files.ReadSecret(c.File)
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return "", fmt.Errorf("the upstream's credential: %w; write the secret into a file that only this user can read, and name it in costs.yaml", err)
+		return "",
+			fmt.Errorf("the upstream's credential: %w; write the secret into a file that only this user can read, "+
+				"and name it in costs.yaml", err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("the upstream's credential: %w", err)

@@ -21,7 +21,8 @@ func TestClientsNeedNoCredential(t *testing.T) {
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("moved") {
 			w.Header().Set("Location", "/v1/items?"+r.URL.RawQuery)
-			w.Header().Set("Link", "<https://api.example.com:443/v1/items?"+r.URL.RawQuery+">; rel=next, <http://"+r.Host+"?"+r.URL.RawQuery+">")
+			w.Header().Set("Link", "<https://api.example.com:443/v1/items?"+r.URL.RawQuery+">; rel=next, <http://"+
+				r.Host+"?"+r.URL.RawQuery+">")
 			w.WriteHeader(http.StatusFound)
 		}
 		fmt.Fprintf(w, "%s %s", r.Header.Get("Authorization"), r.URL.RequestURI())
@@ -36,11 +37,14 @@ func TestClientsNeedNoCredential(t *testing.T) {
 		}
 	}
 	serve := func(credential string) *server {
-		return newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, table+"credential: "+credential+"\n", t.TempDir(), u))
+		return newServer(t, &gateway.Options{Endpoint: u.URL},
+			newClient(t, table+"credential: "+credential+"\n", t.TempDir(), u))
 	}
-	header, query := serve("{file: "+secret+`, header: Authorization, prefix: "Bearer "}`), serve("{file: "+secret+", query: key}")
+	header, query := serve("{file: "+secret+`, header: Authorization, prefix: "Bearer "}`),
+		serve("{file: "+secret+", query: key}")
 	write("s3cret+1\n", 0o600)
-	if a := header.do("GET", "/to/api.example.com/v1/items?a=1", "", "Authorization", "Bearer theirs"); a.text != "Bearer s3cret+1 /v1/items?a=1" {
+	if a := header.do("GET", "/to/api.example.com/v1/items?a=1", "", "Authorization",
+		"Bearer theirs"); a.text != "Bearer s3cret+1 /v1/items?a=1" {
 		t.Errorf("the upstream got %s", a.text)
 	}
 	for path, want := range map[string]string{
@@ -58,15 +62,18 @@ func TestClientsNeedNoCredential(t *testing.T) {
 	if a := query.do("GET", "/to/api.example.com/v1/items", ""); a.text != " /v1/items?key=another" {
 		t.Errorf("after a change the upstream got %s", a.text)
 	}
-	if a := query.do("GET", "/to/api.example.com/v1/items?moved=1", ""); !strings.HasSuffix(a.Header.Get("Location"), "/v1/items?moved=1") {
+	if a := query.do("GET", "/to/api.example.com/v1/items?moved=1", ""); !strings.HasSuffix(a.Header.Get("Location"),
+		"/v1/items?moved=1") {
 		t.Errorf("a redirect tells the client %q", a.Header.Get("Location"))
-	} else if a.Header.Get("Link") != "</to/api.example.com/v1/items?moved=1>; rel=next, </to/api.example.com/?moved=1>" {
+	} else if a.Header.Get("Link") != "</to/api.example.com/v1/items?moved=1>; rel=next, "+
+		"</to/api.example.com/?moved=1>" {
 		t.Errorf("a link tells the client %q", a.Header.Get("Link"))
 	}
 	hits := u.hits.Load()
 	for text, mode := range map[string]os.FileMode{"": 0o600, "two\nlines": 0o600} {
 		write(text, mode)
-		if a := query.do("GET", "/to/api.example.com/v1/items", ""); a.StatusCode != 500 || strings.Contains(a.text, "lines\\n") || u.hits.Load() != hits {
+		if a := query.do("GET", "/to/api.example.com/v1/items", ""); a.StatusCode != 500 ||
+			strings.Contains(a.text, "lines\\n") || u.hits.Load() != hits {
 			t.Errorf("%q: %s %s, %d requests sent", text, a.Status, a.text, u.hits.Load()-hits)
 		}
 	}
@@ -82,7 +89,8 @@ func TestPlainHTTPByName(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("s3cret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text := strings.Replace(table, "hosts: [api.example.com]", "hosts: [vendor.internal, vendor.internal:8080, other.internal]", 1) +
+	text := strings.Replace(table, "hosts: [api.example.com]",
+		"hosts: [vendor.internal, vendor.internal:8080, other.internal]", 1) +
 		"insecure: [vendor.internal, Vendor.internal:8080]\ncredential: {file: " + secret + ", header: Authorization}\n"
 	everywhere := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, strings.TrimPrefix(u.URL, "http://"))
@@ -94,7 +102,8 @@ func TestPlainHTTPByName(t *testing.T) {
 		}
 	}
 	hits := u.hits.Load()
-	if a := s.do("GET", "/to/other.internal/v1/items", ""); a.StatusCode != http.StatusBadGateway || u.hits.Load() != hits {
+	if a := s.do("GET", "/to/other.internal/v1/items", ""); a.StatusCode != http.StatusBadGateway ||
+		u.hits.Load() != hits {
 		t.Errorf("other.internal: %s %s, %d requests in plain http", a.Status, a.text, u.hits.Load()-hits)
 	}
 }
@@ -123,7 +132,8 @@ func TestCredentialLeaks(t *testing.T) {
 	write("s&cret\n")
 	for _, host := range []string{"api.example.com", "API.Example.com", "api.example.com:443", "api.example.com."} {
 		a := inQuery.do("GET", "/to/"+host+"/x?b=%20;c&key=mine&%6Bey=mine&a", "")
-		if seen.RequestURI != "/x?b=%20;c&a&key=s%26cret" || !strings.HasSuffix(a.Header.Get("Location"), "/x?b=%20;c&a") {
+		if seen.RequestURI != "/x?b=%20;c&a&key=s%26cret" ||
+			!strings.HasSuffix(a.Header.Get("Location"), "/x?b=%20;c&a") {
 			t.Errorf("%s: the upstream saw %s, the client %s", host, seen.RequestURI, a.Header.Get("Location"))
 		}
 		inHeader.do("GET", "/to/"+host+"/x", "", "Authorization", "Bearer mine", "Connection", "Authorization")
@@ -137,7 +147,8 @@ func TestCredentialLeaks(t *testing.T) {
 			os.Remove(file)
 		}
 		for _, s := range []*server{inQuery, inHeader} {
-			if a := s.do("GET", "/to/api.example.com/x", ""); a.StatusCode != 500 || strings.Contains(a.text, "lines\"") || u.hits.Load() != before || used(t, c)+used(t, d) != int(before) {
+			if a := s.do("GET", "/to/api.example.com/x", ""); a.StatusCode != 500 ||
+				strings.Contains(a.text, "lines\"") || u.hits.Load() != before || used(t, c)+used(t, d) != int(before) {
 				t.Errorf("%q: %s %s, %d used", secret, a.Status, a.text, used(t, c)+used(t, d))
 			}
 		}
@@ -165,7 +176,8 @@ func TestUpstreamRepeatsTheCredential(t *testing.T) {
 			return
 		}
 		if r.URL.Path == "/login" {
-			http.Redirect(w, r, "https://login.example/?continue="+url.QueryEscape("https://api.example.com"+r.URL.RequestURI()), http.StatusFound)
+			http.Redirect(w, r, "https://login.example/?continue="+
+				url.QueryEscape("https://api.example.com"+r.URL.RequestURI()), http.StatusFound)
 			return
 		}
 		w.Header().Set("Link", "<https://elsewhere.example/hint?"+r.URL.RawQuery+">")
@@ -176,9 +188,12 @@ func TestUpstreamRepeatsTheCredential(t *testing.T) {
 		w.Header().Set("Link", "<https://elsewhere.example?"+r.URL.RawQuery+">; rel=next")
 		w.WriteHeader(http.StatusFound)
 	})
-	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, anyTable+"credential: {file: "+file+", query: key}\n", t.TempDir(), u))
+	s := newServer(t, &gateway.Options{Endpoint: u.URL},
+		newClient(t, anyTable+"credential: {file: "+file+", query: key}\n", t.TempDir(), u))
 	a := s.do("GET", "/to/api.example.com/x?a=1", "")
-	for name, want := range map[string]string{"Location": "https://elsewhere.example/x?a=1#part", "Content-Location": "/x?a=1", "Link": "<https://elsewhere.example?a=1>; rel=next", "Refresh": "0; url=https://elsewhere.example/?a=1"} {
+	for name, want := range map[string]string{"Location": "https://elsewhere.example/x?a=1#part",
+		"Content-Location": "/x?a=1", "Link": "<https://elsewhere.example?a=1>; rel=next",
+		"Refresh": "0; url=https://elsewhere.example/?a=1"} {
 		if got := a.Header.Get(name); got != want {
 			t.Errorf("%s: %s; want %s", name, got, want)
 		}
@@ -199,7 +214,8 @@ func TestUpstreamRepeatsTheCredential(t *testing.T) {
 		t.Errorf("%s, Link: %s", early.Status, got)
 	}
 	a = s.do("GET", "/to/api.example.com/broken", "")
-	if detail, _ := a.json["detail"].(string); a.StatusCode != 502 || strings.Contains(detail, "cret") || !strings.Contains(detail, "key=[hidden]|[hidden]") {
+	if detail, _ := a.json["detail"].(string); a.StatusCode != 502 || strings.Contains(detail, "cret") ||
+		!strings.Contains(detail, "key=[hidden]|[hidden]") {
 		t.Errorf("%s %s", a.Status, a.text)
 	}
 }
@@ -213,8 +229,10 @@ func TestUnderscoresInHeaders(t *testing.T) {
 	}
 	var seen http.Header
 	u := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { seen = r.Header })
-	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, anyTable+"credential: {file: "+file+", header: X-Api-Key}\n", t.TempDir(), u))
-	s.do("GET", "/to/api.example.com/x", "", "X_Api_Key", "mine", "X-Api_Key", "mine", "Ration_Token", "mine", "X_Other", "mine")
+	s := newServer(t, &gateway.Options{Endpoint: u.URL},
+		newClient(t, anyTable+"credential: {file: "+file+", header: X-Api-Key}\n", t.TempDir(), u))
+	s.do("GET", "/to/api.example.com/x", "", "X_Api_Key", "mine", "X-Api_Key", "mine", "Ration_Token", "mine",
+		"X_Other", "mine")
 	for name, values := range seen {
 		if values[0] == "mine" && name != "X_other" || name == "X-Api-Key" && values[0] != "secret" {
 			t.Errorf("the upstream saw %s: %s", name, values)
@@ -228,7 +246,8 @@ func TestUnderscoresInHeaders(t *testing.T) {
 // TestRateLimitOfWindows: w is what a budget counts over, at least a second,
 // and times are rounded up.
 func TestRateLimitOfWindows(t *testing.T) {
-	const head = "version: 1\nupstream: items\naccount: my-project\nhosts: [api.example.com]\nroutes: {\"/{path...}\": read}\ncosts: {read: 1}\nbudgets:\n"
+	const head = "version: 1\nupstream: items\naccount: my-project\nhosts: [api.example.com]\nroutes: " +
+		"{\"/{path...}\": read}\ncosts: {read: 1}\nbudgets:\n"
 	for budget, want := range map[string]string{
 		`{name: "a\"b\\é", limit: 5, window: {sliding: 24h}}`:            `"a\"b\\?";q=5;w=86400`,
 		`{name: short, limit: 5, window: {sliding: 100ms}}`:              `"short";q=5;w=1`,
@@ -237,7 +256,8 @@ func TestRateLimitOfWindows(t *testing.T) {
 	} {
 		s := newServer(t, nil, newClient(t, head+"  - "+budget, t.TempDir(), nil))
 		a := s.do("POST", "/v1/spend", `{"method": "read"}`)
-		if got := a.Header.Get("RateLimit-Policy"); a.StatusCode != 200 || got != want || a.Header.Get("X-RateLimit-Limit") != "5" || a.Header.Get("X-RateLimit-Remaining") != "4" {
+		if got := a.Header.Get("RateLimit-Policy"); a.StatusCode != 200 || got != want ||
+			a.Header.Get("X-RateLimit-Limit") != "5" || a.Header.Get("X-RateLimit-Remaining") != "4" {
 			t.Errorf("%s: %s %s", budget, got, a.text)
 		}
 	}
@@ -255,7 +275,8 @@ func TestRefusalRepeatsTheCredential(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		fmt.Fprint(w, `{"message":"quota for key shortsecret99 is spent, api_key abc123secret, Bearer tok999"}`)
 	})
-	c := newClient(t, anyTable+"credential: {file: "+file+`, header: Authorization, prefix: "Bearer "}`+"\n", t.TempDir(), u)
+	c := newClient(t, anyTable+"credential: {file: "+file+`, header: Authorization, prefix: "Bearer "}`+"\n",
+		t.TempDir(), u)
 	s := newServer(t, &gateway.Options{Endpoint: u.URL}, c)
 	s.do("GET", "/to/api.example.com/x", "")
 	cooldowns := s.do("GET", "/v1/cooldowns", "")

@@ -141,7 +141,8 @@ func (e *end) UnmarshalJSON(text []byte) error {
 		return nil
 	}
 	if err := json.Unmarshal(text, &e.at); err != nil {
-		return fmt.Errorf("%s is not a time: write one such as 2026-11-20T09:00:00Z, or reset", human.Shorten(string(text), 60))
+		return fmt.Errorf("%s is not a time: write one such as 2026-11-20T09:00:00Z, or reset",
+			human.Shorten(string(text), 60))
 	}
 	return nil
 }
@@ -150,12 +151,14 @@ func (e *end) UnmarshalJSON(text []byte) error {
 // left out if only one has the budget.
 func (c *cooldownRequest) scope(table *costs.Table) (account, budget string, err error) {
 	if c.Account == "" && c.Budget == "" {
-		return "", "", errors.New(`name a budget, or for a whole account the account: {"budget": "NAME"} or {"account": "NAME"}`)
+		return "", "",
+			errors.New(`name a budget, or for a whole account the account: {"budget": "NAME"} or {"account": "NAME"}`)
 	}
 	accounts, budgets := table.Accounts(), []string{}
 	if c.Account != "" {
 		if !slices.Contains(accounts, c.Account) {
-			return "", "", fmt.Errorf("no account %q in costs.yaml; %s", c.Account, strictyaml.Advice(c.Account, accounts))
+			return "", "", fmt.Errorf("no account %q in costs.yaml; %s", c.Account,
+				strictyaml.Advice(c.Account, accounts))
 		}
 		accounts = []string{c.Account}
 	}
@@ -182,7 +185,8 @@ func (c *cooldownRequest) scope(table *costs.Table) (account, budget string, err
 }
 
 // readCooldown reads the body of a request about cooldowns.
-func (g *Gateway) readCooldown(w http.ResponseWriter, r *http.Request, c *connected) (asked cooldownRequest, account, budget string, err error) {
+func (g *Gateway) readCooldown(w http.ResponseWriter, r *http.Request, c *connected) (asked cooldownRequest, account,
+	budget string, err error) {
 	if err := g.readJSON(w, r, &asked); err != nil {
 		return asked, "", "", err
 	}
@@ -202,9 +206,12 @@ func (g *Gateway) setCooldown(w http.ResponseWriter, r *http.Request, c *connect
 		return nil, err
 	}
 	if (asked.For > 0) == (asked.Until != end{}) {
-		return nil, fmt.Errorf("%w: say how long by one of for and until: \"for\": \"10m\", \"until\": a time, or \"until\": \"reset\"", quota.ErrBadCall)
+		return nil,
+			fmt.Errorf("%w: say how long by one of for and until: \"for\": \"10m\", \"until\": a time, or "+
+				"\"until\": \"reset\"", quota.ErrBadCall)
 	}
-	wanted := quota.Cooldown{Account: account, Budget: budget, Key: asked.Key, Reason: cmp.Or(asked.Reason, "set through the gateway"), For: time.Duration(asked.For), Until: asked.Until.at}
+	wanted := quota.Cooldown{Account: account, Budget: budget, Key: asked.Key,
+		Reason: cmp.Or(asked.Reason, "set through the gateway"), For: time.Duration(asked.For), Until: asked.Until.at}
 	at, set, err := report.SetCooldown(r.Context(), c.Guard(), c.Table(), wanted)
 	if past, isPast := errors.AsType[*report.UntilError](err); isPast {
 		return nil, newProblem(http.StatusUnprocessableEntity, "bad-call", "%v", past)

@@ -101,7 +101,8 @@ type limits struct {
 // newLimits returns the limits in force. stall is more than headerTime, so that
 // the latter says what is wrong.
 func newLimits() limits {
-	return limits{body: 30 * time.Second, answer: 30 * time.Second, stall: headerTime + time.Minute, drain: 5 * time.Second}
+	return limits{body: 30 * time.Second, answer: 30 * time.Second, stall: headerTime + time.Minute,
+		drain: 5 * time.Second}
 }
 
 // Gateway is an http.Handler. It is safe for concurrent use.
@@ -127,7 +128,8 @@ type connected struct {
 
 // New returns a Gateway, which answers 503 until Use has given it a client.
 func New(o *Options) *Gateway {
-	g := &Gateway{limits: newLimits(), clients: map[*client.Client]*connected{}, sessions: map[string]*Session{}, mux: http.NewServeMux()}
+	g := &Gateway{limits: newLimits(), clients: map[*client.Client]*connected{}, sessions: map[string]*Session{},
+		mux: http.NewServeMux()}
 	if o != nil {
 		g.options = *o
 	}
@@ -328,7 +330,8 @@ func (g *Gateway) notFound(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Allow", strings.Join(methods, ", "))
-	newProblem(http.StatusMethodNotAllowed, "method-not-allowed", "%s is not among the methods of %s", inbound.HeaderText(r.Method), r.URL.Path).write(w)
+	newProblem(http.StatusMethodNotAllowed, "method-not-allowed", "%s is not among the methods of %s",
+		inbound.HeaderText(r.Method), r.URL.Path).write(w)
 }
 
 func nothingAt(r *http.Request) *problem {

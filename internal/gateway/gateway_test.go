@@ -62,7 +62,8 @@ func newClient(t *testing.T, text, folder string, at *upstream) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(parsed, &client.Options{Ledger: "sqlite:" + folder + "/ledger.db", State: folder, Replica: folder + "/replica"})
+	c, err := client.New(parsed, &client.Options{Ledger: "sqlite:" + folder + "/ledger.db", State: folder,
+		Replica: folder + "/replica"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,8 @@ func newServer(t *testing.T, o *gateway.Options, c *client.Client) *server {
 	return serve(t, g, gateway.Serve)
 }
 
-func serve(t *testing.T, g *gateway.Gateway, serve func(context.Context, net.Listener, http.Handler, time.Duration) error) *server {
+func serve(t *testing.T, g *gateway.Gateway,
+	serve func(context.Context, net.Listener, http.Handler, time.Duration) error) *server {
 	t.Helper()
 	listener, base, err := gateway.Listen("127.0.0.1:0")
 	if err != nil {
@@ -182,8 +184,10 @@ func TestSpendReportSettle(t *testing.T) {
 	c := newClient(t, table, t.TempDir(), nil)
 	s := newServer(t, nil, c)
 	granted := s.do("POST", "/v1/spend", `{"method": "items.insert", "job": "import", "region": "north"}`)
-	if granted.StatusCode != 200 || granted.json["granted"] != true || granted.json["remaining"] != 60.0 || granted.Header.Get("X-RateLimit-Remaining") != "60" ||
-		granted.Header.Get("RateLimit-Policy") != `"day";q=100;w=86400` || !strings.HasPrefix(granted.Header.Get("RateLimit"), `"day";r=60;t=`) {
+	if granted.StatusCode != 200 || granted.json["granted"] != true || granted.json["remaining"] != 60.0 ||
+		granted.Header.Get("X-RateLimit-Remaining") != "60" ||
+		granted.Header.Get("RateLimit-Policy") != `"day";q=100;w=86400` ||
+		!strings.HasPrefix(granted.Header.Get("RateLimit"), `"day";r=60;t=`) {
 		t.Fatalf("%s %s %v", granted.Status, granted.text, granted.Header)
 	}
 	grant := granted.json["grant"].(string)
@@ -194,8 +198,10 @@ func TestSpendReportSettle(t *testing.T) {
 		t.Errorf("report: %s %s; want the units that it was settled to", a.Status, a.text)
 	}
 	refused := s.do("POST", "/v1/spend", `{"verb": "POST", "url": "https://api.example.com/v1/items?x=1"}`)
-	if refused.StatusCode != 429 || refused.Header.Get("Content-Type") != "application/problem+json" || refused.Header.Get("Ration-Refused-By") != "day" ||
-		refused.json["budget"] != "day" || refused.json["shortfall"] != 30.0 || refused.json["retry_at"] == nil || refused.json["granted"] != false || refused.json["why"] == nil {
+	if refused.StatusCode != 429 || refused.Header.Get("Content-Type") != "application/problem+json" ||
+		refused.Header.Get("Ration-Refused-By") != "day" ||
+		refused.json["budget"] != "day" || refused.json["shortfall"] != 30.0 || refused.json["retry_at"] == nil ||
+		refused.json["granted"] != false || refused.json["why"] == nil {
 		t.Errorf("%s %s %v", refused.Status, refused.text, refused.Header)
 	}
 	if seconds := refused.Header.Get("Retry-After"); seconds != "86400" && seconds != "86399" && seconds != "86398" {
@@ -208,24 +214,32 @@ func TestSpendReportSettle(t *testing.T) {
 		t.Errorf("report: %s %s; want that it was refunded", a.Status, a.text)
 	}
 	again := s.do("POST", "/v1/spend", `{"method": "items.list"}`)
-	report := s.do("POST", "/v1/grants/"+again.json["grant"].(string)+"/report", `{"status": 429, "headers": {"retry-after": "7200"}, "body": "slow down"}`)
-	if cooldown, _ := report.json["cooldown"].(map[string]any); report.StatusCode != 200 || cooldown["for_s"] != 7200.0 || report.json["retry_after_s"] != 7200.0 {
+	report := s.do("POST", "/v1/grants/"+again.json["grant"].(string)+"/report",
+		`{"status": 429, "headers": {"retry-after": "7200"}, "body": "slow down"}`)
+	if cooldown, _ := report.json["cooldown"].(map[string]any); report.StatusCode != 200 ||
+		cooldown["for_s"] != 7200.0 || report.json["retry_after_s"] != 7200.0 {
 		t.Errorf("report: %s %s", report.Status, report.text)
 	}
-	if cooled := s.do("POST", "/v1/spend", `{"method": "items.list"}`); cooled.StatusCode != 429 || cooled.Header.Get("Retry-After") != "7200" {
+	if cooled := s.do("POST", "/v1/spend", `{"method": "items.list"}`); cooled.StatusCode != 429 ||
+		cooled.Header.Get("Retry-After") != "7200" {
 		t.Errorf("%s %s; want the cooldown", cooled.Status, cooled.text)
 	}
 	for _, until := range []string{`"tomorrow"`, `5`, `"2026-11-20"`} {
-		if a := s.do("POST", "/v1/cooldowns", `{"budget":"day","until":`+until+`}`, "Content-Type", "application/json"); a.StatusCode != 400 || !strings.Contains(a.text, " is not a time: write one such as 2026-11-20T09:00:00Z, or reset; ") {
+		if a := s.do("POST", "/v1/cooldowns", `{"budget":"day","until":`+until+`}`, "Content-Type",
+			"application/json"); a.StatusCode != 400 || !strings.Contains(a.text,
+			" is not a time: write one such as 2026-11-20T09:00:00Z, or reset; ") {
 			t.Errorf("until %s: %s %s", until, a.Status, a.text)
 		}
 	}
-	for _, body := range []string{`{"account":"my-project"}`, `{"budget":"day"}`, `{"budget":"day","for":0}`, `{"budget":"day","for":"1h","until":"reset"}`, `{"budget":"day","for":"1h","until":"2100-01-01T00:00:00Z"}`} {
-		if a := s.do("POST", "/v1/cooldowns", body, "Content-Type", "application/json"); a.StatusCode != 422 || !strings.Contains(a.text, "one of for and until") {
+	for _, body := range []string{`{"account":"my-project"}`, `{"budget":"day"}`, `{"budget":"day","for":0}`,
+		`{"budget":"day","for":"1h","until":"reset"}`, `{"budget":"day","for":"1h","until":"2100-01-01T00:00:00Z"}`} {
+		if a := s.do("POST", "/v1/cooldowns", body, "Content-Type", "application/json"); a.StatusCode != 422 ||
+			!strings.Contains(a.text, "one of for and until") {
 			t.Errorf("%s: %s %s; want how to say how long", body, a.Status, a.text)
 		}
 	}
-	if lifted := s.do("DELETE", "/v1/cooldowns?budget=day", ""); lifted.StatusCode != 200 || lifted.json["lifted"] != true {
+	if lifted := s.do("DELETE", "/v1/cooldowns?budget=day", ""); lifted.StatusCode != 200 ||
+		lifted.json["lifted"] != true {
 		t.Errorf("%s %s; want it lifted", lifted.Status, lifted.text)
 	}
 }
@@ -241,7 +255,8 @@ func TestRepeatedSpendAfterRestart(t *testing.T) {
 	c := newClient(t, table, folder, nil)
 	s := newServer(t, nil, c)
 	for range 3 {
-		if a := s.do("POST", "/v1/spend", body, key...); a.StatusCode != 200 || a.json["grant"] != one.json["grant"] || used(t, c) != 40 {
+		if a := s.do("POST", "/v1/spend", body, key...); a.StatusCode != 200 || a.json["grant"] != one.json["grant"] ||
+			used(t, c) != 40 {
 			t.Errorf("%s %s, %d used; want the grant %v, and 40", a.Status, a.text, used(t, c), one.json["grant"])
 		}
 	}
@@ -254,7 +269,8 @@ func TestRepeatedSpendAfterRestart(t *testing.T) {
 // are never negative in the API's own document.
 func TestSpendOfNegativeUnits(t *testing.T) {
 	s := newServer(t, nil, newClient(t, table, t.TempDir(), nil))
-	for body, units := range map[string]float64{`{"method": "items.insert", "units": -1}`: 40, `{"method": "items.insert", "units": 0}`: 40, `{"method": "items.insert", "units": 2147483648}`: 2147483648} {
+	for body, units := range map[string]float64{`{"method": "items.insert", "units": -1}`: 40,
+		`{"method": "items.insert", "units": 0}`: 40, `{"method": "items.insert", "units": 2147483648}`: 2147483648} {
 		if a := s.do("POST", "/v1/spend", body); a.StatusCode != 422 || a.json["units"] != units {
 			t.Errorf("%s: %s %s; want %v units", body, a.Status, a.text, units)
 		}
@@ -265,9 +281,11 @@ func TestSpendOfNegativeUnits(t *testing.T) {
 // language.
 func TestProblemNamesAPackage(t *testing.T) {
 	s := newServer(t, nil, newClient(t, table, t.TempDir(), nil))
-	for path, body := range map[string]string{"/v1/spend": `{"method": "items.list", "calls": -3}`, "/v1/grants/none/report": `{"status": 200}`} {
+	for path, body := range map[string]string{"/v1/spend": `{"method": "items.list", "calls": -3}`,
+		"/v1/grants/none/report": `{"status": 200}`} {
 		a := s.do("POST", path, body)
-		if detail, _ := a.json["detail"].(string); detail == "" || strings.Contains(a.text, "quota: ") || a.Header.Get("Ration-Detail") != detail {
+		if detail, _ := a.json["detail"].(string); detail == "" || strings.Contains(a.text, "quota: ") ||
+			a.Header.Get("Ration-Detail") != detail {
 			t.Errorf("%s %s: %s %s, %v", path, body, a.Status, a.text, a.Header)
 		}
 	}
@@ -300,11 +318,14 @@ func TestProxyChargesAndRefuses(t *testing.T) {
 	})
 	c := newClient(t, table, t.TempDir(), u)
 	s := newServer(t, &gateway.Options{Endpoint: u.URL}, c)
-	a := s.do("GET", "/to/api.example.com/v1/items?q=a%2Fb&q=c+d", "", "Ration-Job", "import", "Ration-Region", "north", "Authorization", "Bearer theirs", "User-Agent", "")
-	if a.StatusCode != 200 || a.text != "GET /v1/items?q=a%2Fb&q=c+d" || a.Header.Get("X-Upstream") != "yes" || used(t, c) != 1 {
+	a := s.do("GET", "/to/api.example.com/v1/items?q=a%2Fb&q=c+d", "", "Ration-Job", "import", "Ration-Region", "north",
+		"Authorization", "Bearer theirs", "User-Agent", "")
+	if a.StatusCode != 200 || a.text != "GET /v1/items?q=a%2Fb&q=c+d" || a.Header.Get("X-Upstream") != "yes" ||
+		used(t, c) != 1 {
 		t.Fatalf("%s %q, %d used", a.Status, a.text, used(t, c))
 	}
-	if r := seen.Load(); r.Header.Get("Ration-Job") != "" || r.Header.Get("Authorization") != "Bearer theirs" || r.Header.Get("User-Agent") != "" || r.Header.Get("X-Forwarded-For") != "" {
+	if r := seen.Load(); r.Header.Get("Ration-Job") != "" || r.Header.Get("Authorization") != "Bearer theirs" ||
+		r.Header.Get("User-Agent") != "" || r.Header.Get("X-Forwarded-For") != "" {
 		t.Errorf("the upstream saw %v", r.Header)
 	}
 	grant, err := c.Guard().Redeem(a.Header.Get("Ration-Grant"))
@@ -316,15 +337,19 @@ func TestProxyChargesAndRefuses(t *testing.T) {
 	}
 	hits := u.hits.Load()
 	refused := s.do("POST", "/to/api.example.com/v1/items", "{}")
-	if refused.StatusCode != 429 || refused.Header.Get("Ration-Refused-By") != "day" || refused.Header.Get("Retry-After") == "" || u.hits.Load() != hits {
+	if refused.StatusCode != 429 || refused.Header.Get("Ration-Refused-By") != "day" ||
+		refused.Header.Get("Retry-After") == "" || u.hits.Load() != hits {
 		t.Errorf("%s %s, %d hits; want a refusal before the wire", refused.Status, refused.text, u.hits.Load()-hits)
 	}
-	for path, status := range map[string]int{"/to/example.org/x": 403, "/to/api.example.com/v1/unknown": 422, "/to/": 400, "/to/user@api.example.com/v1/items": 400, "/v1/none": 404, "/none": 404} {
-		if a := s.do("GET", path, ""); a.StatusCode != status || a.Header.Get("Content-Type") != "application/problem+json" {
+	for path, status := range map[string]int{"/to/example.org/x": 403, "/to/api.example.com/v1/unknown": 422,
+		"/to/": 400, "/to/user@api.example.com/v1/items": 400, "/v1/none": 404, "/none": 404} {
+		if a := s.do("GET", path, ""); a.StatusCode != status ||
+			a.Header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: %s %s; want %d", path, a.Status, a.text, status)
 		}
 	}
-	if a := s.do("GET", "/to/api.example.com/v1/items", "", "Connection", "Upgrade", "Upgrade", "websocket"); a.StatusCode != 501 {
+	if a := s.do("GET", "/to/api.example.com/v1/items", "", "Connection", "Upgrade", "Upgrade",
+		"websocket"); a.StatusCode != 501 {
 		t.Errorf("WebSocket: %s", a.Status)
 	}
 	if u.hits.Load() != hits {
@@ -339,7 +364,8 @@ func TestWhoMayUseTheGateway(t *testing.T) {
 		fmt.Fprint(w, r.Header.Get("Authorization")+r.Header.Get("Ration-Token"))
 	})
 	c := newClient(t, table, t.TempDir(), u)
-	open, closed := newServer(t, &gateway.Options{Endpoint: u.URL}, c), newServer(t, &gateway.Options{Endpoint: u.URL, Token: "secret"}, c)
+	open, closed := newServer(t, &gateway.Options{Endpoint: u.URL}, c),
+		newServer(t, &gateway.Options{Endpoint: u.URL, Token: "secret"}, c)
 	spend := `{"method": "items.list"}`
 	for _, test := range []struct {
 		s      *server
@@ -367,10 +393,12 @@ func TestWhoMayUseTheGateway(t *testing.T) {
 			t.Errorf("%s: %s %s; want 200 without the token", path, a.Status, a.text)
 		}
 	}
-	if a := closed.do("GET", "/to/api.example.com/v1/items", "", "Authorization", "Bearer secret"); a.StatusCode != 200 || a.text != "" {
+	if a := closed.do("GET", "/to/api.example.com/v1/items", "", "Authorization",
+		"Bearer secret"); a.StatusCode != 200 || a.text != "" {
 		t.Errorf("%s, the upstream saw %q; want nothing of the token", a.Status, a.text)
 	}
-	if a := closed.do("GET", "/to/api.example.com/v1/items", "", "Authorization", "Bearer theirs", "Ration-Token", "secret"); a.StatusCode != 200 || a.text != "Bearer theirs" {
+	if a := closed.do("GET", "/to/api.example.com/v1/items", "", "Authorization", "Bearer theirs", "Ration-Token",
+		"secret"); a.StatusCode != 200 || a.text != "Bearer theirs" {
 		t.Errorf("%s, the upstream saw %q; want the client's own", a.Status, a.text)
 	}
 }
@@ -390,7 +418,8 @@ func TestReportOfADecodedBody(t *testing.T) {
 	} {
 		grant, _ := s.do("POST", "/v1/spend", `{"method":"items.get"}`).json["grant"].(string)
 		a := s.do("POST", "/v1/grants/"+grant+"/report",
-			fmt.Sprintf(`{"status":%d,"headers":{"Content-Type":"application/json","Content-Encoding":"gzip"},"body":"%s"}`, report.status, report.body))
+			fmt.Sprintf(`{"status":%d,"headers":{"Content-Type":"application/json","Content-Encoding":"gzip"},`+
+				`"body":"%s"}`, report.status, report.body))
 		if !strings.HasPrefix(a.text, report.want) {
 			t.Errorf("%s: %s; want %s", report.body, a.text, report.want)
 		}

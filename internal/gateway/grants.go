@@ -50,13 +50,15 @@ func (a *Answer) response() *http.Response {
 		name = textproto.CanonicalMIMEHeaderKey(name)
 		header[name] = append(header[name], values...)
 	}
-	return &http.Response{StatusCode: a.Status, Status: fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status)), Header: header,
+	return &http.Response{StatusCode: a.Status, Status: fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status)),
+		Header:     header,
 		ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(len(a.Body)), Body: io.NopCloser(strings.NewReader(a.Body))}
 }
 
 // Apply applies an answer to a call, as client.Client does for its own
 // requests. grant may be nil, if it is not known; then nothing is settled.
-func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, grant *quota.Grant) (*ReportResult, error) {
+func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, grant *quota.Grant) (*ReportResult,
+	error) {
 	if a.Status < 100 || a.Status > 599 {
 		return nil, fmt.Errorf("%w: status %d; give the upstream's, 100 to 599", quota.ErrBadCall, a.Status)
 	}
@@ -88,7 +90,9 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 		if !until.IsZero() { // of a longer one, perhaps, that was in force
 			lasts = human.SecondsUntil(now, until)
 		}
-		result.Cooldown = &Cooldown{Account: call.Account, Budget: human.Optional(verdict.Budget), Key: human.Optional(verdict.KeyOf(&call)), Reason: verdict.Reason, For: lasts, Until: human.OptionalTime(until)}
+		result.Cooldown = &Cooldown{Account: call.Account, Budget: human.Optional(verdict.Budget),
+			Key: human.Optional(verdict.KeyOf(&call)), Reason: verdict.Reason, For: lasts,
+			Until: human.OptionalTime(until)}
 		result.After = &lasts
 	} else if verdict.After > 0 {
 		result.After = new(human.Seconds(verdict.After))
@@ -125,16 +129,19 @@ func Redeem(c *client.Client, token, method string) (*quota.Grant, error) {
 	}
 	call := grant.Call()
 	if !slices.Contains(c.Table().Accounts(), call.Account) {
-		return nil, fmt.Errorf("it is of account %s, which is not in costs.yaml; use the one that it was spent with", human.Name(call.Account))
+		return nil, fmt.Errorf("it is of account %s, which is not in costs.yaml; use the one that it was spent with",
+			human.Name(call.Account))
 	}
 	if method != "" && method != call.Method {
-		return nil, fmt.Errorf("it is of %s, not of %s; leave the method out", human.Name(call.Method), human.Name(method))
+		return nil, fmt.Errorf("it is of %s, not of %s; leave the method out", human.Name(call.Method),
+			human.Name(method))
 	}
 	return grant, nil
 }
 
 // withGrant calls act with the grant that the request's path names.
-func (g *Gateway) withGrant(w http.ResponseWriter, r *http.Request, c *connected, body any, act func(*quota.Grant) (any, error)) (any, error) {
+func (g *Gateway) withGrant(w http.ResponseWriter, r *http.Request, c *connected, body any,
+	act func(*quota.Grant) (any, error)) (any, error) {
 	if err := g.readJSON(w, r, body); err != nil {
 		return nil, err
 	}

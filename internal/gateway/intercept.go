@@ -161,7 +161,8 @@ func (g *Gateway) admitProxy(r *http.Request) (*http.Request, *problem) {
 	case known:
 		return r.WithContext(context.WithValue(r.Context(), sessionKey{}, session)), nil
 	case g.options.Token != "" && !isOwn:
-		p := newProblem(http.StatusProxyAuthRequired, "unauthorized", "the gateway needs its token: HTTPS_PROXY=http://ration:TOKEN@HOST:PORT")
+		p := newProblem(http.StatusProxyAuthRequired, "unauthorized",
+			"the gateway needs its token: HTTPS_PROXY=http://ration:TOKEN@HOST:PORT")
 		p.header.Set("Proxy-Authenticate", `Basic realm="ration"`)
 		return r, p
 	}

@@ -33,7 +33,8 @@ func behind(t *testing.T, proxy string, ca *gateway.CA, trusted *x509.Certificat
 	}
 	transport := &http.Transport{Proxy: http.ProxyURL(to), TLSClientConfig: &tls.Config{RootCAs: roots}}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 func get(t *testing.T, c *http.Client, address string) (*http.Response, string) {
@@ -65,17 +66,22 @@ func TestAProgramBehindItsProxyIsGuarded(t *testing.T) {
 	})
 	table := strings.Replace(anyTable, "limit: 100000", "limit: 2", 1)
 	s := newServer(t, &gateway.Options{Endpoint: u.URL, CA: ca}, newClient(t, table, t.TempDir(), u))
-	other := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "elsewhere") }))
+	other := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = io.WriteString(w, "elsewhere")
+	}))
 	defer other.Close()
 	c := behind(t, s.url, ca, other.Certificate())
 	for range 2 {
 		resp, body := get(t, c, "https://api.example.com/v1/a%2Fb?x=1")
-		isPlain := resp.Header.Get("Location") == "https://api.example.com/next" && resp.Header.Get("Set-Cookie") == "a=b; Path=/v1"
+		isPlain := resp.Header.Get("Location") == "https://api.example.com/next" &&
+			resp.Header.Get("Set-Cookie") == "a=b; Path=/v1"
 		if resp.StatusCode != http.StatusOK || !strings.HasSuffix(body, "/v1/a/b") || !isPlain {
 			t.Fatalf("%s %q, %v; want the upstream's answer as it is", resp.Status, body, resp.Header)
 		}
 	}
-	if resp, body := get(t, c, "https://api.example.com/v1/items"); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
+	if resp, body := get(t, c, "https://api.example.com/v1/items"); resp.StatusCode != http.StatusTooManyRequests ||
+		resp.Header.Get("Retry-After") == "" {
 		t.Errorf("%s %q; want a refusal", resp.Status, body)
 	}
 	resp, body := get(t, c, other.URL)
@@ -102,12 +108,15 @@ func TestAProxyWithATokenWantsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := newUpstream(t, nil)
-	s := newServer(t, &gateway.Options{Endpoint: u.URL, CA: ca, Token: "secret"}, newClient(t, anyTable, t.TempDir(), u))
-	if _, err := behind(t, s.url, ca, nil).Get("https://api.example.com/v1/items"); err == nil || !strings.Contains(err.Error(), "Proxy Authentication Required") {
+	s := newServer(t, &gateway.Options{Endpoint: u.URL, CA: ca, Token: "secret"},
+		newClient(t, anyTable, t.TempDir(), u))
+	if _, err := behind(t, s.url, ca, nil).Get("https://api.example.com/v1/items"); err == nil ||
+		!strings.Contains(err.Error(), "Proxy Authentication Required") {
 		t.Errorf("without it: %v", err)
 	}
 	proxy := strings.Replace(s.url, "http://", "http://ration:secret@", 1)
-	if resp, body := get(t, behind(t, proxy, ca, nil), "https://api.example.com/v1/items"); resp.StatusCode != http.StatusOK {
+	if resp, body := get(t, behind(t, proxy, ca, nil),
+		"https://api.example.com/v1/items"); resp.StatusCode != http.StatusOK {
 		t.Errorf("with it: %s %q", resp.Status, body)
 	}
 	curl, err := exec.LookPath("curl")
@@ -118,7 +127,8 @@ func TestAProxyWithATokenWantsIt(t *testing.T) {
 	if err := os.WriteFile(trusted, ca.PEM, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(curl, "-sS", "--cacert", trusted, "https://api.example.com/v1/items", "-o", filepath.Join(t.TempDir(), "out"), "-w", "%{http_code}")
+	cmd := exec.Command(curl, "-sS", "--cacert", trusted, "https://api.example.com/v1/items", "-o",
+		filepath.Join(t.TempDir(), "out"), "-w", "%{http_code}")
 	cmd.Env = []string{"HTTPS_PROXY=" + proxy}
 	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "200" {
 		t.Errorf("curl: %v %s", err, out)

@@ -50,8 +50,10 @@ func TestEachKeyHasItsLimitThroughTheGateway(t *testing.T) {
 	}{
 		{"airtable", "{path: base}", `"/v0/{base}/{path...}": call`, "/v0/KEY/Table", 5},
 		{"xero", "{header: Xero-Tenant-Id}", `"/api.xro/2.0/{path...}": call`, "/api.xro/2.0/Invoices", 60},
-		{"discord", "{path: channel}", `"GET /api/v10/channels/{channel}/messages": call`, "/api/v10/channels/KEY/messages", 5},
-		{"microsoft-graph", "{path: mailbox}", `"GET /v1.0/users/{mailbox}/{path...}": call`, "/v1.0/users/KEY/messages", 20},
+		{"discord", "{path: channel}", `"GET /api/v10/channels/{channel}/messages": call`,
+			"/api/v10/channels/KEY/messages", 5},
+		{"microsoft-graph", "{path: mailbox}", `"GET /v1.0/users/{mailbox}/{path...}": call`,
+			"/v1.0/users/KEY/messages", 20},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -130,7 +132,8 @@ budgets: [{name: base, limit: 5, window: {sliding: 1s, margin: 1s}, per: key}]
 func TestARefusalStopsTheKeyAlone(t *testing.T) {
 	for name, lines := range map[string]string{
 		"budget": "budgets: [{name: tenant, limit: 60, window: 1m, per: key}]",
-		"rule":   "answers: [{when: {status: 429}, stop: {kind: spent, scope: key}}]\nbudgets: [{name: all, limit: 60, window: 1m}, {name: day, limit: 600, window: 1d}]",
+		"rule": "answers: [{when: {status: 429}, stop: {kind: spent, scope: key}}]\nbudgets: [{name: all, limit: " +
+			"60, window: 1m}, {name: day, limit: 600, window: 1d}]",
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -139,8 +142,9 @@ func TestARefusalStopsTheKeyAlone(t *testing.T) {
 					w.WriteHeader(http.StatusTooManyRequests)
 				}
 			})
-			s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, "version: 1\naccount: p\nhosts: [api.example.com]\nkey: {header: X-Tenant}\n"+
-				"routes: {\"/{path...}\": call}\ncosts: {call: 1}\n"+lines, t.TempDir(), u))
+			s := newServer(t, &gateway.Options{Endpoint: u.URL},
+				newClient(t, "version: 1\naccount: p\nhosts: [api.example.com]\nkey: {header: X-Tenant}\n"+
+					"routes: {\"/{path...}\": call}\ncosts: {call: 1}\n"+lines, t.TempDir(), u))
 			get := func(key string) *answer { return s.do("GET", "/to/api.example.com/x", "", "X-Tenant", key) }
 			if a := get("acme"); a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Ration-Detail") != "" {
 				t.Fatalf("the upstream's answer: %d %s", a.StatusCode, a.text)
@@ -154,7 +158,8 @@ func TestARefusalStopsTheKeyAlone(t *testing.T) {
 			var list struct {
 				Cooldowns []struct{ Account, Budget, Key string }
 			}
-			if err := json.Unmarshal([]byte(s.do("GET", "/v1/cooldowns", "").text), &list); err != nil || len(list.Cooldowns) != 1 || list.Cooldowns[0].Key != "acme" {
+			if err := json.Unmarshal([]byte(s.do("GET", "/v1/cooldowns", "").text), &list); err != nil ||
+				len(list.Cooldowns) != 1 || list.Cooldowns[0].Key != "acme" {
 				t.Fatalf("%+v, %v; want that of acme", list, err)
 			}
 			query := "?account=p&key=acme"
@@ -205,7 +210,8 @@ func TestACallerMayNameTheKey(t *testing.T) {
 	if granted, _ := key(`{"method": "items.insert", "key": "c"}`); granted {
 		t.Error("40 of the 39 that are left of c were granted")
 	}
-	if a := s.do("GET", "/to/api.example.com/v1/items", "", "Ration-Key", strings.Repeat("k", 257)); a.StatusCode != http.StatusUnprocessableEntity {
+	if a := s.do("GET", "/to/api.example.com/v1/items", "", "Ration-Key",
+		strings.Repeat("k", 257)); a.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("a key of 257 bytes: %d %s", a.StatusCode, a.text)
 	}
 }

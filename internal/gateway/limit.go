@@ -60,7 +60,8 @@ func (l *Limit) Describe() string {
 		return fmt.Sprintf("allowed: %s has %d of %s left", human.Name(l.Client), l.Remaining, l.left.Name)
 	}
 	return fmt.Sprintf("%s has reached the limit of %s; try again at %s (in %s)",
-		human.Name(l.Client), l.left.Name, human.Time(*l.RetryAt), human.Duration(time.Duration(*l.RetryAfter)*time.Second))
+		human.Name(l.Client), l.left.Name, human.Time(*l.RetryAt),
+		human.Duration(time.Duration(*l.RetryAfter)*time.Second))
 }
 
 // limitProblem is the answer to a request that does not fit. Its members are

@@ -45,11 +45,14 @@ func TestTwoGatewaysAdmitAClientTwice(t *testing.T) {
 			var wg sync.WaitGroup
 			for n := range 40 {
 				wg.Go(func() {
-					switch a := servers[n%2].do("POST", "/v1/limit", `{"client": "203.0.113.9", "limit": 15, "window": "1h"}`); a.StatusCode {
+					switch a := servers[n%2].do("POST", "/v1/limit",
+						`{"client": "203.0.113.9", "limit": 15, "window": "1h"}`); a.StatusCode {
 					case http.StatusOK:
 						allowed.Add(1)
 					case http.StatusTooManyRequests:
-						if a.json["allowed"] != false || a.Header.Get("Retry-After") == "" || a.Header.Get("Ration-Refused-By") != "" || !strings.Contains(a.text, "reached the limit of 15/1h; try again at") {
+						if a.json["allowed"] != false || a.Header.Get("Retry-After") == "" ||
+							a.Header.Get("Ration-Refused-By") != "" ||
+							!strings.Contains(a.text, "reached the limit of 15/1h; try again at") {
 							t.Errorf("%s %v", a.text, a.Header)
 						}
 					default:
@@ -61,8 +64,10 @@ func TestTwoGatewaysAdmitAClientTwice(t *testing.T) {
 			if allowed.Load() != 15 {
 				t.Errorf("%d requests are allowed; want 15", allowed.Load())
 			}
-			for _, body := range []string{`{"client": "203.0.113.8", "limit": 15, "window": "1h"}`, `{"client": "203.0.113.9", "limit": 15, "window": 60, "estimate": true}`} {
-				if a := servers[0].do("POST", "/v1/limit", body); a.StatusCode != http.StatusOK || a.json["remaining"] != 14.0 || a.Header.Get("X-RateLimit-Remaining") != "14" {
+			for _, body := range []string{`{"client": "203.0.113.8", "limit": 15, "window": "1h"}`,
+				`{"client": "203.0.113.9", "limit": 15, "window": 60, "estimate": true}`} {
+				if a := servers[0].do("POST", "/v1/limit", body); a.StatusCode != http.StatusOK ||
+					a.json["remaining"] != 14.0 || a.Header.Get("X-RateLimit-Remaining") != "14" {
 					t.Errorf("%s: %s %s %v", body, a.Status, a.text, a.Header)
 				}
 			}
@@ -100,7 +105,8 @@ func TestLimitIsRefusedWithoutItsStore(t *testing.T) {
 	}
 	t.Cleanup(func() { c.Close() })
 	a := newServer(t, nil, c).do("POST", "/v1/limit", `{"client": "a", "limit": 1, "window": "1m"}`)
-	if a.StatusCode != http.StatusServiceUnavailable || a.json["type"] != "urn:ration:ledger-down" || a.Header.Get("Retry-After") == "" {
+	if a.StatusCode != http.StatusServiceUnavailable || a.json["type"] != "urn:ration:ledger-down" ||
+		a.Header.Get("Retry-After") == "" {
 		t.Errorf("%s %s", a.Status, a.text)
 	}
 }

@@ -36,7 +36,8 @@ func BenchmarkLimitFromPHP(b *testing.B) {
 			out, err := exec.Command("php", "testdata/limit.php", url, strconv.Itoa(b.N)).CombinedOutput()
 			b.StopTimer()
 			var floor, limit [2]float64
-			if _, wrong := fmt.Sscan(string(out), &floor[0], &floor[1], &limit[0], &limit[1]); wrong != nil || err != nil {
+			if _, wrong := fmt.Sscan(string(out), &floor[0], &floor[1], &limit[0], &limit[1]); wrong != nil ||
+				err != nil {
 				b.Fatalf("%v: %s", err, out)
 			}
 			for i, name := range []string{"p50", "p99"} {

@@ -75,7 +75,8 @@ func TestLargeRequests(t *testing.T) {
 	if a := s.do("POST", "/v1/spend", `{"method": "`+strings.Repeat("x", 1<<20)+`"}`); a.StatusCode != 413 {
 		t.Errorf("%s %s", a.Status, a.text)
 	}
-	for _, head := range []string{"GET /" + strings.Repeat("x", 128<<10) + " HTTP/1.1\r\nHost: 127.0.0.1", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + strings.Repeat("x", 128<<10)} {
+	for _, head := range []string{"GET /" + strings.Repeat("x", 128<<10) + " HTTP/1.1\r\nHost: 127.0.0.1",
+		"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + strings.Repeat("x", 128<<10)} {
 		if resp, _ := s.raw(head + "\r\n\r\n"); resp.StatusCode != 431 && resp.StatusCode != 414 {
 			t.Errorf("%s", resp.Status)
 		}
@@ -111,7 +112,8 @@ func TestStalledReaderKeepsItsRequest(t *testing.T) {
 		}
 		<-ended
 	}
-	for _, path := range []string{"/to/api.example.com/endless", "/to/api.example.com/silent"} { // over HTTP/2, whose connection goes on
+	// over HTTP/2, whose connection goes on
+	for _, path := range []string{"/to/api.example.com/endless", "/to/api.example.com/silent"} {
 		transport := &http.Transport{Protocols: protocols(true)}
 		resp, err := transport.RoundTrip(mustRequest(t, "GET", s.url+path))
 		if err != nil {
@@ -158,7 +160,8 @@ func TestLiveStreamEnds(t *testing.T) {
 	upload := mustRequest(t, "POST", s.url+"/to/api.example.com/live")
 	upload.Body = reader
 	var both sync.WaitGroup
-	for want, req := range map[string]*http.Request{strings.Repeat("x", steps): mustRequest(t, "GET", s.url+"/to/api.example.com/live"), fmt.Sprint(steps): upload} {
+	for want, req := range map[string]*http.Request{strings.Repeat("x", steps): mustRequest(t, "GET",
+		s.url+"/to/api.example.com/live"), fmt.Sprint(steps): upload} {
 		both.Go(func() {
 			resp, err := http.DefaultTransport.RoundTrip(req)
 			if err != nil {
@@ -270,11 +273,13 @@ func TestListenRepeatsItsAddress(t *testing.T) {
 	defer taken.Close()
 	address, folder := strings.TrimPrefix(base, "http://"), t.TempDir()+"/a b"
 	for address, want := range map[string]string{
-		"foo":                   "listen on foo: write HOST:PORT or unix:PATH",
-		"127.0.0.1:99999":       `listen on 127.0.0.1:99999: "99999" is not a port; write a number up to 65535`,
-		"unix:":                 "listen on unix: needs a path, as in unix:/run/ration/gateway.sock",
-		"unix:" + folder + "/s": fmt.Sprintf("listen on unix:%[1]s/s: no folder %[1]s; make it with mkdir -p %[2]s", folder, human.ShellQuote(folder)),
-		address:                 fmt.Sprintf("listen on %s: bind: %v; give another address with --listen", address, syscall.EADDRINUSE),
+		"foo":             "listen on foo: write HOST:PORT or unix:PATH",
+		"127.0.0.1:99999": `listen on 127.0.0.1:99999: "99999" is not a port; write a number up to 65535`,
+		"unix:":           "listen on unix: needs a path, as in unix:/run/ration/gateway.sock",
+		"unix:" + folder + "/s": fmt.Sprintf("listen on unix:%[1]s/s: no folder %[1]s; make it with mkdir -p %[2]s",
+			folder, human.ShellQuote(folder)),
+		address: fmt.Sprintf("listen on %s: bind: %v; give another address with --listen", address,
+			syscall.EADDRINUSE),
 	} {
 		if _, _, err := gateway.Listen(address); err == nil || err.Error() != want {
 			t.Errorf("%s: %v; want %s", address, err, want)
@@ -292,7 +297,8 @@ func TestWaitHoldsTheDrain(t *testing.T) {
 		c := newClient(t, anyTable, t.TempDir(), u)
 		g.Use(c)
 		account := c.Table().Accounts()[0]
-		if err := c.Guard().Cool(t.Context(), quota.Cooldown{Account: account, For: 5 * time.Minute, Reason: "a test"}); err != nil {
+		if err := c.Guard().Cool(t.Context(),
+			quota.Cooldown{Account: account, For: 5 * time.Minute, Reason: "a test"}); err != nil {
 			t.Fatal(err)
 		}
 		listener, base, err := gateway.Listen("127.0.0.1:0")
@@ -310,7 +316,8 @@ func TestWaitHoldsTheDrain(t *testing.T) {
 		req.Header.Set("Ration-Max-Wait", "9m")
 		if path == "/v1/spend" {
 			req.Header.Set("Content-Type", "application/json")
-			req.Body = io.NopCloser(strings.NewReader(`{"verb":"GET","url":"https://api.example.com/x","max_wait":"9m"}`))
+			req.Body = io.NopCloser(strings.NewReader(`{"verb":"GET","url":"https://api.example.com/x",` +
+				`"max_wait":"9m"}`))
 		}
 		go func() {
 			<-entered
@@ -321,7 +328,8 @@ func TestWaitHoldsTheDrain(t *testing.T) {
 			t.Fatalf("%s: %v", path, err)
 		}
 		resp.Body.Close()
-		if after := resp.Header.Get("Retry-After"); resp.StatusCode != http.StatusTooManyRequests || after == "" || u.hits.Load() != 0 {
+		if after := resp.Header.Get("Retry-After"); resp.StatusCode != http.StatusTooManyRequests || after == "" ||
+			u.hits.Load() != 0 {
 			t.Errorf("%s: %s, Retry-After %q; want a refusal", path, resp.Status, after)
 		}
 		if err := <-served; err != nil {

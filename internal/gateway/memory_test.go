@@ -19,7 +19,8 @@ func newMemoryClient(t testing.TB, text, endpoint string) *client.Client {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	c, err := client.New(parsed, &client.Options{Opened: testledger.Memory(nil), State: folder, Replica: folder + "/replica"})
+	c, err := client.New(parsed, &client.Options{Opened: testledger.Memory(nil), State: folder,
+		Replica: folder + "/replica"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,8 @@ func TestModelInTheBodyChoosesTheMethod(t *testing.T) {
 		{`{"model":"small"}`, 200},
 		{`{"model":"large","model":"small"}`, 422},
 	} {
-		if a := s.do("POST", "/to/api.example.com/v1/chat", c.body); a.StatusCode != c.status || c.status == 200 && a.text != c.body {
+		if a := s.do("POST", "/to/api.example.com/v1/chat", c.body); a.StatusCode != c.status || c.status == 200 &&
+			a.text != c.body {
 			t.Errorf("%s: %s %s", c.body, a.Status, a.text)
 		}
 	}

@@ -98,7 +98,8 @@ func (s *specification) path(requested string) string {
 func (s *specification) check(req *http.Request, body string, resp *http.Response, text string) error {
 	path := s.path(req.URL.RequestURI())
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if strings.HasPrefix(req.URL.Path, "/to/") && (kind != "application/problem+json" || !strings.Contains(text, `"urn:ration:`)) {
+	if strings.HasPrefix(req.URL.Path, "/to/") &&
+		(kind != "application/problem+json" || !strings.Contains(text, `"urn:ration:`)) {
 		return nil // the upstream's
 	}
 	if resp.StatusCode < 400 {
@@ -120,7 +121,8 @@ func (s *specification) check(req *http.Request, body string, resp *http.Respons
 		return err
 	}
 	if content, _ := response["content"].(map[string]any); content[kind] == nil {
-		return fmt.Errorf("%s %s, %d: a body of type %q is not documented", req.Method, req.URL.Path, resp.StatusCode, kind)
+		return fmt.Errorf("%s %s, %d: a body of type %q is not documented", req.Method, req.URL.Path, resp.StatusCode,
+			kind)
 	}
 	if kind == "application/x-ndjson" {
 		return nil
@@ -129,7 +131,8 @@ func (s *specification) check(req *http.Request, body string, resp *http.Respons
 	if err == nil {
 		err = s.validate(at+"/content/"+escaped(kind)+"/schema", value)
 	}
-	if object, ok := value.(map[string]any); ok && err == nil && kind == "application/problem+json" && fmt.Sprint(object["status"]) != strconv.Itoa(resp.StatusCode) {
+	if object, ok := value.(map[string]any); ok && err == nil && kind == "application/problem+json" &&
+		fmt.Sprint(object["status"]) != strconv.Itoa(resp.StatusCode) {
 		err = fmt.Errorf("the problem's status is %v", object["status"])
 	}
 	return err
@@ -137,7 +140,8 @@ func (s *specification) check(req *http.Request, body string, resp *http.Respons
 
 func (s *specification) checkRequest(path string, req *http.Request, body string) error {
 	for name := range req.Header {
-		if (strings.HasPrefix(name, "Ration-") || name == "Idempotency-Key") && name != "Ration-Token" && !s.hasParameter(path, strings.ToLower(req.Method), name) {
+		if (strings.HasPrefix(name, "Ration-") || name == "Idempotency-Key") && name != "Ration-Token" &&
+			!s.hasParameter(path, strings.ToLower(req.Method), name) {
 			return fmt.Errorf("the header %s is not documented", name)
 		}
 	}
@@ -272,7 +276,8 @@ func (s *specification) walk(t *testing.T, at string, node any, seen map[string]
 					t.Errorf("%s: the example: %v", at, err)
 				}
 			}
-			if err := s.validate(at+"/schema", map[string]any{}); err != nil && !strings.Contains(fmt.Sprintf("%T", err), "ValidationError") {
+			if err := s.validate(at+"/schema", map[string]any{}); err != nil &&
+				!strings.Contains(fmt.Sprintf("%T", err), "ValidationError") {
 				t.Errorf("%s: %v", at, err)
 			}
 		}
@@ -290,7 +295,8 @@ func TestOpenAPIDocumentIsServed(t *testing.T) {
 	a := s.do("GET", "/v1/openapi.json", "")
 	var served, written any
 	text, err := os.ReadFile("openapi.json")
-	if err != nil || json.Unmarshal(text, &written) != nil || json.Unmarshal([]byte(a.text), &served) != nil || fmt.Sprint(written) != fmt.Sprint(served) {
+	if err != nil || json.Unmarshal(text, &written) != nil || json.Unmarshal([]byte(a.text), &served) != nil ||
+		fmt.Sprint(written) != fmt.Sprint(served) {
 		t.Errorf("%s, %v", a.Status, err)
 	}
 }

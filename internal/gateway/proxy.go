@@ -23,7 +23,8 @@ import (
 // newBase returns the transport of proxied requests. It leaves encodings as the
 // client and the upstream agreed on them.
 func newBase() http.RoundTripper {
-	base := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, ExpectContinueTimeout: time.Second}
+	base := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: 10 * time.Second, ExpectContinueTimeout: time.Second}
 	if standard, ok := http.DefaultTransport.(*http.Transport); ok {
 		base = standard.Clone()
 	}
@@ -76,9 +77,11 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 	t, problem := g.newTarget(r, table)
 	switch {
 	case isWebSocket(r):
-		problem = newProblem(http.StatusNotImplemented, "no-upgrade", "the gateway does not carry WebSockets: their messages have no price")
+		problem = newProblem(http.StatusNotImplemented, "no-upgrade",
+			"the gateway does not carry WebSockets: their messages have no price")
 	case r.Method == http.MethodTrace:
-		problem = newProblem(http.StatusNotImplemented, "no-trace", "the gateway does not send TRACE, whose answer would show the upstream's credential")
+		problem = newProblem(http.StatusNotImplemented, "no-trace",
+			"the gateway does not send TRACE, whose answer would show the upstream's credential")
 	case problem == nil && err != nil:
 		problem = problemOf(err)
 	}
@@ -125,7 +128,8 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 
 // proxyContext returns a request's context with its caller, its key and how
 // long it may wait, and the latter.
-func (g *Gateway) proxyContext(r *http.Request, table *costs.Table) (ctx context.Context, wait time.Duration, err error) {
+func (g *Gateway) proxyContext(r *http.Request, table *costs.Table) (ctx context.Context, wait time.Duration,
+	err error) {
 	var values [5]string
 	for i, name := range [...]string{headerLane, headerJob, headerRegion, headerMaxWait, headerKey} {
 		if values[i], err = single(r, name); err != nil {
@@ -264,7 +268,8 @@ func readable(accepted []string) string {
 func (c *connected) failed(w http.ResponseWriter, r *http.Request, t *target, s *stream, err error) {
 	switch cause, body := context.Cause(r.Context()), s.badBody.Load(); {
 	case errors.Is(cause, errStalled) || body != nil && errors.Is(*body, os.ErrDeadlineExceeded):
-		newProblem(http.StatusRequestTimeout, "too-slow", "no byte of the request's body arrived for %s", s.limit).write(w)
+		newProblem(http.StatusRequestTimeout, "too-slow", "no byte of the request's body arrived for %s",
+			s.limit).write(w)
 	case cause != nil:
 		panic(http.ErrAbortHandler) // the client has gone
 	case body != nil:
@@ -280,7 +285,8 @@ func (c *connected) failed(w http.ResponseWriter, r *http.Request, t *target, s 
 // notSent returns the problem of a request that was refused, or that failed.
 func (c *connected) notSent(err error) *problem {
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
-		call := quota.Call{Account: refused.Account, Method: refused.Method, Units: refused.Units, Caller: refused.Caller}
+		call := quota.Call{Account: refused.Account, Method: refused.Method, Units: refused.Units,
+			Caller: refused.Caller}
 		return c.refusal(call, 1, err)
 	}
 	problem := problemOf(err) // the ledger's timeout is not the upstream's

@@ -53,17 +53,21 @@ func newProxy(t *testing.T, answer http.HandlerFunc) (*server, *upstream, *atomi
 func TestTargetIsChanged(t *testing.T) {
 	s, u, seen := newProxy(t, nil)
 	for target, status := range map[string]int{
-		"/v1/items": 200, "/": 200, "": 200, "/v1//items": 200, "/v1/items/": 200, "/v1/a%2Fb": 200, "/v1/a%2fb": 200, "/v1/%7Euser": 200, "/v1/it;v=2": 200,
-		"/v1/items?": 200, "/v1/items?a=1;b=2&c=%20+%zz": 200, "/v1/items?a=/../x": 200, "//v1": 200, "/v1/items?x=//": 200,
-		"/v1/../items": 422, "/v1/./items": 422, "/v1/%2e%2e/items": 422, "/v1/..%2Fitems": 422, "/v1/..;/x": 422,
+		"/v1/items": 200, "/": 200, "": 200, "/v1//items": 200, "/v1/items/": 200, "/v1/a%2Fb": 200, "/v1/a%2fb": 200,
+		"/v1/%7Euser": 200, "/v1/it;v=2": 200,
+		"/v1/items?": 200, "/v1/items?a=1;b=2&c=%20+%zz": 200, "/v1/items?a=/../x": 200, "//v1": 200,
+		"/v1/items?x=//": 200,
+		"/v1/../items":   422, "/v1/./items": 422, "/v1/%2e%2e/items": 422, "/v1/..%2Fitems": 422, "/v1/..;/x": 422,
 	} {
 		hits := u.hits.Load()
-		resp, text := s.raw("GET /to/api.example.com" + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+		resp, text := s.raw("GET /to/api.example.com" + target +
+			" HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
 		want := target
 		if !strings.HasPrefix(target, "/") {
 			want = "/" + target
 		}
-		if resp.StatusCode != status || status != 200 && u.hits.Load() != hits || status == 200 && seen.Load().RequestURI != want {
+		if resp.StatusCode != status || status != 200 && u.hits.Load() != hits || status == 200 &&
+			seen.Load().RequestURI != want {
 			t.Errorf("%s: %s %s; the upstream saw %s", target, resp.Status, text, seen.Load().RequestURI)
 		}
 	}
@@ -73,12 +77,18 @@ func TestTargetIsChanged(t *testing.T) {
 func TestWrongTargetIsSent(t *testing.T) {
 	s, u, _ := newProxy(t, nil)
 	for line, status := range map[string]int{
-		"GET /to/user@api.example.com/x": 400, "GET /to/user:pw@api.example.com/x": 400, "GET /to//x": 400, "GET /to/:80/x": 400, "GET /to/https://api.example.com/x": 400,
-		"GET /to/api.example.com%2Fx/y": 400, "GET /to/api.example.com:8443/x": 403, "GET /to/api.example.com:99999x/x": 400, "GET /to/api%2Eexample.com/x": 400,
-		"GET /to/evil.example/x": 403, "GET /to/127.0.0.1:1/x": 403, "GET /to/[::1]/x": 403, "GET /to": 404, "GET /%74o/api.example.com/x": 404, "GET //to/api.example.com/x": 404,
-		"GET /v1/../to/api.example.com/x": 404, "POST //v1/spend": 404, "GET http://127.0.0.1/none": 404, "GET http://api.example.com/v1/items": 501,
-		"CONNECT api.example.com:443": 501, "CONNECT 127.0.0.1:443": 501, "TRACE /to/api.example.com/x": 501, "GET /v1/spend": 405, "PUT /v1/cooldowns": 405,
-		"GET /to/API.Example.com:443/x": 200, "GET /to/api.example.com./x": 200, "GET http://localhost/to/api.example.com/x": 200,
+		"GET /to/user@api.example.com/x": 400, "GET /to/user:pw@api.example.com/x": 400, "GET /to//x": 400,
+		"GET /to/:80/x": 400, "GET /to/https://api.example.com/x": 400,
+		"GET /to/api.example.com%2Fx/y": 400, "GET /to/api.example.com:8443/x": 403,
+		"GET /to/api.example.com:99999x/x": 400, "GET /to/api%2Eexample.com/x": 400,
+		"GET /to/evil.example/x": 403, "GET /to/127.0.0.1:1/x": 403, "GET /to/[::1]/x": 403, "GET /to": 404,
+		"GET /%74o/api.example.com/x": 404, "GET //to/api.example.com/x": 404,
+		"GET /v1/../to/api.example.com/x": 404, "POST //v1/spend": 404, "GET http://127.0.0.1/none": 404,
+		"GET http://api.example.com/v1/items": 501,
+		"CONNECT api.example.com:443":         501, "CONNECT 127.0.0.1:443": 501, "TRACE /to/api.example.com/x": 501,
+		"GET /v1/spend": 405, "PUT /v1/cooldowns": 405,
+		"GET /to/API.Example.com:443/x": 200, "GET /to/api.example.com./x": 200,
+		"GET http://localhost/to/api.example.com/x": 200,
 	} {
 		hits := u.hits.Load()
 		resp, text := s.raw(line + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
@@ -89,7 +99,8 @@ func TestWrongTargetIsSent(t *testing.T) {
 		if status == 405 && !strings.Contains(resp.Header.Get("Allow"), "POST") {
 			t.Errorf("%s: Allow: %s", line, resp.Header.Get("Allow"))
 		}
-		if isForwarded := strings.Contains(line, "CONNECT") || strings.Contains(line, "/v1/items"); isForwarded && !strings.Contains(text, "not a forward proxy") {
+		if isForwarded := strings.Contains(line, "CONNECT") || strings.Contains(line, "/v1/items"); isForwarded &&
+			!strings.Contains(text, "not a forward proxy") {
 			t.Errorf("%s: %s; want that the gateway is not a forward proxy", line, text)
 		}
 	}
@@ -104,9 +115,12 @@ func TestHeaderLeaks(t *testing.T) {
 		w.Header().Set("X-Hop", "1")
 		w.Header()["X-Two"] = []string{"a", "b"}
 	})
-	a := s.do("POST", "/to/api.example.com/x", "body", "Connection", "Ration-Job, X-Mine, Upgrade, HTTP2-Settings", "Ration-Job", "import", "Ration-Other", "x", "X-Mine", "1",
-		"Upgrade", "h2c", "HTTP2-Settings", "AAMAAABkAAQAAP__", "Te", "trailers", "Proxy-Authorization", "Basic eA==", "X-Theirs", "2")
-	if a.StatusCode != 200 || a.Header.Get("Ration-Refused-By") != "" || a.Header.Get("X-Hop") != "" || len(a.Header.Values("X-Two")) != 2 {
+	a := s.do("POST", "/to/api.example.com/x", "body", "Connection", "Ration-Job, X-Mine, Upgrade, HTTP2-Settings",
+		"Ration-Job", "import", "Ration-Other", "x", "X-Mine", "1",
+		"Upgrade", "h2c", "HTTP2-Settings", "AAMAAABkAAQAAP__", "Te", "trailers", "Proxy-Authorization", "Basic eA==",
+		"X-Theirs", "2")
+	if a.StatusCode != 200 || a.Header.Get("Ration-Refused-By") != "" || a.Header.Get("X-Hop") != "" ||
+		len(a.Header.Values("X-Two")) != 2 {
 		t.Errorf("%s %v", a.Status, a.Header)
 	}
 	for name := range seen.Load().Header {
@@ -116,8 +130,10 @@ func TestHeaderLeaks(t *testing.T) {
 			t.Errorf("the upstream saw %s: %q", name, seen.Load().Header[name])
 		}
 	}
-	for _, extra := range []string{"Ration-Job: a\r\nRation-Job: b", "Ration-Max-Wait: soon", "Upgrade: websocket\r\nConnection: Upgrade"} {
-		if resp, text := s.raw("GET /to/api.example.com/x HTTP/1.1\r\nHost: 127.0.0.1\r\n" + extra + "\r\n\r\n"); resp.StatusCode != 422 && resp.StatusCode != 501 {
+	for _, extra := range []string{"Ration-Job: a\r\nRation-Job: b", "Ration-Max-Wait: soon",
+		"Upgrade: websocket\r\nConnection: Upgrade"} {
+		if resp, text := s.raw("GET /to/api.example.com/x HTTP/1.1\r\nHost: 127.0.0.1\r\n" + extra +
+			"\r\n\r\n"); resp.StatusCode != 422 && resp.StatusCode != 501 {
 			t.Errorf("%s: %s %s", extra, resp.Status, text)
 		}
 	}
@@ -134,13 +150,15 @@ func TestEncodingIsChanged(t *testing.T) {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Write(packed.Bytes())
 	})
-	for accepted, want := range map[string]string{"-": "-", "": "identity", "gzip": "gzip", "gzip, deflate, br": "gzip", "br": "identity", "*": "gzip", "*;q=0.5": "gzip;q=0.5", "gzip;q=0": "gzip;q=0",
+	for accepted, want := range map[string]string{"-": "-", "": "identity", "gzip": "gzip", "gzip, deflate, br": "gzip",
+		"br": "identity", "*": "gzip", "*;q=0.5": "gzip;q=0.5", "gzip;q=0": "gzip;q=0",
 		"gzip;q=0, *": "gzip;q=0", "br, identity;q=0.5, GZIP;q=0.8": "identity;q=0.5, GZIP;q=0.8"} {
 		line := "Accept-Encoding: " + accepted + "\r\n"
 		if accepted == "-" {
 			line = ""
 		}
-		resp, text := s.raw("GET /to/api.example.com/x HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n" + line + "\r\n")
+		resp, text := s.raw("GET /to/api.example.com/x HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n" + line +
+			"\r\n")
 		got := strings.Join(seen.Load().Header["Accept-Encoding"], "|")
 		if got == "" {
 			got = "-"
@@ -168,19 +186,22 @@ func TestAnswersWithoutBody(t *testing.T) {
 			fmt.Fprint(w, "done")
 		}
 	})
-	if a := s.do("HEAD", "/to/api.example.com/head", ""); a.StatusCode != 200 || a.ContentLength != 1234 || a.text != "" {
+	if a := s.do("HEAD", "/to/api.example.com/head", ""); a.StatusCode != 200 || a.ContentLength != 1234 ||
+		a.text != "" {
 		t.Errorf("HEAD: %s, %d bytes announced, %q", a.Status, a.ContentLength, a.text)
 	}
 	for _, status := range []int{204, 304} {
-		if a := s.do("GET", fmt.Sprintf("/to/api.example.com/%d", status), ""); a.StatusCode != status || a.Header.Get("Etag") != `"1"` || a.text != "" || len(a.TransferEncoding) > 0 {
+		if a := s.do("GET", fmt.Sprintf("/to/api.example.com/%d", status), ""); a.StatusCode != status ||
+			a.Header.Get("Etag") != `"1"` || a.text != "" || len(a.TransferEncoding) > 0 {
 			t.Errorf("%d: %s %v", status, a.Status, a.Header)
 		}
 	}
 	var early []string
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
-		early = append(early, fmt.Sprint(code, h.Get("Link")))
-		return nil
-	}}), "GET", s.url+"/to/api.example.com/103", nil)
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(),
+		&httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+			early = append(early, fmt.Sprint(code, h.Get("Link")))
+			return nil
+		}}), "GET", s.url+"/to/api.example.com/103", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +210,8 @@ func TestAnswersWithoutBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if text, _ := io.ReadAll(resp.Body); string(text) != "done" || len(early) != 1 || early[0] != "103</to/api.example.com/style.css>" {
+	if text, _ := io.ReadAll(resp.Body); string(text) != "done" || len(early) != 1 ||
+		early[0] != "103</to/api.example.com/style.css>" {
 		t.Errorf("%q before %q", early, text)
 	}
 }
@@ -205,7 +227,8 @@ func TestContentTypeIsInvented(t *testing.T) {
 		fmt.Fprint(w, "<html>{}")
 	})
 	for path, want := range map[string]string{"/bare": "[]", "/typed": "[application/json]"} {
-		if a := s.do("GET", "/to/api.example.com"+path, ""); fmt.Sprint(a.Header["Content-Type"]) != want || a.text != "<html>{}" {
+		if a := s.do("GET", "/to/api.example.com"+path, ""); fmt.Sprint(a.Header["Content-Type"]) != want ||
+			a.text != "<html>{}" {
 			t.Errorf("%s: %v %q; want %s", path, a.Header, a.text, want)
 		}
 	}
@@ -224,7 +247,9 @@ func TestExpectContinue(t *testing.T) {
 	})
 	ask := func(path, header string) (*bufio.Reader, io.Writer) {
 		conn := s.dial()
-		fmt.Fprintf(conn, "POST /to/%s HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n%s\r\n", path, header)
+		fmt.Fprintf(conn,
+			"POST /to/%s HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n%s\r\n", path,
+			header)
 		return bufio.NewReader(conn), conn
 	}
 	for path, want := range map[string]int{"api.example.com/no": 417, "evil.example/x": 403} {
@@ -244,7 +269,8 @@ func TestExpectContinue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(text) != "body" || u.hits.Load() != hits+1 {
+		if text, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(text) != "body" ||
+			u.hits.Load() != hits+1 {
 			t.Errorf("%q: %s %q, %d hits; want 200 and the body back", header, resp.Status, text, u.hits.Load()-hits)
 		}
 	}
@@ -274,8 +300,10 @@ func TestLargeBodiesPassWhole(t *testing.T) {
 		}
 		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil || len(text) != len(body) || resp.Header.Get("X-Sum") != fmt.Sprintf("%x", sha256.Sum256(body)) || (seen.Load().ContentLength == int64(len(body))) != announced {
-			t.Errorf("announced %t: %v, %d bytes back, %d announced to the upstream", announced, err, len(text), seen.Load().ContentLength)
+		if err != nil || len(text) != len(body) || resp.Header.Get("X-Sum") != fmt.Sprintf("%x", sha256.Sum256(body)) ||
+			(seen.Load().ContentLength == int64(len(body))) != announced {
+			t.Errorf("announced %t: %v, %d bytes back, %d announced to the upstream", announced, err, len(text),
+				seen.Load().ContentLength)
 		}
 	}
 }
@@ -287,7 +315,8 @@ func TestRedirectLeavesTheGateway(t *testing.T) {
 	s, u, _ := newProxy(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/go/there" {
 			w.Header().Set("Location", location.Load().(string))
-			w.Header().Add("Link", "<"+location.Load().(string)+`>; rel="next"; title="a \", <b>", <https://elsewhere.example/x>;rel=help`)
+			w.Header().Add("Link", "<"+location.Load().(string)+
+				`>; rel="next"; title="a \", <b>", <https://elsewhere.example/x>;rel=help`)
 			w.Header().Add("Link", "<"+location.Load().(string)+">")
 			w.Header().Add("Link", `; "`)
 			w.Header().Add("Link", `<https://api.example.com/x`)
@@ -312,7 +341,9 @@ func TestRedirectLeavesTheGateway(t *testing.T) {
 		a := s.do("GET", "/to/api.example.com/go/there", "")
 		if got := a.Header.Get("Location"); got != want || a.StatusCode != 302 {
 			t.Errorf("%s: %s, Location: %s; want %s", from, a.Status, got, want)
-		} else if links := strings.Join(a.Header["Link"], "|"); links != "<"+want+`>; rel="next"; title="a \", <b>", <https://elsewhere.example/x>;rel=help|<`+want+`>|; "|<https://api.example.com/x` {
+		} else if links := strings.Join(a.Header["Link"],
+			"|"); links != "<"+want+`>; rel="next"; title="a \", <b>", <https://elsewhere.example/x>;rel=help|<`+want+
+			`>|; "|<https://api.example.com/x` {
 			t.Errorf("%s: Link: %s", from, links)
 		} else if strings.HasPrefix(got, "/to/") && s.do("GET", got, "").StatusCode >= 400 {
 			t.Errorf("%s: cannot be followed", got)
@@ -333,11 +364,14 @@ func FuzzTarget(f *testing.F) {
 	c := newMemoryClient(f, anyTable, u.URL)
 	g := gateway.New(&gateway.Options{Endpoint: u.URL})
 	g.Use(c)
-	for _, seed := range []string{"v1/items", "", "/", "a//b?c=d;e&f", "a%2Fb", "../x", "a?", "%zz", "ü", "{x}", "a b", "a\\b", "#x", "a%00b", "http://x"} {
+	for _, seed := range []string{"v1/items", "", "/", "a//b?c=d;e&f", "a%2Fb", "../x", "a?", "%zz", "ü", "{x}", "a b",
+		"a\\b", "#x", "a%00b", "http://x"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, target string) {
-		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET /to/api.example.com/" + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")))
+		r,
+			err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET /to/api.example.com/" + target +
+			" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")))
 		if err != nil || strings.ContainsAny(target, "\r\n") {
 			return
 		}
@@ -348,7 +382,8 @@ func FuzzTarget(f *testing.F) {
 		if int(sent) != now || sent > 1 || (sent == 0) != (w.Code >= 400) || w.Code >= 300 && w.Code < 400 {
 			t.Fatalf("%q: %d, sent %d, charged %d", target, w.Code, sent, now)
 		}
-		legal := !strings.ContainsFunc(target, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"<>\^{|}#`+"`", r) })
+		legal := !strings.ContainsFunc(target,
+			func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"<>\^{|}#`+"`", r) })
 		if path := seen.Load(); sent == 1 && legal && path != "/"+target {
 			t.Fatalf("%q reached the upstream as %q", target, path)
 		}
@@ -386,6 +421,7 @@ func TestLedgerThatHangsIsNotTheUpstream(t *testing.T) {
 	a := s.do("GET", "/to/api.example.com/v1/items", "")
 	kind, _ := a.json["type"].(string)
 	if a.StatusCode != 503 || kind != "urn:ration:in-doubt" && kind != "urn:ration:ledger-down" || u.hits.Load() != 1 {
-		t.Errorf("%s %s, %d requests arrived; want that the ledger is in doubt, and one", a.Status, a.text, u.hits.Load())
+		t.Errorf("%s %s, %d requests arrived; want that the ledger is in doubt, and one", a.Status, a.text,
+			u.hits.Load())
 	}
 }

@@ -203,7 +203,8 @@ func TestCutReplyIsChargedTwice(t *testing.T) {
 				cut.cut.Store(-1)
 				for range 2 {
 					again, status := ask("http://"+cut.Addr().String(), body, key)
-					if status != 200 || len(again["grants"].([]any)) != calls || first != nil && fmt.Sprint(first["grants"]) != fmt.Sprint(again["grants"]) {
+					if status != 200 || len(again["grants"].([]any)) != calls || first != nil &&
+						fmt.Sprint(first["grants"]) != fmt.Sprint(again["grants"]) {
 						t.Fatalf("cut at %d: %d %v after %v", at, status, again, first)
 					}
 					first = again
@@ -273,7 +274,8 @@ func TestRefusedKeyIsSpent(t *testing.T) {
 	key := []string{"Idempotency-Key", "the import"}
 	first := s.do("POST", "/v1/spend", `{"method": "items.insert", "calls": 2}`)
 	for range 2 {
-		if a := s.do("POST", "/v1/spend", `{"method": "items.insert", "calls": 2}`, key...); a.StatusCode != 429 || used(t, c) != 80 {
+		if a := s.do("POST", "/v1/spend", `{"method": "items.insert", "calls": 2}`, key...); a.StatusCode != 429 ||
+			used(t, c) != 80 {
 			t.Fatalf("%s %s, %d used", a.Status, a.text, used(t, c))
 		}
 	}
@@ -282,12 +284,15 @@ func TestRefusedKeyIsSpent(t *testing.T) {
 	}
 	granted := s.do("POST", "/v1/spend", `{"method": "items.insert", "calls": 2}`, key...)
 	for range 2 {
-		if a := s.do("POST", "/v1/spend", `{"method": "items.insert", "calls": 2}`, key...); a.StatusCode != 200 || used(t, c) != 80 || fmt.Sprint(a.json["grants"]) != fmt.Sprint(granted.json["grants"]) {
+		if a := s.do("POST", "/v1/spend", `{"method": "items.insert", "calls": 2}`, key...); a.StatusCode != 200 ||
+			used(t, c) != 80 || fmt.Sprint(a.json["grants"]) != fmt.Sprint(granted.json["grants"]) {
 			t.Fatalf("%s %s, %d used; want the same grants", a.Status, a.text, used(t, c))
 		}
 	}
-	for _, other := range []string{`{"method": "items.insert"}`, `{"method": "items.insert", "calls": 3}`, `{"method": "items.insert", "calls": 1000}`,
-		`{"method": "items.insert", "calls": 2, "units": 41}`, `{"method": "items.insert", "calls": 2, "region": "IN"}`, `{"method": "items.insert", "calls": 2, "lane": "backfill"}`} {
+	for _, other := range []string{`{"method": "items.insert"}`, `{"method": "items.insert", "calls": 3}`,
+		`{"method": "items.insert", "calls": 1000}`,
+		`{"method": "items.insert", "calls": 2, "units": 41}`, `{"method": "items.insert", "calls": 2, "region": "IN"}`,
+		`{"method": "items.insert", "calls": 2, "lane": "backfill"}`} {
 		for range 2 {
 			if a := s.do("POST", "/v1/spend", other, key...); a.StatusCode != 422 || used(t, c) != 80 {
 				t.Errorf("%s: %s %s, %d used; want that the key was used", other, a.Status, a.text, used(t, c))
@@ -295,11 +300,13 @@ func TestRefusedKeyIsSpent(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{strings.Repeat("k", 256), "", " "} {
-		if a := s.do("POST", "/v1/spend", `{"method": "items.list"}`, "Idempotency-Key", wrong); a.StatusCode != 422 || used(t, c) != 80 {
+		if a := s.do("POST", "/v1/spend", `{"method": "items.list"}`, "Idempotency-Key", wrong); a.StatusCode != 422 ||
+			used(t, c) != 80 {
 			t.Errorf("key %q: %s %s, %d used", wrong, a.Status, a.text, used(t, c))
 		}
 	}
-	if a := s.do("POST", "/v1/spend", `{"method": "items.list"}`, key...); a.StatusCode != 422 || a.json["type"] != "urn:ration:key-reused" {
+	if a := s.do("POST", "/v1/spend", `{"method": "items.list"}`, key...); a.StatusCode != 422 ||
+		a.json["type"] != "urn:ration:key-reused" {
 		t.Errorf("%s %s; want that the key was used", a.Status, a.text)
 	}
 }

@@ -23,12 +23,13 @@ type ReportResult struct {
 
 // Cooldown is one that a report has set, or a longer one that was in force.
 type Cooldown struct {
-	Account string     `json:"account"`
-	Budget  *string    `json:"budget"`        // null: the whole account
-	Key     *string    `json:"key,omitempty"` // none: all keys
-	Reason  string     `json:"reason"`
-	For     int64      `json:"for_s"` // from now
-	Until   *time.Time `json:"until"` // on the ledger's clock; another answer may have set it; null if that is not known
+	Account string  `json:"account"`
+	Budget  *string `json:"budget"`        // null: the whole account
+	Key     *string `json:"key,omitempty"` // none: all keys
+	Reason  string  `json:"reason"`
+	For     int64   `json:"for_s"` // from now
+	// on the ledger's clock; another answer may have set it; null if that is not known
+	Until *time.Time `json:"until"`
 }
 
 // UnitsLeft is what the upstream says is left of a budget.
@@ -74,7 +75,8 @@ func (r *ReportResult) Stop(maxWait time.Duration) *Cooldown {
 // String says what is in cooldown, why, and when to try again.
 func (c *Cooldown) String() string {
 	budget, length := human.Given(c.Budget), time.Duration(c.For)*time.Second
-	text := fmt.Sprintf("%s is in cooldown (%s)", human.Scope(c.Account, budget, human.Given(c.Key)), human.Name(c.Reason))
+	text := fmt.Sprintf("%s is in cooldown (%s)", human.Scope(c.Account, budget, human.Given(c.Key)),
+		human.Name(c.Reason))
 	if c.Until == nil {
 		return fmt.Sprintf("%s; try again in %s", text, human.Duration(length))
 	}

@@ -46,7 +46,8 @@ func Listen(address string) (listener net.Listener, base string, err error) {
 	if isSocket {
 		folder := filepath.Dir(path)
 		if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
-			return nil, "", fmt.Errorf("listen on %s: no folder %s; make it with mkdir -p %s", address, folder, human.ShellQuote(folder))
+			return nil, "", fmt.Errorf("listen on %s: no folder %s; make it with mkdir -p %s", address, folder,
+				human.ShellQuote(folder))
 		}
 		listener, err = listenSocket(path)
 		base = address

@@ -73,7 +73,8 @@ func (s *Session) Refused(ctx context.Context) error {
 		return s.refused
 	}
 	refused := *upstream
-	if now, end := cooldownEnd(ctx, s.stopped.Guard(), quota.Call{Account: refused.Account, Key: refused.Key}, refused.Budget); !end.IsZero() {
+	if now, end := cooldownEnd(ctx, s.stopped.Guard(), quota.Call{Account: refused.Account, Key: refused.Key},
+		refused.Budget); !end.IsZero() {
 		refused.RetryAt, refused.RetryAfter = end, end.Sub(now)
 	}
 	return &refused
@@ -113,7 +114,8 @@ func (s *Session) recordVerdict(c *connected, call quota.Call, v *quota.Verdict)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = c
-	s.refused = &quota.RefusedError{Account: call.Account, Key: call.Key, OfKey: v.KeyOf(&call) != "", Budget: v.Budget, Method: call.Method, Units: call.Units, Needed: call.Units, Caller: call.Caller,
+	s.refused = &quota.RefusedError{Account: call.Account, Key: call.Key, OfKey: v.KeyOf(&call) != "", Budget: v.Budget,
+		Method: call.Method, Units: call.Units, Needed: call.Units, Caller: call.Caller,
 		Reason: quota.ReasonCooldown, Detail: v.Reason, RetryAt: time.Now().Add(v.For), RetryAfter: v.For}
 }
 

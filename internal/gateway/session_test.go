@@ -22,7 +22,8 @@ import (
 // caller of its session, and the session remembers the last refusal.
 func TestSessionsAttributeAndRememberRefusals(t *testing.T) {
 	c := newClient(t, table, t.TempDir(), nil)
-	s := newServer(t, &gateway.Options{Token: "other", Caller: func(_ *costs.Table, caller quota.Caller) (quota.Caller, error) {
+	s := newServer(t, &gateway.Options{Token: "other", Caller: func(_ *costs.Table, caller quota.Caller) (quota.Caller,
+		error) {
 		if caller.Region == "bad" {
 			return caller, errors.New("unknown region")
 		}
@@ -34,7 +35,8 @@ func TestSessionsAttributeAndRememberRefusals(t *testing.T) {
 	}
 	for body, want := range map[string]quota.Caller{
 		`{"method": "items.list"}`: {Lane: "manual", Job: "fetch.sh", Region: "north"},
-		`{"method": "items.get", "lane": "cron", "job": "mine", "region": "south"}`: {Lane: "cron", Job: "mine", Region: "north"},
+		`{"method": "items.get", "lane": "cron", "job": "mine", "region": "south"}`: {Lane: "cron", Job: "mine",
+			Region: "north"},
 	} {
 		a := spend(body)
 		grant, err := c.Guard().Redeem(fmt.Sprint(a.json["grant"]))
@@ -47,14 +49,16 @@ func TestSessionsAttributeAndRememberRefusals(t *testing.T) {
 	}
 	spend(`{"method": "items.insert", "calls": 2}`)
 	a := spend(`{"method": "items.insert"}`)
-	if refused, ok := errors.AsType[*quota.RefusedError](session.Refused(t.Context())); a.StatusCode != 429 || !ok || refused.Budget != "day" {
+	if refused, ok := errors.AsType[*quota.RefusedError](session.Refused(t.Context())); a.StatusCode != 429 || !ok ||
+		refused.Budget != "day" {
 		t.Errorf("%s %s, refused: %v", a.Status, a.text, session.Refused(t.Context()))
 	}
 	session.End()
 	if a := spend(`{"method": "items.list"}`); a.StatusCode != 401 {
 		t.Errorf("after its end: %s", a.Status)
 	}
-	if a := s.do("POST", "/v1/spend", `{"method": "items.list", "region": "bad"}`, "Ration-Token", "other"); a.StatusCode != 422 {
+	if a := s.do("POST", "/v1/spend", `{"method": "items.list", "region": "bad"}`, "Ration-Token",
+		"other"); a.StatusCode != 422 {
 		t.Errorf("of a bad region: %s %s", a.Status, a.text)
 	}
 }
@@ -87,7 +91,8 @@ func TestSessionRemembersTheLedgersErrors(t *testing.T) {
 			t.Errorf("%s %s, refused: %v; want %s", a.Status, a.text, session.Refused(t.Context()), want.kind)
 		}
 		s.Use(newClient(t, table, t.TempDir(), nil)) // as after a change of the configuration
-		if a := s.do("POST", "/v1/spend", `{"method": "items.list"}`, "Ration-Token", session.Token); a.StatusCode != 200 || session.Refused(t.Context()) != nil {
+		if a := s.do("POST", "/v1/spend", `{"method": "items.list"}`, "Ration-Token",
+			session.Token); a.StatusCode != 200 || session.Refused(t.Context()) != nil {
 			t.Errorf("%s %s, refused: %v; want that a grant ends it", a.Status, a.text, session.Refused(t.Context()))
 		}
 	}
@@ -100,7 +105,8 @@ func TestHealthCheckTellsAStranger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(parsed, &client.Options{Ledger: "redis://127.0.0.1:1/0", State: t.TempDir(), Replica: t.TempDir()})
+	c, err := client.New(parsed, &client.Options{Ledger: "redis://127.0.0.1:1/0", State: t.TempDir(),
+		Replica: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,9 +117,11 @@ func TestHealthCheckTellsAStranger(t *testing.T) {
 		s     *server
 		token string
 		told  bool
-	}{{open, "", true}, {closed, "secret", true}, {closed, session.Token, true}, {closed, "", false}, {closed, "wrong", false}} {
+	}{{open, "", true}, {closed, "secret", true}, {closed, session.Token, true}, {closed, "", false},
+		{closed, "wrong", false}} {
 		a := test.s.do("GET", "/readyz", "", "Ration-Token", test.token)
-		if told := strings.Contains(a.text, "127.0.0.1") || strings.Contains(a.text, "my-project"); a.StatusCode != 503 || told != test.told {
+		if told := strings.Contains(a.text, "127.0.0.1") ||
+			strings.Contains(a.text, "my-project"); a.StatusCode != 503 || told != test.told {
 			t.Errorf("token %q: %s %s; want the ledger's address: %t", test.token, a.Status, a.text, test.told)
 		}
 	}
@@ -136,20 +144,24 @@ func TestSessionForgetsTheUpstreamsRefusal(t *testing.T) {
 		s := newServer(t, &gateway.Options{Token: "other", Endpoint: u.URL}, c)
 		session := s.NewSession(quota.Caller{}, quota.Caller{Job: "fetch"}, "")
 		token := []string{"Ration-Token", session.Token}
-		if a := s.do("GET", "/to/api.example.com/forbidden", "", token...); a.StatusCode != 403 || session.Refused(t.Context()) != nil {
+		if a := s.do("GET", "/to/api.example.com/forbidden", "", token...); a.StatusCode != 403 ||
+			session.Refused(t.Context()) != nil {
 			t.Fatalf("%s, refused: %v", a.Status, session.Refused(t.Context()))
 		}
 		grant := fmt.Sprint(s.do("POST", "/v1/spend", `{"method": "read"}`, token...).json["grant"])
 		if stop == "proxied" {
 			s.do("GET", "/to/api.example.com/stop", "", token...)
-		} else if a := s.do("POST", "/v1/grants/"+grant+"/report", `{"status": 429, "headers": {"Retry-After": "3600"}}`, token...); a.StatusCode != 200 {
+		} else if a := s.do("POST", "/v1/grants/"+grant+"/report",
+			`{"status": 429, "headers": {"Retry-After": "3600"}}`, token...); a.StatusCode != 200 {
 			t.Fatal(a.Status, a.text)
 		}
-		if err := c.Guard().Cool(t.Context(), quota.Cooldown{Account: "my-project", For: 2 * time.Hour, Reason: "a longer one"}); err != nil {
+		if err := c.Guard().Cool(t.Context(),
+			quota.Cooldown{Account: "my-project", For: 2 * time.Hour, Reason: "a longer one"}); err != nil {
 			t.Fatal(err)
 		}
 		refused, ok := errors.AsType[*quota.RefusedError](session.Refused(t.Context()))
-		if !ok || refused.Reason != quota.ReasonCooldown || refused.Method != "read" || refused.RetryAfter < 110*time.Minute {
+		if !ok || refused.Reason != quota.ReasonCooldown || refused.Method != "read" ||
+			refused.RetryAfter < 110*time.Minute {
 			t.Errorf("%s: refused: %v; want the cooldown in force", stop, refused)
 		}
 	}
@@ -238,12 +250,16 @@ func TestDocumentsHaveTheirTypeAndStatus(t *testing.T) {
 		{"log", document(lines(), nil), "application/x-ndjson", "", 200},
 		{"log", document(lines("stored"), quota.ErrLedgerDown), "application/x-ndjson", "\"stored\"\n", 503},
 		{"log", document(lines(quota.ErrLedgerDown), nil), "application/problem+json", "", 503},
-		{"status", document(map[string]bool{"down": true}, quota.ErrLedgerDown), "application/json", "{\"down\":true}\n", 503},
-		{"plan", document(nil, &gateway.QueryError{Err: errors.New("unknown parameter")}), "application/problem+json", "", 400},
+		{"status", document(map[string]bool{"down": true}, quota.ErrLedgerDown), "application/json",
+			"{\"down\":true}\n", 503},
+		{"plan", document(nil, &gateway.QueryError{Err: errors.New("unknown parameter")}), "application/problem+json",
+			"", 400},
 	} {
-		s := newServer(t, &gateway.Options{Documents: map[string]gateway.Document{test.name: test.read}}, newClient(t, table, t.TempDir(), nil))
+		s := newServer(t, &gateway.Options{Documents: map[string]gateway.Document{test.name: test.read}},
+			newClient(t, table, t.TempDir(), nil))
 		a := s.do("GET", "/v1/"+test.name, "")
-		if a.StatusCode != test.status || a.Header.Get("Content-Type") != test.kind || test.text != "" && a.text != test.text {
+		if a.StatusCode != test.status || a.Header.Get("Content-Type") != test.kind || test.text != "" &&
+			a.text != test.text {
 			t.Errorf("%s: %s %s %q", test.name, a.Status, a.Header.Get("Content-Type"), a.text)
 		}
 	}

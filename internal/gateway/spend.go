@@ -72,7 +72,8 @@ func (s *spendRequest) call(table *costs.Table) (call quota.Call, count int, err
 	case s.Method == "" && s.Upstream == "" && s.URL != "":
 		quote, failed := table.Quote(s.Verb, s.URL)
 		if err = failed; err == nil && (!quote.Guarded || quote.Paid) {
-			err = fmt.Errorf("%w: the URL's host is not guarded, or its request was charged with an earlier one; send it without asking", quota.ErrBadCall)
+			err = fmt.Errorf("%w: the URL's host is not guarded, or its request was charged with an earlier one; "+
+				"send it without asking", quota.ErrBadCall)
 		}
 		call = quote.Call
 	default:
@@ -102,7 +103,8 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) (a
 	}
 	call, count, err := asked.call(c.Table())
 	if err == nil {
-		call.Caller, err = g.callerOf(r, c.Table(), quota.Caller{Lane: asked.Lane, Job: asked.Job, Region: asked.Region})
+		call.Caller, err = g.callerOf(r, c.Table(),
+			quota.Caller{Lane: asked.Lane, Job: asked.Job, Region: asked.Region})
 	}
 	if err == nil {
 		var key string
@@ -141,7 +143,8 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) (a
 func idempotencyID(r *http.Request, call quota.Call, given Given, count int) (quota.ID, error) {
 	key, err := single(r, "Idempotency-Key")
 	if err == nil && key == "" && len(r.Header.Values("Idempotency-Key")) > 0 {
-		err = fmt.Errorf("%w: the Idempotency-Key is empty, and every repeat would be charged; give one, or leave the header out", quota.ErrBadCall)
+		err = fmt.Errorf("%w: the Idempotency-Key is empty, and every repeat would be charged; give one, or leave "+
+			"the header out", quota.ErrBadCall)
 	}
 	if err != nil {
 		return quota.ID{}, err
@@ -155,7 +158,8 @@ func idempotencyID(r *http.Request, call quota.Call, given Given, count int) (qu
 // repeat. An account has keys of its own.
 func CallID(key string, call quota.Call, given Given, count int) (quota.ID, error) {
 	if len(key) > maxIdempotency {
-		return quota.ID{}, fmt.Errorf("%w: an idempotency key of %d bytes; give at most %d", quota.ErrBadCall, len(key), maxIdempotency)
+		return quota.ID{}, fmt.Errorf("%w: an idempotency key of %d bytes; give at most %d", quota.ErrBadCall, len(key),
+			maxIdempotency)
 	}
 	if key == "" {
 		return quota.ID{}, nil
@@ -175,7 +179,8 @@ func CallID(key string, call quota.Call, given Given, count int) (quota.ID, erro
 func (g *Gateway) readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	if sent := r.Header.Get("Content-Type"); sent != "" && sent != "application/json" {
 		if kind, _, err := mime.ParseMediaType(sent); err != nil || kind != "application/json" {
-			return newProblem(http.StatusUnsupportedMediaType, "not-json", "the body is %s; send application/json", inbound.HeaderText(sent))
+			return newProblem(http.StatusUnsupportedMediaType, "not-json", "the body is %s; send application/json",
+				inbound.HeaderText(sent))
 		}
 	}
 	body := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), maxBody)+bytes.MinRead))
@@ -197,10 +202,12 @@ func (g *Gateway) readJSON(w http.ResponseWriter, r *http.Request, into any) err
 	decoder.DisallowUnknownFields()
 	err = decoder.Decode(into)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return newProblem(http.StatusBadRequest, "bad-json", "%s has the wrong type: %s; see /v1/openapi.json", cmp.Or(wrong.Field, "the body"), wrong.Value)
+		return newProblem(http.StatusBadRequest, "bad-json", "%s has the wrong type: %s; see /v1/openapi.json",
+			cmp.Or(wrong.Field, "the body"), wrong.Value)
 	}
 	if err != nil {
-		return newProblem(http.StatusBadRequest, "bad-json", "the body is malformed: %s; see /v1/openapi.json", strings.TrimPrefix(err.Error(), "json: "))
+		return newProblem(http.StatusBadRequest, "bad-json", "the body is malformed: %s; see /v1/openapi.json",
+			strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := decoder.Token(); err != io.EOF {
 		return newProblem(http.StatusBadRequest, "bad-json", "the body goes on after the document")

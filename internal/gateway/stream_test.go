@@ -104,7 +104,8 @@ func exchange(t *testing.T, client *http.Transport, url, want string) {
 	for lines.Scan() {
 		t.Errorf("%q follows", lines.Text())
 	}
-	if got := resp.Trailer; lines.Err() != nil || got.Get("X-Lines") != "3" || got.Get("X-Protocol") != want || got.Get("X-Request-Trailer") != "the end" {
+	if got := resp.Trailer; lines.Err() != nil || got.Get("X-Lines") != "3" || got.Get("X-Protocol") != want ||
+		got.Get("X-Request-Trailer") != "the end" {
 		t.Errorf("%v, trailers %v; want 3 lines over %s", lines.Err(), got, want)
 	}
 }
@@ -185,13 +186,20 @@ func TestGoneClientWaits(t *testing.T) {
 		method, path, body string
 		http2              bool
 	}{
-		{"GET", "/to/api.example.com/x", "", false}, {"POST", "/to/api.example.com/x", "body", false}, {"POST", "/to/api.example.com/x", "body", true},
-		{"POST", "/v1/spend", `{"method": "read", "max_wait": "5m"}`, false}, {"POST", "/v1/spend", `{"method": "read", "max_wait": 300}`, true},
+		{"GET", "/to/api.example.com/x", "", false}, {"POST", "/to/api.example.com/x", "body", false},
+		{"POST", "/to/api.example.com/x", "body", true},
+		{"POST", "/v1/spend", `{"method": "read", "max_wait": "5m"}`, false},
+		{"POST", "/v1/spend", `{"method": "read", "max_wait": 300}`, true},
 	} {
 		u := newUpstream(t, nil)
 		c := newClient(t, waiting, t.TempDir(), u)
 		arrived := make(chan bool, 1)
-		s := newServer(t, &gateway.Options{Endpoint: u.URL, MaxWait: gateway.MaxWait, Caller: func(_ *costs.Table, caller quota.Caller) (quota.Caller, error) { arrived <- true; return caller, nil }}, c)
+		s := newServer(t, &gateway.Options{Endpoint: u.URL, MaxWait: gateway.MaxWait,
+			Caller: func(_ *costs.Table, caller quota.Caller) (quota.Caller, error) {
+				arrived <- true
+				return caller,
+					nil
+			}}, c)
 		s.do("POST", "/v1/spend", `{"method": "read"}`)
 		<-arrived
 		ctx, hangUp := context.WithCancel(t.Context())
@@ -220,11 +228,17 @@ func TestGoneUploadWaits(t *testing.T) {
 		u := newUpstream(t, nil)
 		c := newClient(t, waiting, t.TempDir(), u)
 		arrived := make(chan bool, 2)
-		s := newServer(t, &gateway.Options{Endpoint: u.URL, MaxWait: gateway.MaxWait, Caller: func(_ *costs.Table, caller quota.Caller) (quota.Caller, error) { arrived <- true; return caller, nil }}, c)
+		s := newServer(t, &gateway.Options{Endpoint: u.URL, MaxWait: gateway.MaxWait,
+			Caller: func(_ *costs.Table, caller quota.Caller) (quota.Caller, error) {
+				arrived <- true
+				return caller,
+					nil
+			}}, c)
 		s.do("POST", "/v1/spend", `{"method": "read"}`)
 		<-arrived
 		conn := s.dial()
-		fmt.Fprintf(conn, "POST /to/api.example.com/x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n", length)
+		fmt.Fprintf(conn, "POST /to/api.example.com/x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n",
+			length)
 		if _, err := conn.Write(make([]byte, sent)); err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +246,8 @@ func TestGoneUploadWaits(t *testing.T) {
 		conn.Close()
 		s.Release(c) // when the request has ended
 		if u.hits.Load() != 0 || used(t, c) != 1 {
-			t.Errorf("after %d of %d bytes: %d sent, %d used; want what was before", sent, length, u.hits.Load(), used(t, c))
+			t.Errorf("after %d of %d bytes: %d sent, %d used; want what was before", sent, length, u.hits.Load(),
+				used(t, c))
 		}
 	}
 }
@@ -253,7 +268,8 @@ func TestWaitingUploadArrivesChanged(t *testing.T) {
 	if err := c.Guard().Cool(t.Context(), quota.Cooldown{Account: account, For: 300 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
-	if a := s.do("POST", "/to/api.example.com/x", string(want)); a.StatusCode != http.StatusOK || !bytes.Equal(<-got, want) {
+	if a := s.do("POST", "/to/api.example.com/x", string(want)); a.StatusCode != http.StatusOK ||
+		!bytes.Equal(<-got, want) {
 		t.Errorf("%s; want the body as it was", a.Status)
 	}
 }
@@ -314,8 +330,11 @@ func TestTrailersOfAWaitingRequest(t *testing.T) {
 	c := newClient(t, anyTable, t.TempDir(), u)
 	s := newServer(t, &gateway.Options{Endpoint: u.URL}, c)
 	for range 40 {
-		resp, text := s.raw("POST /to/api.example.com/x HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nRation-Max-Wait: 1s\r\n" +
-			"Transfer-Encoding: chunked\r\nTrailer: " + names.String()[2:] + "\r\n\r\n4\r\nbody\r\n0\r\n" + trailers.String() + "\r\n")
+		resp,
+			text := s.raw("POST /to/api.example.com/x HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: " +
+			"close\r\nRation-Max-Wait: 1s\r\n" +
+			"Transfer-Encoding: chunked\r\nTrailer: " + names.String()[2:] + "\r\n\r\n4\r\nbody\r\n0\r\n" +
+			trailers.String() + "\r\n")
 		if resp.StatusCode != http.StatusOK || resp.Header.Get("X-Last") != "249" {
 			t.Errorf("%s with the last trailer %q: %s", resp.Status, resp.Header.Get("X-Last"), text)
 		}

@@ -28,14 +28,16 @@ func (g *Gateway) newTarget(r *http.Request, table *costs.Table) (*target, *prob
 	isURL := host == "https:" || host == "http:"
 	isHost := err == nil && u.Hostname() != "" && u.User == nil
 	if isURL || !isHost {
-		return nil, newProblem(http.StatusBadRequest, "bad-target", "write /to/HOST/PATH, as in /to/www.example.com/v1/items")
+		return nil, newProblem(http.StatusBadRequest, "bad-target",
+			"write /to/HOST/PATH, as in /to/www.example.com/v1/items")
 	}
 	if u.Scheme = "http"; !table.MayExpose(u) {
 		u.Scheme = "https"
 	}
 	upstream := table.UpstreamOf(u)
 	if upstream == nil {
-		return nil, newProblem(http.StatusForbidden, "not-guarded", "%s is not a host of costs.yaml; the gateway sends nothing elsewhere", inbound.HeaderText(u.Host))
+		return nil, newProblem(http.StatusForbidden, "not-guarded",
+			"%s is not a host of costs.yaml; the gateway sends nothing elsewhere", inbound.HeaderText(u.Host))
 	}
 	t := &target{url: u, host: u.Host, credential: upstream.Credential, isDirect: r.Context().Value(directKey{}) != nil}
 	if endpoint, err := url.Parse(g.options.Endpoint); err == nil && endpoint.Host != "" {

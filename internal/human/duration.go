@@ -26,7 +26,8 @@ const maxShown = 60
 func ParseDuration(text string) (time.Duration, error) {
 	d, ok := parse(text)
 	if !ok {
-		return 0, fmt.Errorf("%q is %s%w; write a number and a unit, such as 30s, 10m, 24h or 7d", Shorten(text, maxShown), note(text, parse), ErrDuration)
+		return 0, fmt.Errorf("%q is %s%w; write a number and a unit, such as 30s, 10m, 24h or 7d",
+			Shorten(text, maxShown), note(text, parse), ErrDuration)
 	}
 	return d, nil
 }
@@ -36,7 +37,9 @@ func ParseDuration(text string) (time.Duration, error) {
 func ParseSeconds(text string) (time.Duration, error) {
 	d, ok := parseSeconds(text)
 	if !ok {
-		return 0, fmt.Errorf("%q is %s%w; write seconds, such as 30, or a number and a unit, such as 30s, 10m, 24h or 7d", Shorten(text, maxShown), note(text, parseSeconds), ErrDuration)
+		return 0,
+			fmt.Errorf("%q is %s%w; write seconds, such as 30, or a number and a unit, such as 30s, 10m, 24h or 7d",
+				Shorten(text, maxShown), note(text, parseSeconds), ErrDuration)
 	}
 	return d, nil
 }

@@ -13,11 +13,14 @@ const day = 24 * time.Hour
 
 func TestDurationsAreReadWithDays(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"0": 0, "0s": 0, "500ms": 500 * time.Millisecond, "30s": 30 * time.Second, "1.5h": 90 * time.Minute, "1h30m": 90 * time.Minute,
-		"1d": day, "7d": 7 * day, "1d12h": 36 * time.Hour, "0.5d": 12 * time.Hour, "1d0.5h": day + 30*time.Minute, "400d": 400 * day,
+		"0": 0, "0s": 0, "500ms": 500 * time.Millisecond, "30s": 30 * time.Second, "1.5h": 90 * time.Minute,
+		"1h30m": 90 * time.Minute,
+		"1d":    day, "7d": 7 * day, "1d12h": 36 * time.Hour, "0.5d": 12 * time.Hour, "1d0.5h": day + 30*time.Minute,
+		"400d":  400 * day,
 		"1d1ns": day + 1, "250us": 250 * time.Microsecond, "250µs": 250 * time.Microsecond, "0d": 0,
 	} {
-		for name, parse := range map[string]func(string) (time.Duration, error){"Parse": human.ParseDuration, "ParseSeconds": human.ParseSeconds} {
+		for name, parse := range map[string]func(string) (time.Duration, error){"Parse": human.ParseDuration,
+			"ParseSeconds": human.ParseSeconds} {
 			if got, err := parse(text); err != nil || got != want {
 				t.Errorf("%s(%q) = %v, %v; want %v", name, text, got, err, want)
 			}
@@ -26,7 +29,8 @@ func TestDurationsAreReadWithDays(t *testing.T) {
 }
 
 func TestAPlainNumberIsSecondsWhereSecondsAreMeant(t *testing.T) {
-	for text, want := range map[string]time.Duration{"5": 5 * time.Second, "0": 0, "300": 5 * time.Minute, "0.5": 500 * time.Millisecond} {
+	for text, want := range map[string]time.Duration{"5": 5 * time.Second, "0": 0, "300": 5 * time.Minute,
+		"0.5": 500 * time.Millisecond} {
 		if got, err := human.ParseSeconds(text); err != nil || got != want {
 			t.Errorf("ParseSeconds(%q) = %v, %v; want %v", text, got, err, want)
 		}
@@ -39,9 +43,12 @@ func TestAPlainNumberIsSecondsWhereSecondsAreMeant(t *testing.T) {
 }
 
 func TestMalformedDurationsAreRejected(t *testing.T) {
-	for _, text := range []string{"", " ", "d", "s", "-1s", "+1s", "-1d", ".5s", "5.", "1.d", "1d-1h", "1d+1h", "1d.5h", "1d5", "5m1d", "1h1d", "1d2d", "1D", "1w", "1 d", "1d 1h",
-		"1e3s", "1..5d", "1,5d", "1_000s", "0x1s", "Infs", "NaNd", "106752d", "99999999999999d", "106751d24h", strings.Repeat("9", 400) + "d"} {
-		for name, parse := range map[string]func(string) (time.Duration, error){"Parse": human.ParseDuration, "ParseSeconds": human.ParseSeconds} {
+	for _, text := range []string{"", " ", "d", "s", "-1s", "+1s", "-1d", ".5s", "5.", "1.d", "1d-1h", "1d+1h", "1d.5h",
+		"1d5", "5m1d", "1h1d", "1d2d", "1D", "1w", "1 d", "1d 1h",
+		"1e3s", "1..5d", "1,5d", "1_000s", "0x1s", "Infs", "NaNd", "106752d", "99999999999999d", "106751d24h",
+		strings.Repeat("9", 400) + "d"} {
+		for name, parse := range map[string]func(string) (time.Duration, error){"Parse": human.ParseDuration,
+			"ParseSeconds": human.ParseSeconds} {
 			got, err := parse(text)
 			if !errors.Is(err, human.ErrDuration) || got != 0 {
 				t.Errorf("%s(%q) = %v, %v", name, text, got, err)
@@ -58,8 +65,10 @@ func TestMalformedDurationsAreRejected(t *testing.T) {
 // TestNegativeDurationIsNamed: the error of a duration with a minus in front
 // says that it is negative.
 func TestNegativeDurationIsNamed(t *testing.T) {
-	for text, want := range map[string]string{"-1h": `"-1h" is negative, and not a duration; `, "-1d12h": `"-1d12h" is negative, and not a duration; `,
-		"-5": `"-5" is negative, and not a duration; `, "-x": `"-x" is not a duration; `, "x": `"x" is not a duration; `} {
+	for text, want := range map[string]string{"-1h": `"-1h" is negative, and not a duration; `,
+		"-1d12h": `"-1d12h" is negative, and not a duration; `,
+		"-5":     `"-5" is negative, and not a duration; `, "-x": `"-x" is not a duration; `,
+		"x": `"x" is not a duration; `} {
 		if _, err := human.ParseSeconds(text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v; want %s", text, err, want)
 		}
@@ -69,8 +78,10 @@ func TestNegativeDurationIsNamed(t *testing.T) {
 // TestTooLongDurationIsNamed: the error of a duration that is too long says so,
 // and quotes what was written.
 func TestTooLongDurationIsNamed(t *testing.T) {
-	for text, want := range map[string]string{"99999999999": `"99999999999" is too long, and not a duration; `, "106752d": `"106752d" is too long, and not a duration; `,
-		"106751d24h": `"106751d24h" is too long, and not a duration; `, "1d5": `"1d5" is not a duration; `, "5.": `"5." is not a duration; `} {
+	for text, want := range map[string]string{"99999999999": `"99999999999" is too long, and not a duration; `,
+		"106752d":    `"106752d" is too long, and not a duration; `,
+		"106751d24h": `"106751d24h" is too long, and not a duration; `, "1d5": `"1d5" is not a duration; `,
+		"5.": `"5." is not a duration; `} {
 		if _, err := human.ParseSeconds(text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v; want %s", text, err, want)
 		}

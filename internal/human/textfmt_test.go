@@ -19,7 +19,8 @@ func TestFarInstantsOverflow(t *testing.T) {
 	if got := human.Duration(math.MinInt64); got != "0s" {
 		t.Errorf("Duration of what is long over: %s", got)
 	}
-	for _, far := range []time.Time{time.Unix(human.MaxUnix, 1), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1<<60, 0)} {
+	for _, far := range []time.Time{time.Unix(human.MaxUnix, 1), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.Unix(1<<60, 0)} {
 		if got := human.Time(far); got != "9999-12-31T23:59:59Z" {
 			t.Errorf("Time(%d) = %s", far.Unix(), got)
 		}
@@ -28,8 +29,10 @@ func TestFarInstantsOverflow(t *testing.T) {
 
 func TestDurationNeverSaysEarlier(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second: "0s", 0: "0s", 1: "1ms", 249*time.Millisecond + 1: "250ms", time.Second: "1s", 11*time.Second + 1: "12s",
-		3*time.Minute + 5*time.Second: "3m5s", time.Hour: "1h", 3*time.Hour + 11*time.Minute + 1: "3h12m", 24 * time.Hour: "24h",
+		-time.Second: "0s", 0: "0s", 1: "1ms", 249*time.Millisecond + 1: "250ms", time.Second: "1s",
+		11*time.Second + 1:            "12s",
+		3*time.Minute + 5*time.Second: "3m5s", time.Hour: "1h", 3*time.Hour + 11*time.Minute + 1: "3h12m",
+		24 * time.Hour: "24h",
 	} {
 		if got := human.Duration(d); got != want {
 			t.Errorf("Duration(%d) = %s; want %s", d, got, want)
@@ -38,7 +41,8 @@ func TestDurationNeverSaysEarlier(t *testing.T) {
 }
 
 func TestDurationsInHelpHaveNoZeroUnits(t *testing.T) {
-	for d, want := range map[time.Duration]string{5 * time.Minute: "5m", 30 * time.Second: "30s", 2 * time.Hour: "2h", 90 * time.Minute: "1h30m", time.Hour + time.Second: "1h0m1s", 10 * time.Hour: "10h"} {
+	for d, want := range map[time.Duration]string{5 * time.Minute: "5m", 30 * time.Second: "30s", 2 * time.Hour: "2h",
+		90 * time.Minute: "1h30m", time.Hour + time.Second: "1h0m1s", 10 * time.Hour: "10h"} {
 		if got := human.Exactly(d); got != want {
 			t.Errorf("%s is written %s; want %s", d, got, want)
 		}

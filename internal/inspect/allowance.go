@@ -39,7 +39,9 @@ func (c *Checkup) CheckAllowances(table *costs.Table) {
 		}
 		if unknown != nil {
 			c.Add(Note, "write the upstream's own limit as upstream_limit into costs.yaml",
-				"while the ledger is down, each host may spend %d %s above the limit of %s; whether the upstream allows that is not known", unknown.allowance, unknown.budget.Measure, human.Name(unknown.budget.Name))
+				"while the ledger is down, each host may spend %d %s above the limit of %s; whether the upstream "+
+					"allows that is not known", unknown.allowance, unknown.budget.Measure,
+				human.Name(unknown.budget.Name))
 		}
 	}
 }
@@ -47,7 +49,8 @@ func (c *Checkup) CheckAllowances(table *costs.Table) {
 func (c *Checkup) reportHeadroom(h *headroom) {
 	name, left := human.Name(h.budget.Name), h.upstream-h.budget.Limit
 	if h.hosts() == 0 {
-		do := fmt.Sprintf("lower the limit of %s to %d less %d for each host (one host: %d), or ", name, h.upstream, h.allowance, max(0, h.upstream-h.allowance))
+		do := fmt.Sprintf("lower the limit of %s to %d less %d for each host (one host: %d), or ", name, h.upstream,
+			h.allowance, max(0, h.upstream-h.allowance))
 		switch {
 		case left <= 0:
 			do += "allow nothing in when_ledger_down"
@@ -56,10 +59,14 @@ func (c *Checkup) reportHeadroom(h *headroom) {
 		default:
 			do += "lower the allowance"
 		}
-		c.Add(Warning, do, "while the ledger is down, each host may spend %d %s above the limit of %s, and the upstream allows %d above it", h.allowance, h.budget.Measure, name, left)
+		c.Add(Warning, do,
+			"while the ledger is down, each host may spend %d %s above the limit of %s, and the upstream allows %d "+
+				"above it", h.allowance, h.budget.Measure, name, left)
 		return
 	}
-	c.Add(OK, "", "the allowances of up to %s fit between the limit of %s and the upstream's: each may spend %d of %d %s while the ledger is down",
+	c.Add(OK, "",
+		"the allowances of up to %s fit between the limit of %s and the upstream's: each may spend %d of %d %s "+
+			"while the ledger is down",
 		human.Count(h.hosts(), "host"), name, h.allowance, left, h.budget.Measure)
 }
 

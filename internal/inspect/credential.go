@@ -15,7 +15,8 @@ func (c *Checkup) CheckAlerts(table *costs.Table) {
 			continue
 		}
 		if err := alert.Check(u.Alert); err != nil {
-			c.Add(Warning, "correct alert: in costs.yaml, or the file that it names", "alerts of %s cannot be sent: %s", human.Name(u.Account), c.Message(err))
+			c.Add(Warning, "correct alert: in costs.yaml, or the file that it names", "alerts of %s cannot be sent: %s",
+				human.Name(u.Account), c.Message(err))
 		}
 	}
 }

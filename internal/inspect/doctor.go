@@ -73,10 +73,14 @@ func (c *Checkup) CheckPresets(table *costs.Table) {
 		}
 		switch old := c.Now().After(p.Date.AddDate(1, 0, 0)); {
 		case p.SupersededBy != nil:
-			c.Add(Warning, fmt.Sprintf("write preset: %s in costs.yaml; ration costs presets %[1]s shows its costs and budgets", *p.SupersededBy),
+			c.Add(Warning,
+				fmt.Sprintf("write preset: %s in costs.yaml; ration costs presets %[1]s shows its costs and budgets",
+					*p.SupersededBy),
 				"preset %s is superseded by %s", p.Name, *p.SupersededBy)
 		case old:
-			c.Add(Warning, fmt.Sprintf("check them against %s, write in costs.yaml what changed, or take a newer ration", p.Sources[0].Document),
+			c.Add(Warning,
+				fmt.Sprintf("check them against %s, write in costs.yaml what changed, or take a newer ration",
+					p.Sources[0].Document),
 				"preset %s has figures of %s, over a year ago", p.Name, p.Date)
 		default:
 			c.Add(OK, "", "preset %s of %s", p.Name, p.Date)
@@ -88,7 +92,9 @@ func (c *Checkup) CheckPresets(table *costs.Table) {
 func (c *Checkup) CheckHosts(table *costs.Table) {
 	for _, u := range table.Upstreams() {
 		if len(u.Hosts) == 0 {
-			c.Add(Note, "", "upstream %s has no hosts, so no request to it is charged or refused; spend, run and the gateway's /v1/spend charge its calls by method", human.Name(u.Name))
+			c.Add(Note, "",
+				"upstream %s has no hosts, so no request to it is charged or refused; spend, run and the gateway's "+
+					"/v1/spend charge its calls by method", human.Name(u.Name))
 		}
 	}
 }
@@ -112,7 +118,8 @@ func (c *Checkup) CheckRoutes(table *costs.Table) {
 		if meant := strictyaml.Nearest(r.Method, priced); meant != "" {
 			do = fmt.Sprintf("write %s in the route, if that is meant, or add %s to costs", human.Name(meant), method)
 		}
-		c.Add(Warning, do, "%s: route %s: %s has no cost, so its calls are refused", r.From, human.Name(r.Route), method)
+		c.Add(Warning, do, "%s: route %s: %s has no cost, so its calls are refused", r.From, human.Name(r.Route),
+			method)
 	}
 }
 
@@ -144,7 +151,8 @@ func (c *Checkup) CheckLimits(table *costs.Table) {
 			free = append(free[:3], human.Count(more, "other method"))
 		}
 		if len(free) > 0 {
-			c.Add(Warning, "widen the lanes or methods of a budget, unless that is meant", "no budget limits %s in the lanes %s: calls are charged, and never refused",
+			c.Add(Warning, "widen the lanes or methods of a budget, unless that is meant",
+				"no budget limits %s in the lanes %s: calls are charged, and never refused",
 				strings.Join(free, ", "), strings.Join(costs.Lanes(), ", "))
 		}
 	}
@@ -156,14 +164,17 @@ func (c *Checkup) CheckCoverage(budgets []quota.Budget, regions []string) {
 	for _, b := range budgets {
 		for _, lane := range b.Lanes {
 			if near := strictyaml.Nearest(lane, costs.Lanes()); near != "" && !slices.Contains(costs.Lanes(), lane) {
-				c.Add(Warning, fmt.Sprintf("write %s in costs.yaml, if that is meant", near), "budget %s covers lane %s, which is almost %s", human.Name(b.Name), human.Name(lane), near)
+				c.Add(Warning, fmt.Sprintf("write %s in costs.yaml, if that is meant", near),
+					"budget %s covers lane %s, which is almost %s", human.Name(b.Name), human.Name(lane), near)
 			}
 		}
 		named := slices.AppendSeq(slices.Clone(b.Regions), maps.Keys(b.Floor))
 		slices.Sort(named)
 		for _, region := range slices.Compact(named) {
 			if !slices.Contains(regions, region) {
-				c.Add(Warning, "add it to regions.yaml, or remove it from costs.yaml, unless other programs call for it", "budget %s names region %s, which regions.yaml does not have", human.Name(b.Name), region)
+				c.Add(Warning,
+					"add it to regions.yaml, or remove it from costs.yaml, unless other programs call for it",
+					"budget %s names region %s, which regions.yaml does not have", human.Name(b.Name), region)
 			}
 		}
 	}

@@ -36,7 +36,8 @@ func TestPresetsGrowOld(t *testing.T) {
 		t.Fatal(err)
 	}
 	day := table.Upstreams()[0].Preset.Date
-	for age, want := range map[int]string{0: "ok preset youtube/2026-06 of ", 400: "warning preset youtube/2026-06 has figures of "} {
+	for age, want := range map[int]string{0: "ok preset youtube/2026-06 of ",
+		400: "warning preset youtube/2026-06 has figures of "} {
 		c := newCheckup(day.AddDate(0, 0, age))
 		if c.CheckPresets(table); !strings.HasPrefix(c.last(), want) {
 			t.Errorf("after %d days: %s; want %s", age, c.last(), want)
@@ -47,7 +48,9 @@ func TestPresetsGrowOld(t *testing.T) {
 // TestUpstreamWithoutHosts: nothing said that no request is guarded.
 func TestUpstreamWithoutHosts(t *testing.T) {
 	for hosts, want := range map[string]int{"": 1, "hosts: [api.example]\nroutes: {GET /list: list}\n": 0} {
-		table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: u\naccount: a\ncosts: {list: 1}\nbudgets: [{name: b, limit: 1, window: 1h}]\n"+hosts))
+		table, err := costs.Parse("costs.yaml",
+			[]byte("version: 1\nupstream: u\naccount: a\ncosts: {list: 1}\nbudgets: [{name: b, limit: 1, window: "+
+				"1h}]\n"+hosts))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,8 +89,10 @@ routes:
 		found = append(found, f.Grade+" "+f.What+" -> "+*f.Do)
 	}
 	want := []string{
-		"warning costs.yaml:9: route GET /orders: item.get has no cost, so its calls are refused -> write items.get in the route, if that is meant, or add item.get to costs",
-		"warning costs.yaml:10: route GET /users: users.list has no cost, so its calls are refused -> add users.list to costs, unless its calls are meant to be refused",
+		"warning costs.yaml:9: route GET /orders: item.get has no cost, so its calls are refused -> write items.get " +
+			"in the route, if that is meant, or add item.get to costs",
+		"warning costs.yaml:10: route GET /users: users.list has no cost, so its calls are refused -> add " +
+			"users.list to costs, unless its calls are meant to be refused",
 	}
 	if !slices.Equal(found, want) {
 		t.Errorf("%q; want %q", found, want)
@@ -115,7 +120,8 @@ when_ledger_down:
 	for _, f := range c.Findings {
 		found = append(found, f.Grade+" "+f.What)
 	}
-	want := []string{"warning costs.yaml:7: budget c names list twice", "warning costs.yaml:7: budget c names cron twice", "warning costs.yaml:9: when_ledger_down names get twice"}
+	want := []string{"warning costs.yaml:7: budget c names list twice",
+		"warning costs.yaml:7: budget c names cron twice", "warning costs.yaml:9: when_ledger_down names get twice"}
 	if !slices.Equal(found, want) {
 		t.Errorf("%q; want %q", found, want)
 	}
@@ -123,12 +129,14 @@ when_ledger_down:
 
 func TestTyposInBudgetsCoverNothing(t *testing.T) {
 	c := newCheckup(time.Now())
-	c.CheckCoverage([]quota.Budget{{Name: "b", Lanes: []string{"crom", "cron", "mine"}, Regions: []string{"IN", "XX"}, Floor: map[string]quota.Units{"XX": 1}}}, []string{"IN"})
+	c.CheckCoverage([]quota.Budget{{Name: "b", Lanes: []string{"crom", "cron", "mine"}, Regions: []string{"IN", "XX"},
+		Floor: map[string]quota.Units{"XX": 1}}}, []string{"IN"})
 	var found []string
 	for _, f := range c.Findings {
 		found = append(found, f.What)
 	}
-	if got, want := strings.Join(found, "; "), "budget b covers lane crom, which is almost cron; budget b names region XX, which regions.yaml does not have"; got != want {
+	if got, want := strings.Join(found, "; "),
+		"budget b covers lane crom, which is almost cron; budget b names region XX, which regions.yaml does not have"; got != want {
 		t.Errorf("%s; want %s", got, want)
 	}
 }
@@ -147,9 +155,11 @@ func TestStateFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		filepath.Join(dir, "a", "b"): "ok state folder " + filepath.Join(dir, "a", "b") + ": none there yet, the first run makes it",
-		file:                         "problem state folder " + file + " is a file; name a folder with --state",
-		open:                         "warning state folder " + open + ": others may look into it (mode 0755) -> chmod 700 " + open,
+		filepath.Join(dir, "a", "b"): "ok state folder " + filepath.Join(dir, "a", "b") +
+			": none there yet, the first run makes it",
+		file: "problem state folder " + file + " is a file; name a folder with --state",
+		open: "warning state folder " + open +
+			": others may look into it (mode 0755) -> chmod 700 " + open,
 	} {
 		c := newCheckup(time.Now())
 		c.CheckState(path)
@@ -224,8 +234,12 @@ func TestBudgetOfNoMethod(t *testing.T) {
 		"methods: [list], except: [list]": 1,
 		"except: [list, get]":             1,
 	} {
-		table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: u\naccount: a\nhosts: [api.example]\nroutes: {GET /list: list, GET /get: get}\n"+
-			"costs: {list: 1, get: 1}\nbudgets: [{name: all, limit: 9, window: 1d}, {name: some, limit: 5, window: 1h, "+lines+"}]\n"))
+		table, err := costs.Parse("costs.yaml",
+			[]byte("version: 1\nupstream: u\naccount: a\nhosts: [api.example]\nroutes: {GET /list: list, GET /get: "+
+				"get}\n"+
+				"costs: {list: 1, get: 1}\nbudgets: [{name: all, limit: 9, window: 1d}, {name: some, limit: 5, "+
+				"window: "+
+				"1h, "+lines+"}]\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,8 +254,10 @@ func TestBudgetOfNoMethod(t *testing.T) {
 // charged to another ledger.
 func TestMistypedVariable(t *testing.T) {
 	c := newCheckup(time.Now())
-	c.CheckEnvironment([]string{"RATION_LEDGER=a", "RATION_REGION=", "RATION_HOME=b", "RATION_", "PATH=c", "RATION_LEGDER=secret", "ration_state=d"})
-	const want = "warning the environment has RATION_LEGDER, which ration does not read -> write RATION_LEDGER, if that is meant"
+	c.CheckEnvironment([]string{"RATION_LEDGER=a", "RATION_REGION=", "RATION_HOME=b", "RATION_", "PATH=c",
+		"RATION_LEGDER=secret", "ration_state=d"})
+	const want = "warning the environment has RATION_LEGDER, which ration does not read -> write RATION_LEDGER, if " +
+		"that is meant"
 	if len(c.Findings) != 2 || !strings.Contains(c.last(), "write RATION_STATE") {
 		t.Fatalf("%v; want 2 findings", c.Findings)
 	}
@@ -287,7 +303,8 @@ func TestAlertThatCannotBeSent(t *testing.T) {
 		"webhook_file: hook.url":  "",
 		"webhook_file: gone.url":  "gone.url",
 	} {
-		table, err := costs.Parse(filepath.Join(dir, "costs.yaml"), []byte("version: 1\nupstream: u\naccount: a\npreset: youtube/legacy\nalert: {"+to+"}\n"))
+		table, err := costs.Parse(filepath.Join(dir, "costs.yaml"),
+			[]byte("version: 1\nupstream: u\naccount: a\npreset: youtube/legacy\nalert: {"+to+"}\n"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,8 @@ const prefix = "RATION_" // of the variables that ration reads
 
 // variables are what follows prefix in their names.
 var variables = []string{
-	"CONFIG", "ENDPOINT", "HOST", "JOB", "JOURNAL", "KEY", "LANE", "LEDGER", "REGION", "STATE", "TOKEN", "TRUST_GROUP", "TRUST_OWNER", "URL",
+	"CONFIG", "ENDPOINT", "HOST", "JOB", "JOURNAL", "KEY", "LANE", "LEDGER", "REGION", "STATE", "TOKEN", "TRUST_GROUP",
+	"TRUST_OWNER", "URL",
 	"REDIS_PASSWORD", "REDIS_PASSWORD_FILE", "REDIS_SENTINEL_PASSWORD", "REDIS_SENTINEL_PASSWORD_FILE",
 	"TO_REDIS_PASSWORD", "TO_REDIS_PASSWORD_FILE", "TO_REDIS_SENTINEL_PASSWORD", "TO_REDIS_SENTINEL_PASSWORD_FILE",
 }
@@ -27,7 +28,8 @@ func (c *Checkup) CheckEnvironment(environ []string) {
 		}
 		near := strictyaml.Nearest(name[len(prefix):], variables)
 		if isKnown := slices.Contains(variables, strings.TrimPrefix(name, prefix)); near != "" && !isKnown {
-			c.Add(Warning, "write "+prefix+near+", if that is meant", "the environment has %s, which ration does not read", human.Name(name))
+			c.Add(Warning, "write "+prefix+near+", if that is meant",
+				"the environment has %s, which ration does not read", human.Name(name))
 		}
 	}
 }

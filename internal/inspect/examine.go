@@ -32,7 +32,8 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 	for _, u := range table.Upstreams() {
 		priced += len(u.Costs)
 	}
-	c.Add(OK, "", "costs.yaml: %s: %s, %s priced", wholePath(s, "costs.yaml"), human.Count(len(table.Budgets()), "budget"), human.Count(priced, "method"))
+	c.Add(OK, "", "costs.yaml: %s: %s, %s priced", wholePath(s, "costs.yaml"),
+		human.Count(len(table.Budgets()), "budget"), human.Count(priced, "method"))
 	c.CheckPresets(table)
 	c.CheckHosts(table)
 	c.CheckRoutes(table)
@@ -44,7 +45,8 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 	c.CheckAlerts(table)
 	fetches := c.examineRegions(s, table)
 	if endpoint := s.UpstreamEndpoint(); endpoint != "" && fetches {
-		c.Add(Note, "", "run and serve send the upstream's calls to %s (--endpoint or RATION_ENDPOINT)", human.Name(endpointHost(endpoint)))
+		c.Add(Note, "", "run and serve send the upstream's calls to %s (--endpoint or RATION_ENDPOINT)",
+			human.Name(endpointHost(endpoint)))
 	}
 	c.examineKey(s, keyFile, fetches)
 	if dir, err := s.StateFolder(); err != nil {
@@ -81,7 +83,8 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 func (c *Checkup) examineRestorations(s *setup.Setup) {
 	for _, restored := range s.Known().Restorations() {
 		if restored.Lost {
-			c.Add(Warning, "find out why the ledger lost records: see docs/faults.md", "%s", DescribeRepair(&restored, c.Now()))
+			c.Add(Warning, "find out why the ledger lost records: see docs/faults.md", "%s",
+				DescribeRepair(&restored, c.Now()))
 		}
 	}
 	for _, u := range s.Known().Unexplained() {
@@ -92,7 +95,8 @@ func (c *Checkup) examineRestorations(s *setup.Setup) {
 	} else if units > 0 {
 		do := "nothing, the next call records this once the ledger is up"
 		if _, ok := errors.AsType[*quota.LookAlikeError](c.Err); ok {
-			do = "correct the account's name, and charge them to it: ration spend METHOD --units N; this ledger cannot record them under the other name"
+			do = "correct the account's name, and charge them to it: ration spend METHOD --units N; this ledger " +
+				"cannot record them under the other name"
 		}
 		c.Add(Warning, do, "%s", Unrecorded(units))
 	}
@@ -117,10 +121,13 @@ func (c *Checkup) failReplica(err error) {
 func (c *Checkup) examineLoss(ctx context.Context, s *setup.Setup) (isLost bool) {
 	if empty, ok := errors.AsType[*client.EmptyLedgerError](s.Known().CheckEmpty(ctx)); ok {
 		c.isReplaced = true
-		c.Add(Warning, "nothing, if it is meant; otherwise name the old one again", "the ledger %s is empty, and the one that this costs.yaml used before is %s: what was spent there does not count any more", empty.Ledger, empty.Before)
+		c.Add(Warning, "nothing, if it is meant; otherwise name the old one again",
+			"the ledger %s is empty, and the one that this costs.yaml used before is %s: what was spent there does "+
+				"not count any more", empty.Ledger, empty.Before)
 	}
 	missing, err := s.Known().Missing()
-	if isKnown := errors.Is(err, quota.ErrLedgerConfig) && errors.Is(c.Err, quota.ErrLedgerConfig); !isKnown && !client.IsDown(err) {
+	if isKnown := errors.Is(err, quota.ErrLedgerConfig) && errors.Is(c.Err, quota.ErrLedgerConfig); !isKnown &&
+		!client.IsDown(err) {
 		c.Fail(err)
 	}
 	for _, loss := range missing {
@@ -199,7 +206,9 @@ func (c *Checkup) examinePrograms(regions []jobs.Region) {
 			programs[step.Name()] = true
 			if len(step.Calls()) == 0 && !uncounted[step.Name()] {
 				uncounted[step.Name()] = true
-				c.Add(Note, "", "%s: %s names no calls: it is started whatever the budgets hold, and ration plan counts nothing for it", step.Program.Place, human.Name(step.Name()))
+				c.Add(Note, "",
+					"%s: %s names no calls: it is started whatever the budgets hold, and ration plan counts nothing "+
+						"for it", step.Program.Place, human.Name(step.Name()))
 			}
 		}
 	}

@@ -43,7 +43,8 @@ func asNobody(t *testing.T, dir string) {
 // region's lock that belongs to root, end run with 78.
 func TestDoctorMissesWhatRunFinds(t *testing.T) {
 	dir := t.TempDir()
-	for name, mode := range map[string]os.FileMode{"ration.db": 0o400, "catalog.db": 0o600, "catalog.db.region US.lock": 0} {
+	for name, mode := range map[string]os.FileMode{"ration.db": 0o400, "catalog.db": 0o600,
+		"catalog.db.region US.lock": 0} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, nil, mode); err != nil {
 			t.Fatal(err)
@@ -65,7 +66,8 @@ func TestDoctorMissesWhatRunFinds(t *testing.T) {
 		}
 	}
 	all := strings.Join(found, "\n")
-	if len(found) != 2 || !strings.Contains(all, "ration.db:") || !strings.Contains(all, "region US.lock:") || c.Err == nil {
+	if len(found) != 2 || !strings.Contains(all, "ration.db:") || !strings.Contains(all, "region US.lock:") ||
+		c.Err == nil {
 		t.Errorf("found %q; want the ledger and the lock, once each", all)
 	}
 }
@@ -93,14 +95,18 @@ func TestBackupIsAProblem(t *testing.T) {
 // replica in a folder.
 func newSetup(t *testing.T, dir string) *setup.Setup {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "costs.yaml"), []byte("version: 1\nupstream: u\naccount: a\ncosts: {list: 1}\nbudgets: [{name: b, limit: 1, window: 1h}]\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "costs.yaml"),
+		[]byte("version: 1\nupstream: u\naccount: a\ncosts: {list: 1}\nbudgets: [{name: b, limit: 1, window: 1h}]\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	env := map[string]string{"RATION_JOURNAL": filepath.Join(dir, "replica")}
-	return &setup.Setup{Folder: dir, Ledger: "sqlite:" + filepath.Join(dir, "empty.db"), State: filepath.Join(dir, "state"), Now: time.Now,
+	return &setup.Setup{Folder: dir, Ledger: "sqlite:" + filepath.Join(dir, "empty.db"),
+		State: filepath.Join(dir, "state"), Now: time.Now,
 		Getenv:  func(name string) string { return env[name] },
 		Conceal: func(string) {}, Redact: func(text string) string { return text },
-		Clean: func(text string) string { return text }, Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }}
+		Clean:  func(text string) string { return text },
+		Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }}
 }
 
 // TestUnreadableConfiguration: the error did not say what to do.
@@ -178,7 +184,8 @@ func TestReplicaFileOfAnotherUser(t *testing.T) {
 	asNobody(t, dir)
 	c := &inspect.Checkup{Message: error.Error, Now: time.Now}
 	c.CheckReplica(dir)
-	if len(c.Findings) != 1 || !strings.Contains(c.Findings[0].What, "0123.2026-11-20.log: permission denied") || c.Err == nil {
+	if len(c.Findings) != 1 || !strings.Contains(c.Findings[0].What, "0123.2026-11-20.log: permission denied") ||
+		c.Err == nil {
 		t.Errorf("%+v, %v; want the file", c.Findings, c.Err)
 	}
 }
@@ -201,14 +208,16 @@ func TestReplicaThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	asNobody(t, dir)
-	for folder, warns := range map[string]bool{"": false, "open": false, "open/new": false, "closed": true, "closed/new": true, "file": true, "file/new": true} {
+	for folder, warns := range map[string]bool{"": false, "open": false, "open/new": false, "closed": true,
+		"closed/new": true, "file": true, "file/new": true} {
 		c := &inspect.Checkup{Message: error.Error, Now: time.Now}
 		path := ""
 		if folder != "" {
 			path = filepath.Join(dir, folder)
 		}
 		c.CheckReplica(path)
-		if warned := len(c.Findings) == 1 && c.Findings[0].Grade == inspect.Warning; warned != warns || len(c.Findings) > 1 || c.Err != nil {
+		if warned := len(c.Findings) == 1 && c.Findings[0].Grade == inspect.Warning; warned != warns ||
+			len(c.Findings) > 1 || c.Err != nil {
 			t.Errorf("%q: %+v, %v; warning: want %v", folder, c.Findings, c.Err, warns)
 		}
 	}

@@ -19,11 +19,13 @@ import (
 // be created. isLost says that this host was granted calls on it.
 func (c *Checkup) CheckMissingLedger(name string, isLost bool) {
 	if err := files.Makeable(strings.TrimPrefix(name, "sqlite:")); err != nil {
-		c.failConfig("ledger %s: none there yet, and it cannot be made: %w; have it made for this user, or name another ledger with --ledger", name, err)
+		c.failConfig("ledger %s: none there yet, and it cannot be made: %w; have it made for this user, or name "+
+			"another ledger with --ledger", name, err)
 		return
 	}
 	if isLost {
-		c.Add(Warning, "find out who removed it, or name another ledger with --ledger", "ledger %s: none there any more, the next call makes it", name)
+		c.Add(Warning, "find out who removed it, or name another ledger with --ledger",
+			"ledger %s: none there any more, the next call makes it", name)
 		return
 	}
 	if !c.isReplaced {
@@ -49,7 +51,8 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 		c.Fail(err)
 	}
 	if skew := at.Sub(c.Now()).Abs(); skew > quota.MaxClockSkew {
-		c.Add(Warning, "set both clocks by NTP", "the ledger's clock and this host's are %s apart", skew.Round(time.Second))
+		c.Add(Warning, "set both clocks by NTP", "the ledger's clock and this host's are %s apart",
+			skew.Round(time.Second))
 	}
 	for _, account := range accounts {
 		c.checkMove(ctx, opened.Guard(), account)
@@ -81,8 +84,10 @@ func (c *Checkup) failSpelling(err error) {
 		c.Fail(err)
 		return
 	}
-	c.Add(Problem, fmt.Sprintf("write %s in costs.yaml, or choose a name that differs in more than case and spaces", human.Name(alike.Known)),
-		"account %s has no log, but account %s has one in this ledger; two spellings would each have the whole limit", human.Name(alike.Account), human.Name(alike.Known))
+	c.Add(Problem, fmt.Sprintf("write %s in costs.yaml, or choose a name that differs in more than case and spaces",
+		human.Name(alike.Known)),
+		"account %s has no log, but account %s has one in this ledger; two spellings would each have the whole limit",
+		human.Name(alike.Account), human.Name(alike.Known))
 	c.Err = cmp.Or(c.Err, err)
 }
 
@@ -93,9 +98,12 @@ func (c *Checkup) checkMove(ctx context.Context, guard *quota.Guard, account str
 	case err != nil:
 		c.Fail(err)
 	case ok && move.Arriving:
-		c.Add(Warning, "run the same ration ledger copy again", "account %s is being copied to this ledger from %s; until the copy is complete, calls are refused", human.Name(account), human.Name(move.Ledger))
+		c.Add(Warning, "run the same ration ledger copy again",
+			"account %s is being copied to this ledger from %s; until the copy is complete, calls are refused",
+			human.Name(account), human.Name(move.Ledger))
 	case ok:
-		c.Add(Problem, "name that ledger", "account %s has moved to the ledger %s; calls are refused here", human.Name(account), human.Name(move.Ledger))
+		c.Add(Problem, "name that ledger", "account %s has moved to the ledger %s; calls are refused here",
+			human.Name(account), human.Name(move.Ledger))
 		c.Err = cmp.Or[error](c.Err, &client.ConfigError{Err: &quota.MovedError{Account: account, Ledger: move.Ledger}})
 	}
 }
@@ -104,8 +112,10 @@ func (c *Checkup) checkMove(ctx context.Context, guard *quota.Guard, account str
 func (c *Checkup) checkLimits(balances []quota.Balance) {
 	for _, b := range balances {
 		if b.StricterLimit > 0 {
-			c.Add(Warning, FindConfiguration+"; give both the same limit or, if that one is no longer in use, run ration ledger accept",
-				"the limit of %s is %d here, and another configuration has asked for %d within a day, which holds until %s", human.Name(b.Budget.Name), b.Budget.Limit, b.StricterLimit, human.Time(b.LimitUntil))
+			c.Add(Warning, FindConfiguration+
+				"; give both the same limit or, if that one is no longer in use, run ration ledger accept",
+				"the limit of %s is %d here, and another configuration has asked for %d within a day, which holds "+
+					"until %s", human.Name(b.Budget.Name), b.Budget.Limit, b.StricterLimit, human.Time(b.LimitUntil))
 		}
 	}
 }

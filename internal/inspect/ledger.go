@@ -73,7 +73,8 @@ func (r *Ledger) Drift() (drift []string) {
 		}
 	}
 	if r.Unrecorded > 0 {
-		drift = append(drift, fmt.Sprintf("%s %s sent within the allowance while the ledger was down", human.Count(r.Unrecorded, "unit"), human.Was(r.Unrecorded)))
+		drift = append(drift, fmt.Sprintf("%s %s sent within the allowance while the ledger was down",
+			human.Count(r.Unrecorded, "unit"), human.Was(r.Unrecorded)))
 	}
 	return drift
 }

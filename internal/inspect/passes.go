@@ -33,7 +33,8 @@ func readPasses(ctx context.Context, s *setup.Setup, c *client.Client, regions [
 	}
 	done := donePasses(ctx, s)
 	for _, p := range claims {
-		passes = append(passes, Pass{p.Region, p.Tick.UTC(), p.Host, p.PID, human.JSONTime(p.Since), human.OptionalTime(p.Until), human.OptionalTime(p.Done), done(p.Region, p.Tick)})
+		passes = append(passes, Pass{p.Region, p.Tick.UTC(), p.Host, p.PID, human.JSONTime(p.Since),
+			human.OptionalTime(p.Until), human.OptionalTime(p.Done), done(p.Region, p.Tick)})
 	}
 	return passes, nil
 }

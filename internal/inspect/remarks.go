@@ -88,7 +88,8 @@ func (r *Report) leftOver() (texts []string) {
 // EntryAhead says that the newest entry of a log is ahead of the ledger's
 // clock.
 func EntryAhead(log string, ahead time.Duration) string {
-	return fmt.Sprintf("the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late", log, human.Duration(ahead))
+	return fmt.Sprintf("the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late",
+		log, human.Duration(ahead))
 }
 
 // ResolveAhead is what to do then.
@@ -96,7 +97,8 @@ const ResolveAhead = "correct the clock; the next call then corrects the timesta
 
 // Unrecorded says what was sent without the ledger, which does not have it yet.
 func Unrecorded(units quota.Units) string {
-	return fmt.Sprintf("%s %s sent within the allowance while the ledger was down, not yet in the ledger", human.Count(units, "unit"), human.Was(units))
+	return fmt.Sprintf("%s %s sent within the allowance while the ledger was down, not yet in the ledger",
+		human.Count(units, "unit"), human.Was(units))
 }
 
 // drift says what of the budgets was missing once, and how that was found.
@@ -119,7 +121,8 @@ func (r *Report) cooldownRemark(b *usage.BudgetReport) string {
 	if r.isOfAccount(b) {
 		what = "account " + human.Name(b.Account)
 	}
-	return fmt.Sprintf("%s is in cooldown until %s (in %s): %q", what, human.Time(*b.CooldownUntil), human.Duration(b.CooldownUntil.Sub(r.At)), *b.CooldownReason)
+	return fmt.Sprintf("%s is in cooldown until %s (in %s): %q", what, human.Time(*b.CooldownUntil),
+		human.Duration(b.CooldownUntil.Sub(r.At)), *b.CooldownReason)
 }
 
 // isOfAccount reports whether the cooldown of a budget is that of its account,
@@ -130,7 +133,8 @@ func (r *Report) isOfAccount(b *usage.BudgetReport) bool {
 		if other == b || other.Account != b.Account {
 			continue
 		}
-		if other.CooldownUntil == nil || !other.CooldownUntil.Equal(*b.CooldownUntil) || *other.CooldownReason != *b.CooldownReason {
+		if other.CooldownUntil == nil || !other.CooldownUntil.Equal(*b.CooldownUntil) ||
+			*other.CooldownReason != *b.CooldownReason {
 			return false
 		}
 		others++
@@ -140,11 +144,13 @@ func (r *Report) isOfAccount(b *usage.BudgetReport) bool {
 
 // FindConfiguration is how to find another configuration, of which a ledger has
 // no name.
-const FindConfiguration = "the ledger does not have its name: look for that limit in the costs.yaml of each host, user and container that uses this ledger"
+const FindConfiguration = "the ledger does not have its name: look for that limit in the costs.yaml of each host, " +
+	"user and container that uses this ledger"
 
 // stricterLimit says that a limit of another configuration holds.
 func stricterLimit(budget string, limit, own quota.Units, until time.Time) string {
-	return fmt.Sprintf("the limit of %s is %d here, and another configuration has asked for %d within a day, which holds: until %s, if it is not asked again; %s; if that one is no longer in use, run ration ledger accept",
+	return fmt.Sprintf("the limit of %s is %d here, and another configuration has asked for %d within a day, which "+
+		"holds: until %s, if it is not asked again; %s; if that one is no longer in use, run ration ledger accept",
 		human.Name(budget), own, limit, human.Time(until), FindConfiguration)
 }
 
@@ -155,8 +161,10 @@ func Forecast(b *usage.BudgetReport, now time.Time) string {
 	}
 	text := ""
 	if b.RunsOutAt != nil && b.RunsOutAt.After(now) {
-		text = fmt.Sprintf("%s runs out at %s at the pace of the last %s, %s %s an hour", human.Name(b.Name), when(*b.RunsOutAt),
-			human.Duration(time.Duration(*b.PaceOver)*time.Second), b.Number(quota.Units(math.Round(*b.PaceHour))), b.Measure)
+		text = fmt.Sprintf("%s runs out at %s at the pace of the last %s, %s %s an hour", human.Name(b.Name),
+			when(*b.RunsOutAt),
+			human.Duration(time.Duration(*b.PaceOver)*time.Second), b.Number(quota.Units(math.Round(*b.PaceHour))),
+			b.Measure)
 	}
 	refuses := "refuses"
 	if b.Shadow {
@@ -165,7 +173,8 @@ func Forecast(b *usage.BudgetReport, now time.Time) string {
 	switch {
 	case b.PlanOutAt == nil:
 	case text == "":
-		text = fmt.Sprintf("by the schedule, %s %s its first call at %s", human.Name(b.Name), refuses, when(*b.PlanOutAt))
+		text = fmt.Sprintf("by the schedule, %s %s its first call at %s", human.Name(b.Name), refuses,
+			when(*b.PlanOutAt))
 	default:
 		text += fmt.Sprintf("; by the schedule it %s its first call at %s", refuses, when(*b.PlanOutAt))
 	}
@@ -180,7 +189,8 @@ func shadowText(b *usage.BudgetReport) string {
 	case *b.WouldRefuse == 0:
 		text += "; it would have refused no call in its window"
 	default:
-		text += fmt.Sprintf("; in its window it would have refused %s of %s, the last at %s", human.Count(*b.WouldRefuse, "call"),
+		text += fmt.Sprintf("; in its window it would have refused %s of %s, the last at %s",
+			human.Count(*b.WouldRefuse, "call"),
 			human.Count(*b.WouldRefuseUnits, "unit"), human.Time(*b.WouldRefuseAt))
 	}
 	return text

@@ -31,7 +31,8 @@ func (c *Checkup) checkRepeats(place string, lists ...[]string) {
 		for i, word := range list {
 			if slices.Contains(list[:i], word) && !slices.Contains(repeated, word) {
 				repeated = append(repeated, word)
-				c.Add(Warning, "write it once, or the name that was meant", "%s names %s twice", place, human.Name(word))
+				c.Add(Warning, "write it once, or the name that was meant", "%s names %s twice", place,
+					human.Name(word))
 			}
 		}
 	}
@@ -39,13 +40,15 @@ func (c *Checkup) checkRepeats(place string, lists ...[]string) {
 
 // checkMethods warns of a budget that covers no method which has a cost. Where
 // unlisted methods have one, it may cover those.
-func (c *Checkup) checkMethods(place string, b *costs.ListedBudget, priced []costs.ListedMethod, upstreams []costs.Upstream) {
+func (c *Checkup) checkMethods(place string, b *costs.ListedBudget, priced []costs.ListedMethod,
+	upstreams []costs.Upstream) {
 	isCovered := func(m costs.ListedMethod) bool {
 		isNamed := len(b.Methods) == 0 || slices.Contains(b.Methods, m.Method)
 		return m.Account == b.Account && isNamed && !slices.Contains(b.Except, m.Method)
 	}
 	takesOthers := func(u costs.Upstream) bool { return u.Account == b.Account && u.Unlisted > 0 }
 	if !slices.ContainsFunc(priced, isCovered) && !slices.ContainsFunc(upstreams, takesOthers) {
-		c.Add(Warning, "correct its methods and except, or remove the budget", "%s covers no method that has a cost, and so limits nothing", place)
+		c.Add(Warning, "correct its methods and except, or remove the budget",
+			"%s covers no method that has a cost, and so limits nothing", place)
 	}
 }

@@ -20,7 +20,8 @@ func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 123456000, time.UTC)
 	for name, window := range map[string]quota.Window{
 		"sliding": quota.Sliding(time.Hour), "day": quota.Daily(time.UTC), "month": quota.Monthly(time.UTC),
-		"day with a margin": quota.Daily(time.UTC).At(12 * time.Hour).WithMargin(time.Minute), // the calls lie around its boundary
+		// the calls lie around its boundary
+		"day with a margin": quota.Daily(time.UTC).At(12 * time.Hour).WithMargin(time.Minute),
 	} {
 		t.Run(name, func(t *testing.T) {
 			testledger.Each(t, noon.Add(-30*time.Second), func(t *testing.T, l quota.Log, clock *time.Time) {
@@ -35,7 +36,9 @@ func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 					if after == 50 || after == 301 {
 						units = 200
 					}
-					if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: "m", Units: units, Caller: quota.Caller{Lane: "cron"}}); err != nil {
+					if _, err := guard.Spend(t.Context(),
+						quota.Call{Account: "p", Method: "m", Units: units,
+							Caller: quota.Caller{Lane: "cron"}}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -67,7 +70,8 @@ func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 					for _, at := range []time.Time{r.At, printed.Add(time.Second - time.Microsecond)} {
 						*clock = at
 						if back := start.Used - balance().Used; back < promised {
-							t.Errorf("%s: %d units are back; %d were promised (%s)", at, back, promised, inspect.ReturnText(a, start.At))
+							t.Errorf("%s: %d units are back; %d were promised (%s)", at, back, promised,
+								inspect.ReturnText(a, start.At))
 						}
 					}
 				}
@@ -82,7 +86,8 @@ func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 func TestRefusalAndStatusNameDifferentTimes(t *testing.T) {
 	start := time.Date(2026, 11, 20, 12, 0, 0, 123456000, time.UTC)
 	testledger.Each(t, start, func(t *testing.T, l quota.Log, clock *time.Time) {
-		guard, err := quota.NewGuard(l, []quota.Budget{{Account: "p", Name: "b", Limit: 3, Window: quota.Sliding(time.Hour)}}, nil)
+		guard, err := quota.NewGuard(l,
+			[]quota.Budget{{Account: "p", Name: "b", Limit: 3, Window: quota.Sliding(time.Hour)}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

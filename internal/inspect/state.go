@@ -19,7 +19,8 @@ func (c *Checkup) CheckState(dir string) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if err := files.Makeable(dir); err != nil {
-			c.failConfig("state folder %s: none there yet, and it cannot be made: %w; have it made for this user, or name another with --state", dir, err)
+			c.failConfig("state folder %s: none there yet, and it cannot be made: %w; have it made for this user, "+
+				"or name another with --state", dir, err)
 			return
 		}
 		c.Add(OK, "", "state folder %s: none there yet, the first run makes it", dir)
@@ -39,7 +40,8 @@ func (c *Checkup) checkFolder(dir string, info fs.FileInfo) {
 	case err != nil:
 		c.failConfig("state folder: %w; %s, or name another with --state", err, repair(err))
 	case !files.IsPrivate(info):
-		c.Add(Warning, fmt.Sprintf("chmod 700 %s", dir), "state folder %s: others may look into it (mode %04o)", dir, info.Mode().Perm())
+		c.Add(Warning, fmt.Sprintf("chmod 700 %s", dir), "state folder %s: others may look into it (mode %04o)", dir,
+			info.Mode().Perm())
 	default:
 		c.Add(OK, "", "state folder %s", dir)
 	}
@@ -74,7 +76,8 @@ func (c *Checkup) CheckReplica(dir string) {
 	case len(files) == 0:
 		c.Add(OK, "", "replica %s: no copy of the ledger yet", dir)
 	default:
-		c.Add(OK, "", "replica %s: this host's copy of the ledger, by which it counts the allowance of when_ledger_down", dir)
+		c.Add(OK, "",
+			"replica %s: this host's copy of the ledger, by which it counts the allowance of when_ledger_down", dir)
 	}
 }
 

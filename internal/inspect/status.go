@@ -52,8 +52,9 @@ type Report struct {
 func NewReport(at time.Time) *Report {
 	return &Report{
 		At: at.UTC(), LedgerExists: true,
-		Refusing: []*report.Refusal{}, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{},
-		Waiting: []WaitingStep{}, Passes: []Pass{}, Repairs: []client.Restoration{},
+		Refusing: []*report.Refusal{}, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{},
+		MoreKeys: []string{},
+		Waiting:  []WaitingStep{}, Passes: []Pass{}, Repairs: []client.Restoration{},
 		Unexplained: []client.UnexplainedRefusal{}, Forgotten: []*client.MissingError{},
 	}
 }
@@ -62,7 +63,8 @@ func NewReport(at time.Time) *Report {
 func (r *Report) AddUnspent(table *costs.Table) {
 	r.LedgerExists = false
 	for _, b := range table.Budgets() {
-		r.Budgets = append(r.Budgets, usage.NewBudgetReport(&usage.BudgetStatus{Balance: quota.Balance{Budget: b, At: r.At, Remaining: b.Limit}}))
+		r.Budgets = append(r.Budgets,
+			usage.NewBudgetReport(&usage.BudgetStatus{Balance: quota.Balance{Budget: b, At: r.At, Remaining: b.Limit}}))
 	}
 }
 
@@ -75,7 +77,8 @@ func (r *Report) Read(ctx context.Context, s *setup.Setup, c *client.Client) err
 	}
 	for i := range r.statuses {
 		b := &r.statuses[i].Balance
-		r.Budgets[i].Outside = human.Optional(usage.Outside(b, c.Table().UpstreamLimit(b.Budget.Account, b.Budget.Name)))
+		r.Budgets[i].Outside = human.Optional(usage.Outside(b,
+			c.Table().UpstreamLimit(b.Budget.Account, b.Budget.Name)))
 	}
 	refusing, err := report.Refusing(ctx, c, r.statuses, r.At)
 	if err != nil {
@@ -138,7 +141,8 @@ func (r *Report) ReadBudgets(ctx context.Context, guard *quota.Guard, accounts [
 
 // addMove adds a move, which each budget of its account has. It may be nil.
 func (r *Report) addMove(m *quota.Move) {
-	if m == nil || slices.ContainsFunc(r.Moves, func(known report.Cooldown) bool { return known.Account == m.Account }) {
+	if m == nil || slices.ContainsFunc(r.Moves,
+		func(known report.Cooldown) bool { return known.Account == m.Account }) {
 		return
 	}
 	r.Moves = append(r.Moves, report.Cooldown{Account: m.Account, Reason: m.String(),

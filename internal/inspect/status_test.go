@@ -45,7 +45,8 @@ func TestStatusHidesKeyedLogs(t *testing.T) {
 	}
 	spend := func(key, method string, units quota.Units) {
 		t.Helper()
-		if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Key: key, Method: method, Units: units}); err != nil {
+		if _, err := guard.Spend(t.Context(),
+			quota.Call{Account: "p", Key: key, Method: method, Units: units}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,12 +65,14 @@ func TestStatusHidesKeyedLogs(t *testing.T) {
 	if len(r.Keyed) != inspect.TopKeys || len(r.MoreKeys) != 1 {
 		t.Fatalf("%d keys, more of %v; want ten, and more of p", len(r.Keyed), r.MoreKeys)
 	}
-	if first, second, last := r.Keyed[0], r.Keyed[1], r.Keyed[9]; first.Key != "shop-00003" || first.Budget != "few" || first.Remaining != 1 || first.Share != 0.9 ||
+	if first, second, last := r.Keyed[0], r.Keyed[1], r.Keyed[9]; first.Key != "shop-00003" || first.Budget != "few" ||
+		first.Remaining != 1 || first.Share != 0.9 ||
 		second.Key != "shop-00011" || second.Used != 111 || second.NextFreeAt == nil || last.Key != "shop-00002" {
 		t.Errorf("%+v, %+v, %+v", first, second, last)
 	}
 	r.Keyed[1].Ahead = 3600
-	if remarks := r.Remarks(); len(remarks) != 1 || !strings.HasPrefix(remarks[0][0], "the newest entry of key shop-00011 is stamped 1h ahead") {
+	if remarks := r.Remarks(); len(remarks) != 1 ||
+		!strings.HasPrefix(remarks[0][0], "the newest entry of key shop-00011 is stamped 1h ahead") {
 		t.Errorf("it says %q", remarks)
 	}
 }
@@ -84,7 +87,8 @@ func TestAShadowRefusesByTheSchedule(t *testing.T) {
 		if paced {
 			b.RunsOutAt, b.PaceHour, b.PaceOver = new(now.Add(2*time.Hour)), &pace, &over
 		}
-		for shadow, want := range map[bool]string{true: " would refuse its first call at ", false: " refuses its first call at "} {
+		for shadow, want := range map[bool]string{true: " would refuse its first call at ",
+			false: " refuses its first call at "} {
 			b.Shadow = shadow
 			if text := inspect.Forecast(b, now); !strings.Contains(text, want) {
 				t.Errorf("%q; want %q", text, want)
@@ -97,7 +101,8 @@ func TestAShadowRefusesByTheSchedule(t *testing.T) {
 // that looked alike.
 func TestBudgetsOfOneName(t *testing.T) {
 	until, reason := time.Unix(100, 0), "closed"
-	r := &inspect.Report{Budgets: []*usage.BudgetReport{{Account: "a", Name: "hour"}, {Account: "b", Name: "hour", CooldownUntil: &until, CooldownReason: &reason}, {Account: "b", Name: "day"}}}
+	r := &inspect.Report{Budgets: []*usage.BudgetReport{{Account: "a", Name: "hour"},
+		{Account: "b", Name: "hour", CooldownUntil: &until, CooldownReason: &reason}, {Account: "b", Name: "day"}}}
 	var names []string
 	for _, b := range r.Distinct().Budgets {
 		names = append(names, b.Name)

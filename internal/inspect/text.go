@@ -34,7 +34,8 @@ func FloorText(b *usage.BudgetReport) string {
 	var parts []string
 	for _, region := range slices.Sorted(maps.Keys(b.Floors)) {
 		f := b.Floors[region]
-		parts = append(parts, fmt.Sprintf("%s %s of %s (%s kept)", human.Name(region), b.Number(f.Used), b.Number(f.Floor), b.Number(f.Kept)))
+		parts = append(parts, fmt.Sprintf("%s %s of %s (%s kept)", human.Name(region), b.Number(f.Used),
+			b.Number(f.Floor), b.Number(f.Kept)))
 	}
 	return strings.Join(parts, ", ")
 }

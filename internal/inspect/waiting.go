@@ -42,7 +42,8 @@ func WaitingSteps(ctx context.Context, s *setup.Setup) ([]WaitingStep, error) {
 	failures, err := store.Failures(ctx)
 	for _, f := range failures {
 		if f.Until.After(s.Now()) {
-			waiting = append(waiting, WaitingStep{f.Region, f.Name, f.Count, human.JSONTime(f.Until), s.Clean(f.Reason)})
+			waiting = append(waiting, WaitingStep{f.Region, f.Name, f.Count, human.JSONTime(f.Until),
+				s.Clean(f.Reason)})
 		}
 	}
 	return waiting, err

@@ -84,7 +84,8 @@ func New(guard *quota.Guard, o *Options) *Collector {
 	if o == nil {
 		o = &Options{}
 	}
-	c := &Collector{guard: guard, budgets: guard.Budgets(), ledger: o.Ledger, host: o.Host, timeout: o.Timeout, reading: make(chan struct{}, 1)}
+	c := &Collector{guard: guard, budgets: guard.Budgets(), ledger: o.Ledger, host: o.Host, timeout: o.Timeout,
+		reading: make(chan struct{}, 1)}
 	if c.timeout <= 0 {
 		c.timeout = DefaultTimeout
 	}
@@ -122,19 +123,29 @@ var (
 	inBudget = []string{"account", "budget"}
 	ofCall   = []string{"account", "budget", "method", "lane"}
 
-	decisions = prometheus.NewDesc("ration_decisions_total", "Calls that this process asked for, by decision. A granted call counts in each budget that covers it, another one in the budget that refused it.", append(ofCall[:4:4], "result"), nil)
-	units     = prometheus.NewDesc("ration_units_total", "What calls of this process were charged when they were granted, in what the budget counts.", ofCall, nil)
+	decisions = prometheus.NewDesc("ration_decisions_total",
+		"Calls that this process asked for, by decision. A granted call counts in each budget that covers it, "+
+			"another one in the budget that refused it.", append(ofCall[:4:4], "result"), nil)
+	units = prometheus.NewDesc("ration_units_total",
+		"What calls of this process were charged when they were granted, in what the budget counts.", ofCall, nil)
 
-	limitUnits     = prometheus.NewDesc("ration_budget_limit_units", "The limit of a budget, in what it counts: units, calls, a named measure, or dollars.", inBudget, nil)
-	usedUnits      = prometheus.NewDesc("ration_budget_used_units", "What all processes have used of a budget's window.", inBudget, nil)
-	remainingUnits = prometheus.NewDesc("ration_budget_remaining_units", "What is left of a budget's window, with what floors reserve.", inBudget, nil)
-	nextFree       = prometheus.NewDesc("ration_budget_next_free_timestamp_seconds", "When the next units of a budget return; missing if none are used.", inBudget, nil)
-	cooldownUntil  = prometheus.NewDesc("ration_cooldown_until_timestamp_seconds", "When the cooldown of a budget ends, or of the account if budget is empty; missing if there is none.", inBudget, nil)
+	limitUnits = prometheus.NewDesc("ration_budget_limit_units",
+		"The limit of a budget, in what it counts: units, calls, a named measure, or dollars.", inBudget, nil)
+	usedUnits = prometheus.NewDesc("ration_budget_used_units",
+		"What all processes have used of a budget's window.", inBudget, nil)
+	remainingUnits = prometheus.NewDesc("ration_budget_remaining_units",
+		"What is left of a budget's window, with what floors reserve.", inBudget, nil)
+	nextFree = prometheus.NewDesc("ration_budget_next_free_timestamp_seconds",
+		"When the next units of a budget return; missing if none are used.", inBudget, nil)
+	cooldownUntil = prometheus.NewDesc("ration_cooldown_until_timestamp_seconds",
+		"When the cooldown of a budget ends, or of the account if budget is empty; missing if there is none.", inBudget,
+		nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	descs := []*prometheus.Desc{limitUnits, usedUnits, remainingUnits, nextFree, cooldownUntil, spentUnits, spentCalls, buildInfo}
+	descs := []*prometheus.Desc{limitUnits, usedUnits, remainingUnits, nextFree, cooldownUntil, spentUnits, spentCalls,
+		buildInfo}
 	if c.host != nil {
 		descs = append(descs, unrecorded, replicaFailing)
 	}
@@ -242,7 +253,8 @@ func sendGauge(ch chan<- prometheus.Metric, desc *prometheus.Desc, value float64
 }
 
 // send sends a metric. Names that are not UTF-8 are made so.
-func send(ch chan<- prometheus.Metric, desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+func send(ch chan<- prometheus.Metric, desc *prometheus.Desc, kind prometheus.ValueType, value float64,
+	labels ...string) {
 	for i := range labels {
 		labels[i] = printable(labels[i])
 	}

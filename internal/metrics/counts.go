@@ -17,7 +17,8 @@ import (
 type result int
 
 // results are the values of label result of ration_decisions_total.
-var results = [...]string{"granted", "recorded", "spent", "cooldown", "queue", "in_flight", "share", "pace", "never_fits", "in_doubt",
+var results = [...]string{"granted", "recorded", "spent", "cooldown", "queue", "in_flight", "share", "pace",
+	"never_fits", "in_doubt",
 	"ledger_down", "ledger_busy", "ledger_misconfigured", "canceled", "error"}
 
 const (
@@ -115,7 +116,8 @@ type budgetCounts struct {
 }
 
 func newCounts(budgets []quota.Budget, accounts, methods []string) *counts {
-	c := &counts{accounts: map[string][]int{}, budgets: budgets, position: make([]int, len(budgets)), seen: map[string]bool{},
+	c := &counts{accounts: map[string][]int{}, budgets: budgets, position: make([]int, len(budgets)),
+		seen:  map[string]bool{},
 		lanes: map[string]bool{"": true, quota.LaneCron: true, quota.LaneBackfill: true, quota.LaneManual: true}}
 	c.series.Store(&map[class]*series{})
 	for _, account := range accounts {
@@ -241,7 +243,8 @@ func (c *counts) collect(ch chan<- prometheus.Metric) {
 			counted := &s.counts[place]
 			for r := range counted.calls {
 				if n := counted.calls[r].Load(); n > 0 {
-					send(ch, decisions, prometheus.CounterValue, float64(n), key.account, budget, key.method, key.lane, results[r])
+					send(ch, decisions, prometheus.CounterValue, float64(n), key.account, budget, key.method, key.lane,
+						results[r])
 				}
 			}
 			if n := counted.units.Load(); n > 0 {

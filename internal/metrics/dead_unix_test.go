@@ -36,7 +36,8 @@ func TestDeadLedgerFailsTheScrape(t *testing.T) {
 			timed := metrics.NewLedger(ledger)
 			var budgets []quota.Budget
 			for _, account := range []string{"a", "b", "c"} {
-				budgets = append(budgets, quota.Budget{Account: account, Name: "day", Limit: 10, Window: quota.Sliding(time.Hour)})
+				budgets = append(budgets,
+					quota.Budget{Account: account, Name: "day", Limit: 10, Window: quota.Sliding(time.Hour)})
 			}
 			guard := newGuard(t, timed, budgets...)
 			c := metrics.New(guard, &metrics.Options{Ledger: timed, Timeout: 100 * time.Millisecond})
@@ -65,7 +66,8 @@ func TestDeadLedgerFailsTheScrape(t *testing.T) {
 			wg.Wait()
 			file := filepath.Join(t.TempDir(), "none", "x.prom")
 			err = c.Write(io.Discard, file)
-			if failed, ok := errors.AsType[*fs.PathError](err); !ok || failed.Path != file || !strings.Contains(err.Error(), "\nbalances of c: ") {
+			if failed, ok := errors.AsType[*fs.PathError](err); !ok || failed.Path != file ||
+				!strings.Contains(err.Error(), "\nbalances of c: ") {
 				t.Errorf("%v; want that there is no %s, and why there are no balances", err, file)
 			}
 		})

@@ -17,10 +17,15 @@ type HostStats struct {
 var (
 	inAccount = []string{"account"}
 
-	unrecorded     = prometheus.NewDesc("ration_unrecorded_units", "Units that this host spent in the last 24 hours while the ledger was down, and that the ledger lacks.", inAccount, nil)
-	replicaFailing = prometheus.NewDesc("ration_replica_failing", "1 if this process could not read or write the host's copy of the ledger when it last did.", inAccount, nil)
-	restorations   = prometheus.NewDesc("ration_restorations_total", "How often this process restored what the ledger lacked.", inAccount, nil)
-	restored       = prometheus.NewDesc("ration_restored_records_total", "Records that the ledger lacked when this process restored it.", inAccount, nil)
+	unrecorded = prometheus.NewDesc("ration_unrecorded_units",
+		"Units that this host spent in the last 24 hours while the ledger was down, and that the ledger lacks.",
+		inAccount, nil)
+	replicaFailing = prometheus.NewDesc("ration_replica_failing",
+		"1 if this process could not read or write the host's copy of the ledger when it last did.", inAccount, nil)
+	restorations = prometheus.NewDesc("ration_restorations_total",
+		"How often this process restored what the ledger lacked.", inAccount, nil)
+	restored = prometheus.NewDesc("ration_restored_records_total",
+		"Records that the ledger lacked when this process restored it.", inAccount, nil)
 )
 
 // collectHost sends the gauges of the host.

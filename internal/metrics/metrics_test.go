@@ -61,7 +61,8 @@ func newGuard(t testing.TB, ledger quota.Ledger, budgets ...quota.Budget) *quota
 }
 
 func call(method string, units quota.Units) quota.Call {
-	return quota.Call{Account: "a", Method: method, Units: units, Caller: quota.Caller{Lane: "cron", Job: "j", Region: "US"}}
+	return quota.Call{Account: "a", Method: method, Units: units,
+		Caller: quota.Caller{Lane: "cron", Job: "j", Region: "US"}}
 }
 
 // TestDecisionsAreCounted: each decision counts once in the budgets it is
@@ -72,7 +73,8 @@ func TestDecisionsAreCounted(t *testing.T) {
 	timed := metrics.NewLedger(testledger.Memory(&memledger.Options{Now: func() time.Time { return now }}))
 	guard := newGuard(t, timed,
 		quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)},
-		quota.Budget{Account: "a", Name: "calls", Limit: 50, Window: quota.Sliding(time.Hour), Measure: quota.Calls, Methods: []string{"list"}})
+		quota.Budget{Account: "a", Name: "calls", Limit: 50, Window: quota.Sliding(time.Hour), Measure: quota.Calls,
+			Methods: []string{"list"}})
 	c := metrics.New(guard, &metrics.Options{Methods: []string{"list", "search"}, Ledger: timed})
 	ctx := t.Context()
 	spend := func(call quota.Call, want error) {
@@ -126,10 +128,12 @@ func TestSpentIsTheLedgers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := other.RecordRefusal(t.Context(), &quota.RefusedError{Account: "a", Budget: "day", Method: "list"}); err != nil {
+	if err := other.RecordRefusal(t.Context(),
+		&quota.RefusedError{Account: "a", Budget: "day", Method: "list"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Claim(t.Context(), quota.ClaimRequest{Account: "a", Name: "a pass", Hold: time.Minute}); err != nil {
+	if _, err := other.Claim(t.Context(),
+		quota.ClaimRequest{Account: "a", Name: "a pass", Hold: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	text := scrape(t, c)
@@ -143,10 +147,12 @@ func TestSpentIsTheLedgers(t *testing.T) {
 // TestCooldownsAreMissing: a scrape lacked the cooldown of an account without
 // budgets, and one that ends before those of all its budgets.
 func TestCooldownsAreMissing(t *testing.T) {
-	guard := newGuard(t, testledger.Memory(nil), quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)})
+	guard := newGuard(t, testledger.Memory(nil),
+		quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)})
 	c := metrics.New(guard, &metrics.Options{Accounts: []string{"a", "b"}})
 	hour := time.Now().Add(time.Hour)
-	for _, cooldown := range []quota.Cooldown{{Account: "a", Until: hour}, {Account: "a", Budget: "day", Until: hour.Add(time.Hour)}, {Account: "b", Until: hour}} {
+	for _, cooldown := range []quota.Cooldown{{Account: "a", Until: hour},
+		{Account: "a", Budget: "day", Until: hour.Add(time.Hour)}, {Account: "b", Until: hour}} {
 		if err := guard.Cool(t.Context(), cooldown); err != nil {
 			t.Fatal(err)
 		}
@@ -163,11 +169,13 @@ func TestCooldownsAreMissing(t *testing.T) {
 func TestLabelsExplode(t *testing.T) {
 	for name, o := range map[string]*metrics.Options{"price table": {Methods: []string{"list"}}, "no table": nil} {
 		t.Run(name, func(t *testing.T) {
-			guard := newGuard(t, testledger.Memory(nil), quota.Budget{Account: "a", Name: "day", Limit: quota.MaxLimit, Window: quota.Sliding(time.Hour)})
+			guard := newGuard(t, testledger.Memory(nil), quota.Budget{Account: "a", Name: "day", Limit: quota.MaxLimit,
+				Window: quota.Sliding(time.Hour)})
 			c := metrics.New(guard, o)
 			callOf := func(i int) quota.Call {
 				n := fmt.Sprint(i)
-				call := quota.Call{Account: "a", Method: "m" + n, Units: 1, Caller: quota.Caller{Lane: "l" + n, Job: "j" + n, Region: "r" + n}}
+				call := quota.Call{Account: "a", Method: "m" + n, Units: 1,
+					Caller: quota.Caller{Lane: "l" + n, Job: "j" + n, Region: "r" + n}}
 				if i%10 == 0 {
 					call.Key = "k" + n
 				}
@@ -212,7 +220,8 @@ func TestLabelsExplode(t *testing.T) {
 // TestWaitIsNotCounted: a call that waited counts once, with its time.
 func TestWaitIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		guard := newGuard(t, testledger.Memory(nil), quota.Budget{Account: "a", Name: "minute", Limit: 1, Window: quota.Sliding(time.Minute)})
+		guard := newGuard(t, testledger.Memory(nil),
+			quota.Budget{Account: "a", Name: "minute", Limit: 1, Window: quota.Sliding(time.Minute)})
 		c := metrics.New(guard, nil)
 		for range 3 {
 			if _, err := guard.Wait(t.Context(), call("list", 1), time.Hour); err != nil {
@@ -233,7 +242,8 @@ func TestWaitIsNotCounted(t *testing.T) {
 // TestHostStatsAreShown: what the host knows of an account beside its log, and
 // that its copy is failing if that is not known.
 func TestHostStatsAreShown(t *testing.T) {
-	guard := newGuard(t, testledger.Memory(nil), quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(time.Hour)})
+	guard := newGuard(t, testledger.Memory(nil),
+		quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(time.Hour)})
 	stats := metrics.HostStats{Unrecorded: 7, Restorations: 2, Restored: 30}
 	var failed error
 	c := metrics.New(guard, &metrics.Options{Host: func(string) (metrics.HostStats, error) { return stats, failed }})
@@ -275,8 +285,10 @@ func BenchmarkSpend(b *testing.B) {
 			ledger = o.Ledger
 		}
 		guards[i] = newGuard(b, ledger,
-			quota.Budget{Account: "a", Name: "day", Limit: quota.MaxLimit, Window: quota.Sliding(10 * time.Millisecond)},
-			quota.Budget{Account: "a", Name: "hour", Limit: quota.MaxLimit, Window: quota.Sliding(20 * time.Millisecond)})
+			quota.Budget{Account: "a", Name: "day", Limit: quota.MaxLimit,
+				Window: quota.Sliding(10 * time.Millisecond)},
+			quota.Budget{Account: "a", Name: "hour", Limit: quota.MaxLimit,
+				Window: quota.Sliding(20 * time.Millisecond)})
 		if i > 0 {
 			metrics.New(guards[i], o)
 		}

@@ -22,11 +22,13 @@ func NewPasses() *Passes {
 	outcome := []string{"outcome"}
 	return &Passes{
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ration_pass_runs_total",
-			Help: "Runs of passes that have ended: complete, stopped by a budget, failed, or skipped because nothing was due."}, []string{"region", "outcome"}),
+			Help: "Runs of passes that have ended: complete, stopped by a budget, failed, or skipped because " +
+				"nothing was due."}, []string{"region", "outcome"}),
 		units: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ration_pass_units_total",
 			Help: "Units that runs of passes were charged."}, []string{"region"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ration_pass_duration_seconds",
-			Help: "How long runs of passes took.", Buckets: []float64{.1, .3, 1, 3, 10, 30, 100, 300, 1000, 3000}}, outcome),
+			Help: "How long runs of passes took.", Buckets: []float64{.1, .3, 1, 3, 10, 30, 100, 300, 1000, 3000}},
+			outcome),
 		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ration_pass_last_timestamp_seconds",
 			Help: "When the last run of a pass ended."}, outcome),
 	}

@@ -18,9 +18,12 @@ import (
 var (
 	ofCaller = []string{"account", "method", "lane", "job"}
 
-	spentUnits = prometheus.NewDesc("ration_spent_units", "Units that all processes spent in the last 24 hours, by the ledger.", ofCaller, nil)
-	spentCalls = prometheus.NewDesc("ration_spent_calls", "Calls of all processes in the last 24 hours, by the ledger.", ofCaller, nil)
-	buildInfo  = prometheus.NewDesc("ration_build_info", "1, with how this program was built.", []string{"version", "revision", "go"}, nil)
+	spentUnits = prometheus.NewDesc("ration_spent_units",
+		"Units that all processes spent in the last 24 hours, by the ledger.", ofCaller, nil)
+	spentCalls = prometheus.NewDesc("ration_spent_calls", "Calls of all processes in the last 24 hours, by the ledger.",
+		ofCaller, nil)
+	buildInfo = prometheus.NewDesc("ration_build_info", "1, with how this program was built.",
+		[]string{"version", "revision", "go"}, nil)
 )
 
 // spentOver is the time of ration_spent_*.
@@ -80,7 +83,8 @@ func (s spending) bounded(rename func(spentBy) spentBy) spending {
 		renamed.add(rename(by), amounts)
 	}
 	most := slices.SortedFunc(maps.Keys(renamed), func(x, y spentBy) int {
-		return cmp.Or(cmp.Compare(renamed[y].Units, renamed[x].Units), cmp.Compare(x.method, y.method), cmp.Compare(x.lane, y.lane), cmp.Compare(x.job, y.job))
+		return cmp.Or(cmp.Compare(renamed[y].Units, renamed[x].Units), cmp.Compare(x.method, y.method),
+			cmp.Compare(x.lane, y.lane), cmp.Compare(x.job, y.job))
 	})
 	for _, by := range most[min(len(most), maxSpent):] {
 		amounts := renamed[by]

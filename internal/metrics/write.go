@@ -45,5 +45,6 @@ func fileError(file string, err error) error {
 	if errors.Is(cause, fs.ErrExist) { // by rename, of a folder
 		cause = syscall.EISDIR
 	}
-	return fmt.Errorf("%w; name a file in a folder that this user may write to", &fs.PathError{Op: "metrics file", Path: file, Err: cause})
+	return fmt.Errorf("%w; name a file in a folder that this user may write to",
+		&fs.PathError{Op: "metrics file", Path: file, Err: cause})
 }

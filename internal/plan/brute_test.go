@@ -98,12 +98,15 @@ func checkAsked(t *rapid.T, in *plan.Input, report *plan.Report, dues []due) {
 	all := 0
 	for i, region := range report.Regions {
 		all += calls[i]
-		if region.Region != in.Regions[i].Name || region.Ticks != ticks[i] || region.Planned != calls[i] || region.Units != quota.Units(calls[i]) {
+		if region.Region != in.Regions[i].Name || region.Ticks != ticks[i] || region.Planned != calls[i] ||
+			region.Units != quota.Units(calls[i]) {
 			t.Errorf("%+v; want %d ticks and %d calls of %s", region, ticks[i], calls[i], in.Regions[i].Name)
 		}
 	}
-	if report.Ticks != len(dues) || report.Calls != all || report.Units != quota.Units(all) || report.Least != quota.Units(least) {
-		t.Errorf("%d ticks, %d calls, %d units, %d at least; want %d, %d and %d at least", report.Ticks, report.Calls, report.Units, report.Least, len(dues), all, least)
+	if report.Ticks != len(dues) || report.Calls != all || report.Units != quota.Units(all) ||
+		report.Least != quota.Units(least) {
+		t.Errorf("%d ticks, %d calls, %d units, %d at least; want %d, %d and %d at least", report.Ticks, report.Calls,
+			report.Units, report.Least, len(dues), all, least)
 	}
 }
 
@@ -119,7 +122,8 @@ func checkColumns(t *rapid.T, in *plan.Input, report *plan.Report, i int, dues [
 		}
 		held := naiveUsed(in, b, amounts(in, b, nil), minute)
 		if want := naiveUsed(in, b, all, minute); c.Total != want || total != want || c.Held != held {
-			t.Errorf("%s: the column of minute %d is %+v; want %d, %d of them held", describe(in, i), minute, c, want, held)
+			t.Errorf("%s: the column of minute %d is %+v; want %d, %d of them held", describe(in, i), minute, c, want,
+				held)
 		}
 	}
 	peak, _ := naivePeak(in, b, dues)
@@ -141,7 +145,8 @@ func over(report *plan.Report) (names []string) {
 func describe(in *plan.Input, i int) string {
 	b := in.Budgets[i]
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s: limit %d, %s, floors %v until %s; from %s, jitter %s; held", b.Name, b.Limit, b.Window, b.Floor, b.FloorUntil, in.From.Format("15:04"), in.Jitter)
+	fmt.Fprintf(&text, "%s: limit %d, %s, floors %v until %s; from %s, jitter %s; held", b.Name, b.Limit, b.Window,
+		b.Floor, b.FloorUntil, in.From.Format("15:04"), in.Jitter)
 	for _, e := range in.State.Entries["my-project"] {
 		fmt.Fprintf(&text, " %s %s %d", e.At.Format("15:04"), e.Caller.Region, e.Units)
 	}
@@ -153,12 +158,14 @@ func describe(in *plan.Input, i int) string {
 
 // drawInput draws a few passes within minutes around midnight.
 func drawInput(t *rapid.T) *plan.Input {
-	from := time.Date(2026, 11, 20, 23, 50, 0, 0, time.UTC).Add(time.Duration(rapid.IntRange(0, 14).Draw(t, "from")) * time.Minute)
+	from := time.Date(2026, 11, 20, 23, 50, 0, 0,
+		time.UTC).Add(time.Duration(rapid.IntRange(0, 14).Draw(t, "from")) * time.Minute)
 	in := &plan.Input{From: from, To: from.Add(12 * time.Minute), Price: prices, Open: open,
 		Jitter: time.Duration(rapid.IntRange(0, 3).Draw(t, "jitter")) * time.Minute}
 	names := []string{"US", "IN", "BR"}
 	for _, name := range names[:rapid.IntRange(1, 3).Draw(t, "regions")] {
-		schedule, err := jobs.ParseSchedule(rapid.SampledFrom([]string{"@every 4m", "@every 5m", "@every 7m", "55,0,1 * * * *", "*/6 * * * *", "58 * * * *"}).Draw(t, "schedule"), time.UTC)
+		schedule, err := jobs.ParseSchedule(rapid.SampledFrom([]string{"@every 4m", "@every 5m", "@every 7m",
+			"55,0,1 * * * *", "*/6 * * * *", "58 * * * *"}).Draw(t, "schedule"), time.UTC)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +175,8 @@ func drawInput(t *rapid.T) *plan.Input {
 		}
 		if rapid.Bool().Draw(t, "a program") {
 			program := &command.Program{Job: "market", Calls: []command.Calls{
-				{Method: "videos.list", Most: rapid.IntRange(1, 3).Draw(t, "charts")}, {Method: "videoCategories.list", Most: rapid.IntRange(1, 2).Draw(t, "categories")}}}
+				{Method: "videos.list", Most: rapid.IntRange(1, 3).Draw(t, "charts")},
+				{Method: "videoCategories.list", Most: rapid.IntRange(1, 2).Draw(t, "categories")}}}
 			steps = append(steps, jobs.Step{Kind: jobs.Command, Pages: 1, Program: program})
 		}
 		in.Regions = append(in.Regions, jobs.Region{Name: name, Schedule: schedule, Steps: steps})
@@ -179,8 +187,10 @@ func drawInput(t *rapid.T) *plan.Input {
 	slices.Reverse(stamps)
 	for _, minutes := range stamps {
 		in.State.Add("my-project", &quota.Entry{
-			At: from.Add(-time.Duration(minutes) * time.Minute), Method: "videos.list", Calls: quota.Units(rapid.IntRange(0, 1).Draw(t, "calls")),
-			Units: quota.Units(rapid.IntRange(0, 4).Draw(t, "units")), Caller: quota.Caller{Region: rapid.SampledFrom([]string{"US", "IN", ""}).Draw(t, "of")}})
+			At: from.Add(-time.Duration(minutes) * time.Minute), Method: "videos.list",
+			Calls:  quota.Units(rapid.IntRange(0, 1).Draw(t, "calls")),
+			Units:  quota.Units(rapid.IntRange(0, 4).Draw(t, "units")),
+			Caller: quota.Caller{Region: rapid.SampledFrom([]string{"US", "IN", ""}).Draw(t, "of")}})
 	}
 	return in
 }
@@ -207,7 +217,8 @@ func drawBudget(t *rapid.T, name string) quota.Budget {
 	if len(b.Regions) == 0 && rapid.Bool().Draw(t, "floors") {
 		b.Floor = map[string]quota.Units{}
 		left := int(b.Limit) - 1
-		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"US", "IN", "BR", "JP"}), 1, 3, rapid.ID).Draw(t, "floors of") {
+		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"US", "IN", "BR", "JP"}), 1, 3,
+			rapid.ID).Draw(t, "floors of") {
 			floor := rapid.IntRange(0, left).Draw(t, "floor")
 			if left -= floor; floor > 0 {
 				b.Floor[name] = quota.Units(floor)
@@ -285,7 +296,8 @@ func grantedInOrder(t *rapid.T, in *plan.Input, starts []due) bool {
 	for _, account := range slices.Sorted(maps.Keys(in.State.Entries)) {
 		for _, e := range in.State.Entries[account] {
 			now = e.At
-			answers, err := ledger.Spend(t.Context(), &quota.Batch{Account: account, History: 48 * time.Hour, Requests: []quota.Request{recorded(&e)}})
+			answers, err := ledger.Spend(t.Context(),
+				&quota.Batch{Account: account, History: 48 * time.Hour, Requests: []quota.Request{recorded(&e)}})
 			if err != nil || answers[0].Err != nil {
 				t.Fatal(err, answers)
 			}

@@ -28,7 +28,8 @@ func (s *scheduleSearch) chooseBest(tried []candidate) variant {
 	most := slices.MaxFunc(tried, func(a, b candidate) int { return cmp.Compare(a.calls, b.calls) }).calls
 	tried = slices.DeleteFunc(tried, func(t candidate) bool { return float64(t.calls) < goodEnough*float64(most) })
 	return slices.MaxFunc(tried, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.share, b.share), cmp.Compare(a.calls, b.calls), cmp.Compare(s.countChanges(b.variant), s.countChanges(a.variant)))
+		return cmp.Or(cmp.Compare(a.share, b.share), cmp.Compare(a.calls, b.calls),
+			cmp.Compare(s.countChanges(b.variant), s.countChanges(a.variant)))
 	}).variant
 }
 

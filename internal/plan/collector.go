@@ -12,8 +12,12 @@ import (
 )
 
 var (
-	wouldRefuseCalls = prometheus.NewDesc("ration_budget_would_refuse_calls", "Calls that a budget with shadow: true would have refused since its window began.", []string{"account", "budget"}, nil)
-	wouldRefuseUnits = prometheus.NewDesc("ration_budget_would_refuse_units", "Units of the calls that a budget with shadow: true would have refused since its window began.", []string{"account", "budget"}, nil)
+	wouldRefuseCalls = prometheus.NewDesc("ration_budget_would_refuse_calls",
+		"Calls that a budget with shadow: true would have refused since its window began.",
+		[]string{"account", "budget"}, nil)
+	wouldRefuseUnits = prometheus.NewDesc("ration_budget_would_refuse_units",
+		"Units of the calls that a budget with shadow: true would have refused since its window began.",
+		[]string{"account", "budget"}, nil)
 )
 
 // ShadowCollector shows what the shadows of a client would have refused. It
@@ -50,7 +54,8 @@ func (s *ShadowCollector) Collect(ch chan<- prometheus.Metric) {
 	defer s.mu.Unlock()
 	for i := range s.found {
 		b := &s.found[i]
-		for desc, value := range map[*prometheus.Desc]float64{wouldRefuseCalls: float64(b.Refused), wouldRefuseUnits: float64(b.RefusedUnits)} {
+		for desc, value := range map[*prometheus.Desc]float64{wouldRefuseCalls: float64(b.Refused),
+			wouldRefuseUnits: float64(b.RefusedUnits)} {
 			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, b.Budget.Account, b.Budget.Name)
 		}
 	}

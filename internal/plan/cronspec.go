@@ -82,7 +82,8 @@ func lighterSpecs(spec string) []string {
 
 func longerDelays(every time.Duration) []string {
 	var all []string
-	for _, minutes := range []int{1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440, 2880, 4320, 10080} {
+	for _, minutes := range []int{1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440, 2880,
+		4320, 10080} {
 		if delay := time.Duration(minutes) * time.Minute; delay > every {
 			all = append(all, "@every "+human.Duration(delay))
 		}

@@ -72,12 +72,17 @@ func TestPlayReturnsErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			closed, opened := 0, 0
 			from := at(t, "2026-11-20T12:00:00Z")
-			entry := quota.Entry{At: from.Add(-time.Hour), Method: "videos.list", Units: 1, Calls: 1, Caller: quota.Caller{Region: "US"}}
+			entry := quota.Entry{At: from.Add(-time.Hour), Method: "videos.list", Units: 1, Calls: 1,
+				Caller: quota.Caller{Region: "US"}}
 			later := entry
 			later.At = from.Add(-time.Minute)
-			in := &plan.Input{From: from, To: from.AddDate(0, 0, 1), Regions: parse(t, "schedule: '@every 6h'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}, IN: {}}\n"), Price: prices,
-				Budgets: []quota.Budget{{Account: "my-project", Name: "units", Limit: 100, Window: quota.Sliding(24 * time.Hour)}},
-				State:   stateOf(entry, later),
+			in := &plan.Input{From: from, To: from.AddDate(0, 0, 1),
+				Regions: parse(t,
+					"schedule: '@every 6h'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}, IN: {}}\n"),
+				Price: prices,
+				Budgets: []quota.Budget{{Account: "my-project", Name: "units", Limit: 100,
+					Window: quota.Sliding(24 * time.Hour)}},
+				State: stateOf(entry, later),
 				Open: func(now func() time.Time) quota.Log {
 					opened++
 					ledger := c.ledger
@@ -92,7 +97,8 @@ func TestPlayReturnsErrors(t *testing.T) {
 			if c.want == nil && (err != nil || !report.Fits || report.Calls != 24) {
 				t.Errorf("%+v, %v; want 24 calls that fit", report, err)
 			}
-			if c.want != nil && (err == nil || report != nil || !strings.HasPrefix(err.Error(), "plan: ") || c.want != errAny && !errors.Is(err, c.want)) {
+			if c.want != nil && (err == nil || report != nil || !strings.HasPrefix(err.Error(), "plan: ") ||
+				c.want != errAny && !errors.Is(err, c.want)) {
 				t.Errorf("%+v, %v; want %v alone", report, err, c.want)
 			}
 			if opened != c.opened || closed != opened {
@@ -109,8 +115,10 @@ func TestPlayStopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	from := at(t, "2026-11-20T12:00:00Z")
-	in := &plan.Input{From: from, To: from.AddDate(0, 0, 1), Regions: parse(t, "schedule: '@every 6h'\nfetch: [categories]\nregions: {US: {}}\n"), Price: prices, Open: open,
-		Budgets: []quota.Budget{{Account: "my-project", Name: "units", Limit: 100, Window: quota.Sliding(24 * time.Hour)}}}
+	in := &plan.Input{From: from, To: from.AddDate(0, 0, 1),
+		Regions: parse(t, "schedule: '@every 6h'\nfetch: [categories]\nregions: {US: {}}\n"), Price: prices, Open: open,
+		Budgets: []quota.Budget{{Account: "my-project", Name: "units", Limit: 100,
+			Window: quota.Sliding(24 * time.Hour)}}}
 	if report, err := plan.Play(ctx, in); !errors.Is(err, context.Canceled) || report != nil {
 		t.Errorf("%v, %v; want the context's error alone", report, err)
 	}
@@ -119,8 +127,10 @@ func TestPlayStopsWithItsContext(t *testing.T) {
 // TestSuggestReturnsErrors: errors of Price, and of playing the suggestion.
 func TestSuggestReturnsErrors(t *testing.T) {
 	from := at(t, "2026-11-20T00:30:00Z")
-	in := &plan.Input{From: from, To: from.AddDate(0, 0, 1), Regions: parse(t, "schedule: '@hourly'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}}\n"),
-		Budgets: []quota.Budget{{Account: "my-project", Name: "units", Limit: 30, Window: quota.Sliding(24 * time.Hour)}}}
+	in := &plan.Input{From: from, To: from.AddDate(0, 0, 1),
+		Regions: parse(t, "schedule: '@hourly'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}}\n"),
+		Budgets: []quota.Budget{{Account: "my-project", Name: "units", Limit: 30,
+			Window: quota.Sliding(24 * time.Hour)}}}
 	report := play(t, in)
 	closed := 0
 	in.Open = func(now func() time.Time) quota.Log { return &failing{Log: open(now), spend: 5, closed: &closed} }
@@ -144,15 +154,17 @@ func TestUnusedMeanIsAsComputedByHand(t *testing.T) {
 		held   time.Duration // how long before from an entry of 60 units was made
 		want   quota.Units   // of 1000
 	}{
-		"all day, from midnight":      {quota.Sliding(24 * time.Hour), "2026-11-20T00:00:00Z", 24, 0, 940},
-		"half of the time":            {quota.Sliding(12 * time.Hour), "2026-11-20T00:00:00Z", 24, 0, 970},
-		"until the end of the play":   {quota.Sliding(24 * time.Hour), "2026-11-20T12:00:00Z", 24, 0, 970},
-		"with an entry of before":     {quota.Sliding(24 * time.Hour), "2026-11-20T00:00:00Z", 24, 12 * time.Hour, 910},
-		"an entry that is gone":       {quota.Sliding(24 * time.Hour), "2026-11-20T00:00:00Z", 24, 24 * time.Hour, 940},
-		"by the day":                  {quota.Daily(time.UTC).WithMargin(0), "2026-11-20T00:00:00Z", 24, 0, 940},
-		"at the day's margin":         {quota.Daily(time.UTC).WithMargin(time.Hour), "2026-11-20T00:00:00Z", 24, 0, 940}, // it counts for both days
-		"by the day, from its middle": {quota.Daily(time.UTC).WithMargin(0), "2026-11-20T12:00:00Z", 24, 6 * time.Hour, 940},
-		"more than the limit":         {quota.Sliding(24 * time.Hour), "2026-11-20T00:00:00Z", 1, -1, 0},
+		"all day, from midnight":    {quota.Sliding(24 * time.Hour), "2026-11-20T00:00:00Z", 24, 0, 940},
+		"half of the time":          {quota.Sliding(12 * time.Hour), "2026-11-20T00:00:00Z", 24, 0, 970},
+		"until the end of the play": {quota.Sliding(24 * time.Hour), "2026-11-20T12:00:00Z", 24, 0, 970},
+		"with an entry of before":   {quota.Sliding(24 * time.Hour), "2026-11-20T00:00:00Z", 24, 12 * time.Hour, 910},
+		"an entry that is gone":     {quota.Sliding(24 * time.Hour), "2026-11-20T00:00:00Z", 24, 24 * time.Hour, 940},
+		"by the day":                {quota.Daily(time.UTC).WithMargin(0), "2026-11-20T00:00:00Z", 24, 0, 940},
+		// it counts for both days
+		"at the day's margin": {quota.Daily(time.UTC).WithMargin(time.Hour), "2026-11-20T00:00:00Z", 24, 0, 940},
+		"by the day, from its middle": {quota.Daily(time.UTC).WithMargin(0), "2026-11-20T12:00:00Z", 24, 6 * time.Hour,
+			940},
+		"more than the limit": {quota.Sliding(24 * time.Hour), "2026-11-20T00:00:00Z", 1, -1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			from := at(t, c.from)
@@ -175,9 +187,12 @@ func TestUnusedMeanIsAsComputedByHand(t *testing.T) {
 // TestRefusedUnitsArePriced: RefusedUnits counts units, not calls.
 func TestRefusedUnitsArePriced(t *testing.T) {
 	from := at(t, "2026-11-20T00:30:00Z")
-	report := play(t, &plan.Input{From: from, To: from.AddDate(0, 0, 1), Regions: parse(t, "schedule: '0 1 * * *'\nfetch: [{search: {queries: [a], pages: 5}}]\nregions: {US: {}}\n"),
-		Budgets: []quota.Budget{{Account: "my-project", Name: "all", Limit: 250, Window: quota.Sliding(24 * time.Hour)}}})
-	if us := report.Regions[0]; us.Planned != 5 || us.Units != 500 || us.Refused != 3 || us.RefusedUnits != 300 || us.Hit != 1 || report.Budgets[0].Refused != 3 {
+	report := play(t, &plan.Input{From: from, To: from.AddDate(0, 0, 1),
+		Regions: parse(t, "schedule: '0 1 * * *'\nfetch: [{search: {queries: [a], pages: 5}}]\nregions: {US: {}}\n"),
+		Budgets: []quota.Budget{{Account: "my-project", Name: "all", Limit: 250,
+			Window: quota.Sliding(24 * time.Hour)}}})
+	if us := report.Regions[0]; us.Planned != 5 || us.Units != 500 || us.Refused != 3 || us.RefusedUnits != 300 ||
+		us.Hit != 1 || report.Budgets[0].Refused != 3 {
 		t.Errorf("%+v; want 3 of 5 calls refused, with 300 of 500 units", us)
 	}
 }
@@ -186,8 +201,11 @@ func TestRefusedUnitsArePriced(t *testing.T) {
 // starts, not when another one does.
 func TestNeedCountsRegionsThatStart(t *testing.T) {
 	from := at(t, "2026-11-20T00:30:00Z")
-	report := play(t, &plan.Input{From: from, To: from.AddDate(0, 0, 1), Regions: parse(t, "schedule: '0 1 * * *'\nfetch: [{trending: {pages: 1}}]\nregions: {US: {schedule: '0 0 29 2 *'}, IN: {}}\n"),
-		Budgets: []quota.Budget{{Account: "my-project", Name: "all", Limit: 50, Window: quota.Sliding(24 * time.Hour), Floor: map[string]quota.Units{"US": 2, "IN": 9}}}})
+	report := play(t, &plan.Input{From: from, To: from.AddDate(0, 0, 1),
+		Regions: parse(t,
+			"schedule: '0 1 * * *'\nfetch: [{trending: {pages: 1}}]\nregions: {US: {schedule: '0 0 29 2 *'}, IN: {}}\n"),
+		Budgets: []quota.Budget{{Account: "my-project", Name: "all", Limit: 50, Window: quota.Sliding(24 * time.Hour),
+			Floor: map[string]quota.Units{"US": 2, "IN": 9}}}})
 	if b := report.Budgets[0]; b.PeakLate != 1 || b.Need != 3 {
 		t.Errorf("peak %d, need %d; want the call of IN, and with it the 2 that are kept for US", b.PeakLate, b.Need)
 	}
@@ -196,8 +214,10 @@ func TestNeedCountsRegionsThatStart(t *testing.T) {
 // everyFourMinutes is one region with three ticks of one page.
 func everyFourMinutes(t *testing.T, floor map[string]quota.Units) *plan.Input {
 	from := at(t, "2026-11-20T23:50:00Z")
-	return &plan.Input{From: from, To: from.Add(12 * time.Minute), Regions: parse(t, "schedule: '@every 4m'\nfetch: [{trending: {pages: 1}}]\nregions: {US: {}}\n"),
-		Budgets: []quota.Budget{{Account: "my-project", Name: "one", Limit: 4, Window: quota.Sliding(time.Minute), Methods: []string{"videos.list"}, Floor: floor}}}
+	return &plan.Input{From: from, To: from.Add(12 * time.Minute),
+		Regions: parse(t, "schedule: '@every 4m'\nfetch: [{trending: {pages: 1}}]\nregions: {US: {}}\n"),
+		Budgets: []quota.Budget{{Account: "my-project", Name: "one", Limit: 4, Window: quota.Sliding(time.Minute),
+			Methods: []string{"videos.list"}, Floor: floor}}}
 }
 
 // TestLeastLacksTheFirstPages: whatever a chart holds, its first page is
@@ -222,7 +242,8 @@ type unreadable struct {
 	standings bool
 }
 
-func (l unreadable) WindowUsages(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.WindowUsage, error) {
+func (l unreadable) WindowUsages(ctx context.Context, account, key string,
+	charges []*quota.Charge) ([]quota.WindowUsage, error) {
 	if l.standings {
 		return nil, errLedger
 	}
@@ -239,12 +260,14 @@ func TestUnreadableLedgerIsNotEmpty(t *testing.T) {
 	from := at(t, "2026-11-20T12:00:00Z")
 	budgets := []quota.Budget{{Account: "my-project", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)}}
 	shared := open(func() time.Time { return from })
-	for name, ledger := range map[string]quota.Log{"readable": shared, "standings": unreadable{shared, true}, "entries": unreadable{shared, false}} {
+	for name, ledger := range map[string]quota.Log{"readable": shared, "standings": unreadable{shared, true},
+		"entries": unreadable{shared, false}} {
 		guard, err := quota.NewGuard(ledger, budgets, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := guard.Spend(t.Context(), quota.Call{Account: "my-project", Method: "videos.list", Units: 1}); err != nil {
+		if _, err := guard.Spend(t.Context(),
+			quota.Call{Account: "my-project", Method: "videos.list", Units: 1}); err != nil {
 			t.Fatal(err)
 		}
 		read, state, err := plan.ReadState(t.Context(), guard, from.Add(time.Hour))

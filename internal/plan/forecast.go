@@ -34,7 +34,8 @@ func Forecast(ctx context.Context, in *Input) ([]time.Time, error) {
 // ForecastFrom is Forecast for the budgets of a table, from what the ledger of
 // guard holds now, by the limits in force, and without budgets in cooldown.
 // Without regions or budgets it returns nil.
-func ForecastFrom(ctx context.Context, guard *quota.Guard, table *costs.Table, regions []jobs.Region) ([]time.Time, error) {
+func ForecastFrom(ctx context.Context, guard *quota.Guard, table *costs.Table, regions []jobs.Region) ([]time.Time,
+	error) {
 	if len(regions) == 0 {
 		return nil, nil
 	}
@@ -89,21 +90,25 @@ func ReadOutline(ctx context.Context, guard *quota.Guard) (at time.Time, state S
 
 // readOutline adds the entries of an account or, if there are too many, the
 // sums of each slice.
-func (s *State) readOutline(ctx context.Context, ledger quota.Log, account string, at time.Time, horizon time.Duration) error {
-	if ok, err := s.addFew(ctx, ledger, quota.Query{Account: account, Since: at.Add(-horizon), Until: at}); ok || err != nil {
+func (s *State) readOutline(ctx context.Context, ledger quota.Log, account string, at time.Time,
+	horizon time.Duration) error {
+	if ok, err := s.addFew(ctx, ledger, quota.Query{Account: account, Since: at.Add(-horizon), Until: at}); ok ||
+		err != nil {
 		return err
 	}
 	slice := horizon / outlineSlices
 	for ago := horizon; ago > 0; ago -= slice {
 		var part []quota.Entry
-		for sum, err := range ledger.Sums(ctx, quota.Query{Account: account, Since: at.Add(-ago), Until: at.Add(-max(0, ago-slice))}) {
+		for sum, err := range ledger.Sums(ctx,
+			quota.Query{Account: account, Since: at.Add(-ago), Until: at.Add(-max(0, ago-slice))}) {
 			if err != nil {
 				return err
 			}
 			part = appendSum(part, &sum)
 		}
 		slices.SortFunc(part, func(x, y quota.Entry) int {
-			return cmp.Or(x.At.Compare(y.At), cmp.Compare(x.Method, y.Method), cmp.Compare(x.Caller.Region, y.Caller.Region))
+			return cmp.Or(x.At.Compare(y.At), cmp.Compare(x.Method, y.Method),
+				cmp.Compare(x.Caller.Region, y.Caller.Region))
 		})
 		for i := range part {
 			s.Add(account, &part[i])
@@ -130,7 +135,8 @@ func (s *State) addFew(ctx context.Context, ledger quota.Log, query quota.Query)
 // its last.
 func appendSum(entries []quota.Entry, sum *quota.Sum) []quota.Entry {
 	for units, calls := sum.Units, sum.Calls; units > 0 || calls > 0; {
-		e := quota.Entry{At: sum.Last, Kind: quota.EntryNote, Method: sum.Method, Caller: sum.Caller, Units: min(units, quota.MaxUnits), Calls: min(calls, quota.MaxUnits)}
+		e := quota.Entry{At: sum.Last, Kind: quota.EntryNote, Method: sum.Method, Caller: sum.Caller,
+			Units: min(units, quota.MaxUnits), Calls: min(calls, quota.MaxUnits)}
 		if sum.OfKeys {
 			e.Key = ofKeys
 		}

@@ -19,7 +19,9 @@ import (
 // be the one that was forecast, or within 5 % of its time where a long log was
 // read by sums.
 func TestPlanForecastAgainstWhatComes(t *testing.T) {
-	regions := parse(t, "schedule: 7,37 * * * *\nfetch: [categories, {search: {queries: [q]}}]\nregions: {US: {}, IN: {schedule: 20 * * * *}}\n")
+	regions := parse(t,
+		"schedule: 7,37 * * * *\nfetch: [categories, {search: {queries: [q]}}]\nregions: {US: {}, IN: {schedule: 20 "+
+			"* * * *}}\n")
 	forecasts := 0
 	rapid.Check(t, func(d *rapid.T) {
 		clock := &ledgertest.Clock{}
@@ -27,9 +29,12 @@ func TestPlanForecastAgainstWhatComes(t *testing.T) {
 		ledger := open(clock.Now)
 		defer ledger.Close()
 		budgets := []quota.Budget{
-			{Account: "my-project", Name: "sliding", Limit: quota.Units(rapid.IntRange(200, 9000).Draw(d, "limit")), Window: quota.Sliding(24 * time.Hour)},
-			{Account: "my-project", Name: "day", Limit: quota.Units(rapid.IntRange(200, 9000).Draw(d, "day")), Window: quota.Daily(zone(t, "America/Los_Angeles"))},
-			{Account: "my-project", Name: "searches", Limit: quota.Units(rapid.IntRange(1, 90).Draw(d, "searches")), Measure: quota.Calls, Methods: []string{"search.list"}, Window: quota.Sliding(24 * time.Hour)},
+			{Account: "my-project", Name: "sliding", Limit: quota.Units(rapid.IntRange(200, 9000).Draw(d, "limit")),
+				Window: quota.Sliding(24 * time.Hour)},
+			{Account: "my-project", Name: "day", Limit: quota.Units(rapid.IntRange(200, 9000).Draw(d, "day")),
+				Window: quota.Daily(zone(t, "America/Los_Angeles"))},
+			{Account: "my-project", Name: "searches", Limit: quota.Units(rapid.IntRange(1, 90).Draw(d, "searches")),
+				Measure: quota.Calls, Methods: []string{"search.list"}, Window: quota.Sliding(24 * time.Hour)},
 		}
 		guard, err := quota.NewGuard(ledger, budgets, nil)
 		if err != nil {
@@ -63,7 +68,8 @@ func TestPlanForecastAgainstWhatComes(t *testing.T) {
 				forecasts++
 			}
 		}
-		if off := earliest.Sub(first).Abs(); off > 0 && off > first.Sub(from)/20+30*time.Minute { // what is refused first changes what comes later
+		// what is refused first changes what comes later
+		if off := earliest.Sub(first).Abs(); off > 0 && off > first.Sub(from)/20+30*time.Minute {
 			d.Errorf("forecast %s, refused %s", earliest, first)
 		}
 	})
@@ -127,7 +133,8 @@ func TestForecastByTheLimitInForce(t *testing.T) {
 	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
 	defer ledger.Close()
 	regions := parse(t, "schedule: 0 * * * *\nfetch: [{search: {queries: [q]}}]\nregions: {US: {}}\n")
-	const text = "version: 1\nupstream: youtube\naccount: p\ncosts: {search.list: 100}\nbudgets: [{name: day, limit: 100000, window: 24h}]\n"
+	const text = "version: 1\nupstream: youtube\naccount: p\ncosts: {search.list: 100}\nbudgets: [{name: day, " +
+		"limit: 100000, window: 24h}]\n"
 	table, err := costs.Parse("costs.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)

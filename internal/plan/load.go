@@ -98,9 +98,11 @@ func (l *load) isCharged() bool { return len(l.ticks.at) > 0 }
 
 // peak says how full a budget gets.
 type peak struct {
-	used   int64   // the most that the window holds
-	at     int64   // when it first does
-	need   int64   // the most of the limit that one call requires: all that is used with it, and the floors of other regions
+	used int64 // the most that the window holds
+	at   int64 // when it first does
+	// the most of the limit that one call requires: all that is used with it, and the floors of
+	// other regions
+	need   int64
 	excess float64 // sum over the ticks of (need - limit) / limit where it is positive; 0 if the schedule fits
 }
 

@@ -21,7 +21,8 @@ type counted struct {
 func amounts(in *plan.Input, b *quota.Budget, starts []due) []counted {
 	var all []counted
 	for _, e := range in.State.Entries["my-project"] {
-		if amount := map[quota.Measure]quota.Units{quota.ByUnits: e.Units, quota.Calls: e.Calls}[b.Measure]; covers(b, e.Method, e.Caller.Region) {
+		if amount := map[quota.Measure]quota.Units{quota.ByUnits: e.Units, quota.Calls: e.Calls}[b.Measure]; covers(b,
+			e.Method, e.Caller.Region) {
 			all = append(all, counted{int(e.At.Sub(in.From) / time.Minute), amount, e.Caller.Region})
 		}
 	}
@@ -110,7 +111,9 @@ func naivePlay(in *plan.Input, dues []due) (refused []int, used [][]counted) {
 				fits := true
 				for i := range in.Budgets {
 					b := &in.Budgets[i]
-					fits = fits && (!covers(b, method, region.Name) || naiveUsed(in, b, append(slices.Clone(used[i]), counted{now.minute, 1, region.Name}), now.minute) <= b.Limit)
+					fits = fits && (!covers(b, method, region.Name) ||
+						naiveUsed(in, b, append(slices.Clone(used[i]), counted{now.minute, 1, region.Name}),
+							now.minute) <= b.Limit)
 				}
 				if !fits {
 					refused[now.region] += len(calls) - done

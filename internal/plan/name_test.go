@@ -12,7 +12,8 @@ import (
 // that looked alike.
 func TestBudgetsOfOneName(t *testing.T) {
 	planned, replayed := &plan.Report{}, &plan.ReplayReport{}
-	for _, b := range []quota.Budget{{Account: "a", Name: "hour"}, {Account: "b", Name: "hour"}, {Account: "b", Name: "day"}} {
+	for _, b := range []quota.Budget{{Account: "a", Name: "hour"}, {Account: "b", Name: "hour"},
+		{Account: "b", Name: "day"}} {
 		planned.Budgets = append(planned.Budgets, plan.BudgetReport{Budget: b})
 		replayed.Budgets = append(replayed.Budgets, plan.ReplayedBudget{Budget: b})
 	}
@@ -28,7 +29,8 @@ func TestBudgetsOfOneName(t *testing.T) {
 	p := &plan.Planner{Report: planned}
 	p.State.Cooldowns = []quota.Cooldown{{Account: "b", Budget: "hour"}}
 	got := strings.Join(p.Remarks(), "\n")
-	for _, want := range []string{"hour of b is in cooldown until ", "hour of b is a shadow; ", "late hour of a may be asked for "} {
+	for _, want := range []string{"hour of b is in cooldown until ", "hour of b is a shadow; ",
+		"late hour of a may be asked for "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in the remarks:\n%s", want, got)
 		}

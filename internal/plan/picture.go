@@ -14,7 +14,8 @@ import (
 
 // Picture sets how Report.Draw draws. The zero value is usable.
 type Picture struct {
-	Width     int                      // columns of text, from 30 to 79; 0 means 79, and other values are brought into that range
+	// columns of text, from 30 to 79; 0 means 79, and other values are brought into that range
+	Width     int
 	Year      int                      // labels of the time axis show the year unless it is this one
 	Highlight func(line string) string // applied to lines above a limit; nil leaves them unchanged
 }
@@ -67,7 +68,8 @@ type canvas struct {
 func regionLetters(regions []RegionReport) []byte {
 	letters, taken := make([]byte, len(regions)), map[byte]bool{'.': true}
 	for i, region := range regions {
-		for _, letter := range []byte(region.Region + "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+") {
+		for _, letter := range []byte(region.Region +
+			"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+") {
 			if letters[i] = letter; !taken[letter] {
 				break
 			}

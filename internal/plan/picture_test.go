@@ -14,8 +14,11 @@ import (
 // was drawn with dots, as what the ledger holds is.
 func TestRegionDrawnAsWhatTheLedgerHolds(t *testing.T) {
 	from := at(t, "2026-11-20T00:00:00Z")
-	report := play(t, &plan.Input{From: from, To: from.Add(time.Hour), Budgets: []quota.Budget{{Account: "my-project", Name: "hour", Limit: 9, Window: quota.Sliding(time.Hour)}},
-		Regions: parse(t, "schedule: '@hourly'\nfetch: [{command: [x], job: j, calls: {items.list: 1}}]\nregions: {eu.west: {}, eu.east: {}, eu.south: {}}\n")})
+	report := play(t, &plan.Input{From: from, To: from.Add(time.Hour),
+		Budgets: []quota.Budget{{Account: "my-project", Name: "hour", Limit: 9, Window: quota.Sliding(time.Hour)}},
+		Regions: parse(t,
+			"schedule: '@hourly'\nfetch: [{command: [x], job: j, calls: {items.list: 1}}]\nregions: {eu.west: {}, "+
+				"eu.east: {}, eu.south: {}}\n")})
 	var got strings.Builder
 	if err := report.Draw(&got, &plan.Picture{}); err != nil {
 		t.Fatal(err)
@@ -30,10 +33,12 @@ func TestRegionDrawnAsWhatTheLedgerHolds(t *testing.T) {
 func TestPictureShowsWhatExceedsTheLimit(t *testing.T) {
 	from := at(t, "2026-11-20T00:00:00Z")
 	report := play(t, &plan.Input{From: from, To: from.Add(6 * time.Hour),
-		Regions: parse(t, "fetch: [categories]\nregions:\n  US: {schedule: 0 * * * *}\n  UA: {schedule: 0 */3 * * *}\n"),
+		Regions: parse(t,
+			"fetch: [categories]\nregions:\n  US: {schedule: 0 * * * *}\n  UA: {schedule: 0 */3 * * *}\n"),
 		Budgets: []quota.Budget{
 			{Account: "my-project", Name: "hour", Limit: 1, Window: quota.Sliding(time.Hour)},
-			{Account: "my-project", Name: "searches", Limit: 100, Window: quota.Sliding(time.Hour), Methods: []string{"search.list"}},
+			{Account: "my-project", Name: "searches", Limit: 100, Window: quota.Sliding(time.Hour),
+				Methods: []string{"search.list"}},
 		}})
 	var got strings.Builder
 	highlight := func(line string) string { return ">" + line }

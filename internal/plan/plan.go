@@ -78,9 +78,11 @@ type BudgetReport struct {
 	PeakLate quota.Units // the most that the window can hold if starts are late independently
 	// Need is the most of the limit that one call requires: what is used, and
 	// the floors of other regions. Without floors it equals PeakLate.
-	Need    quota.Units
-	Over    bool        // Need may exceed the limit
-	Refused int         // calls that the budget refused, and those dropped after them; of a shadow, that it would refuse
+	Need quota.Units
+	Over bool // Need may exceed the limit
+	// calls that the budget refused, and those dropped after them; of a shadow, that it would
+	// refuse
+	Refused int
 	First   time.Time   // the tick of the first call that it refused; zero if there is none
 	Unused  quota.Units // the limit less PeakLate, at least 0
 	// UnusedMean is the part of the limit that granted calls leave unused,
@@ -161,11 +163,13 @@ func (b *BudgetReport) tryShadow(ctx context.Context, in *Input, index int) erro
 
 // newReport returns the part of the report that is known before the simulation.
 func (d *demand) newReport() *Report {
-	report := &Report{Fits: true, From: d.in.From.UTC(), To: d.in.To.UTC(), Ticks: len(d.ticks), AtWorst: d.atWorst(), Uncounted: d.uncounted()}
+	report := &Report{Fits: true, From: d.in.From.UTC(), To: d.in.To.UTC(), Ticks: len(d.ticks), AtWorst: d.atWorst(),
+		Uncounted: d.uncounted()}
 	for i := range d.regions {
 		r := &d.regions[i]
 		ticks := len(r.ticks)
-		region := RegionReport{Region: r.region, Ticks: ticks, Planned: ticks * r.calls, Units: quota.Units(ticks) * r.units}
+		region := RegionReport{Region: r.region, Ticks: ticks, Planned: ticks * r.calls,
+			Units: quota.Units(ticks) * r.units}
 		report.Regions = append(report.Regions, region)
 		report.Calls += region.Planned
 		report.Units += region.Units

@@ -79,7 +79,8 @@ func TestShippedSchedule(t *testing.T) {
 		t.Fatal(err)
 	}
 	from := at(t, "2026-10-31T00:00:00Z")
-	report := play(t, &plan.Input{Regions: config.Regions, Budgets: table.Budgets(), From: from, To: from.AddDate(0, 0, 3), Jitter: 5 * time.Minute,
+	report := play(t, &plan.Input{Regions: config.Regions, Budgets: table.Budgets(), From: from,
+		To: from.AddDate(0, 0, 3), Jitter: 5 * time.Minute,
 		Price: func(method string) (quota.Call, error) { return table.Call("", method) }})
 	var got strings.Builder
 	fmt.Fprintln(&got, report.Fits, report.Ticks, report.Calls, report.Units, report.Least, report.AtWorst)
@@ -115,25 +116,31 @@ func TestDaysOf23And25Hours(t *testing.T) {
 		ticks      int
 		peak, late quota.Units
 	}{
-		"a day of 25 hours":     {hourly, day, "2026-10-31T12:00:00Z", 3, 0, 72, 25, 25},
-		"a day of 23 hours":     {hourly, day, "2027-03-14T08:00:00Z", 1, 0, 24, 23, 23},
-		"late into the day":     {hourly, day, "2026-10-31T12:00:00Z", 3, 30 * time.Minute, 72, 25, 26},
-		"not quite":             {hourly, day, "2026-10-31T12:00:00Z", 3, 29*time.Minute + 29*time.Second, 72, 25, 25},
-		"into the margin":       {hourly, day, "2026-10-31T12:00:00Z", 3, 29*time.Minute + 30*time.Second, 72, 25, 26},
-		"on the boundary":       {"schedule: 0 * * * *\nfetch: [categories]\nregions: {US: {}}\n", day, "2026-10-31T12:00:00Z", 3, 0, 72, 26, 26},
-		"a trailing day":        {hourly, sliding, "2026-10-31T12:00:00Z", 3, 0, 72, 24, 24},
-		"and late":              {hourly, sliding, "2026-10-31T12:00:00Z", 3, 5 * time.Minute, 72, 24, 25},
-		"a month":               {hourly, month, "2026-10-20T07:00:00Z", 44, 0, 44 * 24, 30*24 + 1, 30*24 + 1},
-		"a time that is twice":  {"timezone: America/New_York\nschedule: 30 1 * * *\nfetch: [categories]\nregions: {US: {}}\n", day, "2026-11-01T04:00:00Z", 1, 0, 2, 2, 2},
-		"a time that is not":    {"timezone: America/New_York\nschedule: 30 2 * * *\nfetch: [categories]\nregions: {US: {}}\n", day, "2027-03-14T05:00:00Z", 1, 0, 0, 0, 0},
-		"counted from no clock": {"timezone: America/New_York\nschedule: '@every 7h'\nfetch: [categories]\nregions: {US: {}}\n", sliding, "2026-11-01T04:00:00Z", 7, 0, 24, 4, 4},
+		"a day of 25 hours": {hourly, day, "2026-10-31T12:00:00Z", 3, 0, 72, 25, 25},
+		"a day of 23 hours": {hourly, day, "2027-03-14T08:00:00Z", 1, 0, 24, 23, 23},
+		"late into the day": {hourly, day, "2026-10-31T12:00:00Z", 3, 30 * time.Minute, 72, 25, 26},
+		"not quite":         {hourly, day, "2026-10-31T12:00:00Z", 3, 29*time.Minute + 29*time.Second, 72, 25, 25},
+		"into the margin":   {hourly, day, "2026-10-31T12:00:00Z", 3, 29*time.Minute + 30*time.Second, 72, 25, 26},
+		"on the boundary": {"schedule: 0 * * * *\nfetch: [categories]\nregions: {US: {}}\n", day,
+			"2026-10-31T12:00:00Z", 3, 0, 72, 26, 26},
+		"a trailing day": {hourly, sliding, "2026-10-31T12:00:00Z", 3, 0, 72, 24, 24},
+		"and late":       {hourly, sliding, "2026-10-31T12:00:00Z", 3, 5 * time.Minute, 72, 24, 25},
+		"a month":        {hourly, month, "2026-10-20T07:00:00Z", 44, 0, 44 * 24, 30*24 + 1, 30*24 + 1},
+		"a time that is twice": {"timezone: America/New_York\nschedule: 30 1 * * *\nfetch: [categories]\nregions: " +
+			"{US: {}}\n", day, "2026-11-01T04:00:00Z", 1, 0, 2, 2, 2},
+		"a time that is not": {"timezone: America/New_York\nschedule: 30 2 * * *\nfetch: [categories]\nregions: " +
+			"{US: {}}\n", day, "2027-03-14T05:00:00Z", 1, 0, 0, 0, 0},
+		"counted from no clock": {"timezone: America/New_York\nschedule: '@every 7h'\nfetch: [categories]\nregions: " +
+			"{US: {}}\n", sliding, "2026-11-01T04:00:00Z", 7, 0, 24, 4, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			from := at(t, c.from)
-			report := play(t, &plan.Input{Regions: parse(t, c.regions), Budgets: []quota.Budget{c.budget}, From: from, To: from.AddDate(0, 0, c.days), Jitter: c.jitter})
+			report := play(t, &plan.Input{Regions: parse(t, c.regions), Budgets: []quota.Budget{c.budget}, From: from,
+				To: from.AddDate(0, 0, c.days), Jitter: c.jitter})
 			b := report.Budgets[0]
 			if report.Ticks != c.ticks || b.Peak != c.peak || b.PeakLate != c.late || !report.Fits {
-				t.Errorf("%d ticks, peak %d, late %d; want %d, %d, %d", report.Ticks, b.Peak, b.PeakLate, c.ticks, c.peak, c.late)
+				t.Errorf("%d ticks, peak %d, late %d; want %d, %d, %d", report.Ticks, b.Peak, b.PeakLate, c.ticks,
+					c.peak, c.late)
 			}
 		})
 	}
@@ -144,21 +151,26 @@ func TestDaysOf23And25Hours(t *testing.T) {
 func TestPlanStartsFromTheLedgersState(t *testing.T) {
 	from := at(t, "2026-11-20T12:00:00Z")
 	entry := func(ago time.Duration, units, calls quota.Units, region string) quota.Entry {
-		return quota.Entry{At: from.Add(-ago), Method: "videoCategories.list", Units: units, Calls: calls, Caller: quota.Caller{Region: region}}
+		return quota.Entry{At: from.Add(-ago), Method: "videoCategories.list", Units: units, Calls: calls,
+			Caller: quota.Caller{Region: region}}
 	}
-	in := &plan.Input{From: from, To: from.AddDate(0, 0, 1), Regions: parse(t, "schedule: '@every 6h'\nfetch: [categories]\nregions: {US: {}, IN: {}}\n")}
+	in := &plan.Input{From: from, To: from.AddDate(0, 0, 1),
+		Regions: parse(t, "schedule: '@every 6h'\nfetch: [categories]\nregions: {US: {}, IN: {}}\n")}
 	in.Budgets = []quota.Budget{
 		{Account: "my-project", Name: "units", Limit: 100, Window: quota.Sliding(24 * time.Hour)},
 		{Account: "my-project", Name: "calls", Limit: 10, Window: quota.Sliding(24 * time.Hour), Measure: quota.Calls},
 		{Account: "my-project", Name: "month", Limit: 1000, Window: quota.Monthly(time.UTC)},
 		{Account: "other", Name: "other", Limit: 50, Window: quota.Sliding(24 * time.Hour)},
 	}
-	in.State = stateOf(entry(450*time.Hour, 200, 1, "US"), entry(3*time.Hour, 40, 0, "-"), entry(2*time.Hour, 7, 1, "US"))
-	in.State.Add("other", new(entry(time.Hour, 60, 1, "US"))) // more than the limit, of an account that nothing is scheduled on
+	in.State = stateOf(entry(450*time.Hour, 200, 1, "US"), entry(3*time.Hour, 40, 0, "-"),
+		entry(2*time.Hour, 7, 1, "US"))
+	// more than the limit, of an account that nothing is scheduled on
+	in.State.Add("other", new(entry(time.Hour, 60, 1, "US")))
 	var got strings.Builder
 	for _, cool := range []bool{false, true} {
 		if cool {
-			in.State.Cooldowns = []quota.Cooldown{{Account: "my-project", Budget: "calls", Until: from.Add(6 * time.Hour)}}
+			in.State.Cooldowns = []quota.Cooldown{{Account: "my-project", Budget: "calls",
+				Until: from.Add(6 * time.Hour)}}
 		}
 		report := play(t, in)
 		fmt.Fprintln(&got, report.Fits)
@@ -201,7 +213,9 @@ IN 4 1 4 1
 // TestPlayRefusesTooManyCalls: the error comes before any call is played.
 func TestPlayRefusesTooManyCalls(t *testing.T) {
 	from := at(t, "2026-11-20T12:00:00Z")
-	_, err := plan.Play(t.Context(), &plan.Input{Regions: parse(t, "schedule: '* * * * *'\nfetch: [trending]\nregions: {US: {}}\n"), Price: prices, Open: open, From: from, To: from.AddDate(1, 0, 0)})
+	_, err := plan.Play(t.Context(),
+		&plan.Input{Regions: parse(t, "schedule: '* * * * *'\nfetch: [trending]\nregions: {US: {}}\n"), Price: prices,
+			Open: open, From: from, To: from.AddDate(1, 0, 0)})
 	if !errors.Is(err, plan.ErrTooLong) {
 		t.Errorf("got %v; want that it is too long", err)
 	}
@@ -209,13 +223,18 @@ func TestPlayRefusesTooManyCalls(t *testing.T) {
 
 // BenchmarkMonth plays 30 days of eight regions every 15 minutes.
 func BenchmarkMonth(b *testing.B) {
-	regions := parse(b, "schedule: '*/15 * * * *'\nfetch: [trending, {search: {queries: [music]}}, channels, categories]\nregions: {US: {}, GB: {}, DE: {}, FR: {}, IN: {}, BR: {}, AU: {}, CA: {}}\n")
+	regions := parse(b,
+		"schedule: '*/15 * * * *'\nfetch: [trending, {search: {queries: [music]}}, channels, categories]\nregions: "+
+			"{US: {}, GB: {}, DE: {}, FR: {}, IN: {}, BR: {}, AU: {}, CA: {}}\n")
 	from := at(b, "2026-10-15T00:00:00Z")
-	in := &plan.Input{Regions: regions, From: from, To: from.AddDate(0, 0, 30), Jitter: 5 * time.Minute, Budgets: []quota.Budget{
-		{Account: "my-project", Name: "day", Limit: 200_000, Window: quota.Sliding(24 * time.Hour)},
-		{Account: "my-project", Name: "calendar", Limit: 200_000, Window: quota.Daily(zone(b, "America/Los_Angeles"))},
-		{Account: "my-project", Name: "search", Limit: 200_000, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search.list"}, Floor: map[string]quota.Units{"IN": 500}},
-	}}
+	in := &plan.Input{Regions: regions, From: from, To: from.AddDate(0, 0, 30), Jitter: 5 * time.Minute,
+		Budgets: []quota.Budget{
+			{Account: "my-project", Name: "day", Limit: 200_000, Window: quota.Sliding(24 * time.Hour)},
+			{Account: "my-project", Name: "calendar", Limit: 200_000,
+				Window: quota.Daily(zone(b, "America/Los_Angeles"))},
+			{Account: "my-project", Name: "search", Limit: 200_000, Window: quota.Sliding(24 * time.Hour),
+				Methods: []string{"search.list"}, Floor: map[string]quota.Units{"IN": 500}},
+		}}
 	for b.Loop() {
 		if report := play(b, in); report.Calls != 30*8*96*16 || !report.Fits {
 			b.Fatal(report.Calls, report.Fits)
@@ -246,12 +265,16 @@ func TestColumnsOfEachWindow(t *testing.T) {
 		"day":     {quota.Daily(time.UTC), "8=0+0+8 11=3+0+8 11=3+0+8 13=3+2+8 13=3+2+8 13=3+2+8 13=3+2+8 13=3+2+8"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			report := play(t, &plan.Input{From: from, To: from.Add(4 * time.Hour), State: held(from.Add(-10*time.Minute), 8),
-				Regions: parse(t, "schedule: '0 1 * * *'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}, IN: {schedule: '15 2 * * *', fetch: [{trending: {pages: 2}}]}}\n"),
+			report := play(t, &plan.Input{From: from, To: from.Add(4 * time.Hour),
+				State: held(from.Add(-10*time.Minute), 8),
+				Regions: parse(t,
+					"schedule: '0 1 * * *'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}, IN: {schedule: '15 2 "+
+						"* * *', fetch: [{trending: {pages: 2}}]}}\n"),
 				Budgets: []quota.Budget{{Account: "my-project", Name: "all", Limit: 50, Window: c.window}}})
 			var got []string
 			for _, column := range report.Columns(0, 8) {
-				got = append(got, fmt.Sprintf("%d=%d+%d+%d", column.Total, column.Regions[0], column.Regions[1], column.Held))
+				got = append(got, fmt.Sprintf("%d=%d+%d+%d", column.Total, column.Regions[0], column.Regions[1],
+					column.Held))
 			}
 			if text := strings.Join(got, " "); text != c.want {
 				t.Errorf("got  %s\nwant %s", text, c.want)
@@ -269,7 +292,8 @@ func TestAnEntryLeavesAMicrosecondEarly(t *testing.T) {
 			Regions: parse(t, "schedule: '0 1 * * *'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}}\n"),
 			Budgets: []quota.Budget{{Account: "my-project", Name: "all", Limit: 50, Window: quota.Sliding(time.Hour)}}})
 		if b := report.Budgets[0]; b.Peak != peak || b.PeakLate != peak {
-			t.Errorf("an entry %s after the window's edge: peak %d, or %d if late; want %d", later, b.Peak, b.PeakLate, peak)
+			t.Errorf("an entry %s after the window's edge: peak %d, or %d if late; want %d", later, b.Peak, b.PeakLate,
+				peak)
 		}
 	}
 }
@@ -290,7 +314,8 @@ func TestEntriesAreReplayedAsTheyCount(t *testing.T) {
 		c.entry.At, c.entry.Method = from.Add(-time.Minute), "videos.list"
 		report := play(t, &plan.Input{From: from, To: from.Add(time.Hour), State: stateOf(c.entry),
 			Regions: parse(t, "schedule: '0 1 * * *'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}}\n"),
-			Budgets: []quota.Budget{{Account: "my-project", Name: "calls", Limit: c.limit, Window: quota.Sliding(24 * time.Hour), Measure: quota.Calls}}})
+			Budgets: []quota.Budget{{Account: "my-project", Name: "calls", Limit: c.limit,
+				Window: quota.Sliding(24 * time.Hour), Measure: quota.Calls}}})
 		if got := report.Budgets[0].Refused; got != c.refused {
 			t.Errorf("%s: %d refused; want %d", name, got, c.refused)
 		}

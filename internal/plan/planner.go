@@ -91,9 +91,13 @@ type Document struct {
 // is set.
 func (p *Planner) Document(verbose bool) *Document {
 	r := p.Report
-	out := &Document{Fits: r.Fits, At: p.At, From: r.From, To: r.To, JitterS: human.Seconds(p.Jitter), UnrecordedUnits: p.Unrecorded,
-		Ticks: r.Ticks, Calls: r.Calls, Units: r.Units, UnitsLeast: r.Least, AtWorst: append([]string{}, r.AtWorst...), Uncounted: append([]string{}, r.Uncounted...),
-		FirstRefused: r.First, Budgets: append([]BudgetReport{}, r.Budgets...), Regions: append([]RegionReport{}, r.Regions...), Suggestion: p.Suggestion}
+	out := &Document{Fits: r.Fits, At: p.At, From: r.From, To: r.To, JitterS: human.Seconds(p.Jitter),
+		UnrecordedUnits: p.Unrecorded,
+		Ticks:           r.Ticks, Calls: r.Calls, Units: r.Units, UnitsLeast: r.Least,
+		AtWorst:      append([]string{}, r.AtWorst...),
+		Uncounted:    append([]string{}, r.Uncounted...),
+		FirstRefused: r.First, Budgets: append([]BudgetReport{}, r.Budgets...),
+		Regions: append([]RegionReport{}, r.Regions...), Suggestion: p.Suggestion}
 	if !p.Fresh {
 		out.Ledger, out.LedgerExists = &p.Ledger, &p.Exists
 	}
@@ -112,10 +116,12 @@ func (p *Planner) Remarks() (remarks []string) {
 	r := p.Report
 	say := func(format string, args ...any) { remarks = append(remarks, fmt.Sprintf(format, args...)) }
 	if len(r.AtWorst) > 0 {
-		say("planned at their worst, all pages: %s; %s, and at least %d", joinNames(r.AtWorst), human.Count(r.Units, "unit"), r.Least)
+		say("planned at their worst, all pages: %s; %s, and at least %d", joinNames(r.AtWorst),
+			human.Count(r.Units, "unit"), r.Least)
 	}
 	if len(r.Uncounted) > 0 {
-		say("not planned, since regions.yaml does not say what they call: %s; write calls for them, such as calls: {METHOD: 40}", joinNames(r.Uncounted))
+		say("not planned, since regions.yaml does not say what they call: %s; write calls for them, such as calls: "+
+			"{METHOD: 40}", joinNames(r.Uncounted))
 	}
 	for _, region := range r.Regions {
 		if region.Ticks == 0 {
@@ -140,7 +146,8 @@ func (p *Planner) Remarks() (remarks []string) {
 			say("not planned: %s, since how long calls take is not known", r.Name(&b.Budget))
 		}
 		if b.Budget.Shadow && b.Refused > 0 {
-			say("%s is a shadow; it would refuse %s, the first at %s", r.Name(&b.Budget), human.Count(b.Refused, "call"), human.Time(b.First))
+			say("%s is a shadow; it would refuse %s, the first at %s", r.Name(&b.Budget),
+				human.Count(b.Refused, "call"), human.Time(b.First))
 		}
 	}
 	if r.First != nil {

@@ -15,12 +15,14 @@ import (
 // TestDaysOfAPlanHave24Hours: a plan whose start was given at the offset of
 // this host's zone was an hour longer or shorter where that changes its clocks.
 func TestDaysOfAPlanHave24Hours(t *testing.T) {
-	table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: u\naccount: p\ncosts: {m: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"))
+	table, err := costs.Parse("costs.yaml",
+		[]byte("version: 1\nupstream: u\naccount: p\ncosts: {m: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	pacific := zone(t, "America/Los_Angeles") // set back on 2026-11-01, forward on 2026-03-08
-	for _, from := range []time.Time{time.Date(2026, 10, 31, 0, 0, 0, 0, pacific), time.Date(2026, 3, 7, 0, 0, 0, 0, pacific)} {
+	for _, from := range []time.Time{time.Date(2026, 10, 31, 0, 0, 0, 0, pacific),
+		time.Date(2026, 3, 7, 0, 0, 0, 0, pacific)} {
 		p := plan.NewPlanner(table, nil, from, from)
 		if err := p.Play(t.Context(), 2, false); err != nil {
 			t.Fatal(err)
@@ -58,7 +60,8 @@ func TestPlanOfAnAccountThatIsCopied(t *testing.T) {
 	}
 	p := &plan.Planner{Report: &plan.Report{Fits: true}}
 	p.State = state
-	if got := p.Remarks()[0]; !strings.HasPrefix(got, "account p is being copied to this ledger from sqlite:there.db: ") {
+	if got := p.Remarks()[0]; !strings.HasPrefix(got,
+		"account p is being copied to this ledger from sqlite:there.db: ") {
 		t.Errorf("%q; want that it is copied", got)
 	}
 }

@@ -66,7 +66,8 @@ func (p *player) restoreState(ctx context.Context, ledger quota.Log) error {
 		var charges []*quota.Charge // tell the ledger how long to keep entries
 		for i := range p.in.Budgets {
 			if b := &p.in.Budgets[i]; b.Account == account && b.Window.Kind() != quota.KindInFlight { // all have ended
-				charges = append(charges, &quota.Charge{Budget: b.Name, Coverage: b.Coverage(), Limit: b.Limit, Window: b.Window})
+				charges = append(charges, &quota.Charge{Budget: b.Name, Coverage: b.Coverage(), Limit: b.Limit,
+					Window: b.Window})
 			}
 		}
 		for i := range entries {
@@ -76,7 +77,8 @@ func (p *player) restoreState(ctx context.Context, ledger quota.Log) error {
 			if e.Kind != quota.EntryCall || e.Calls == 0 {
 				request.Kind, request.Calls = quota.EntryNote, e.Calls
 			}
-			answers, err := ledger.Spend(ctx, &quota.Batch{Account: account, Key: e.Key, Requests: []quota.Request{request}})
+			answers, err := ledger.Spend(ctx,
+				&quota.Batch{Account: account, Key: e.Key, Requests: []quota.Request{request}})
 			if err != nil {
 				return err
 			}
@@ -150,7 +152,8 @@ func (p *player) playStep(ctx context.Context, t tick, s *stepDemand, played *Ti
 				grant, err := p.guard.Spend(ctx, c.Call)
 				refused, ok := errors.AsType[*quota.RefusedError](err)
 				if never, isNever := errors.AsType[*quota.NeverFitsError](err); isNever && p.in.trying {
-					refused, ok = &quota.RefusedError{Account: never.Account, Budget: never.Budget, Caller: c.Caller}, true
+					refused, ok = &quota.RefusedError{Account: never.Account, Budget: never.Budget, Caller: c.Caller},
+						true
 				}
 				if ok {
 					played.Refused += calls

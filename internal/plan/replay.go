@@ -93,7 +93,8 @@ func Replay(ctx context.Context, in *ReplayInput, entries iter.Seq2[usage.Line, 
 		p.report.Hours = append(p.report.Hours, *hour)
 	}
 	slices.SortFunc(p.report.Hours, func(x, y ReplayedHour) int {
-		return cmp.Or(x.Hour.Compare(y.Hour), cmp.Compare(x.Account, y.Account), cmp.Compare(x.Budget, y.Budget), cmp.Compare(x.Region, y.Region))
+		return cmp.Or(x.Hour.Compare(y.Hour), cmp.Compare(x.Account, y.Account), cmp.Compare(x.Budget, y.Budget),
+			cmp.Compare(x.Region, y.Region))
 	})
 	return p.report, nil
 }
@@ -121,7 +122,8 @@ func (p *replayer) play(ctx context.Context, l *usage.Line) error {
 		if l.Kind == quota.EntryRefunded {
 			return nil
 		}
-		call := quota.Call{Account: l.Account, Key: l.Key, Method: l.Method, Units: l.Units, Measures: l.Measures, Caller: l.Caller}
+		call := quota.Call{Account: l.Account, Key: l.Key, Method: l.Method, Units: l.Units, Measures: l.Measures,
+			Caller: l.Caller}
 		return p.guard.Note(ctx, quota.Note{Call: call, Calls: l.Calls})
 	}
 	asked, cost := l.Units, l.Units
@@ -138,7 +140,8 @@ func (p *replayer) play(ctx context.Context, l *usage.Line) error {
 	r.To = l.At.UTC()
 	r.Calls++
 	r.Units += cost
-	call := quota.Call{Account: l.Account, Key: l.Key, Method: l.Method, Units: max(asked, 1), Measures: l.Measures, Caller: l.Caller}
+	call := quota.Call{Account: l.Account, Key: l.Key, Method: l.Method, Units: max(asked, 1), Measures: l.Measures,
+		Caller: l.Caller}
 	grant, err := p.guard.Spend(ctx, call)
 	refused, isRefused := errors.AsType[*quota.RefusedError](err)
 	never, neverFits := errors.AsType[*quota.NeverFitsError](err)
@@ -196,7 +199,8 @@ func longestHorizon(budgets []quota.Budget) (longest time.Duration) {
 // The log keeps the window before that, too, so that what the shadow held then
 // is known. Others of the budgets refuse nothing, since the log has only what
 // they admitted.
-func ReplayShadow(ctx context.Context, ledger quota.Log, in ReplayInput, shadow int, now time.Time) (ReplayedBudget, error) {
+func ReplayShadow(ctx context.Context, ledger quota.Log, in ReplayInput, shadow int, now time.Time) (ReplayedBudget,
+	error) {
 	in.Budgets = slices.Clone(in.Budgets)
 	for i := range in.Budgets {
 		in.Budgets[i].Shadow = i != shadow

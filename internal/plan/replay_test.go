@@ -48,12 +48,14 @@ func TestReplayRefusesWhatTheGuardRefuses(t *testing.T) {
 		var got []string
 		in := &plan.ReplayInput{Budgets: candidate, Since: trace.since, Price: reprice,
 			Refused: func(l *usage.Line, budget string) { got = append(got, refusal(l.At, l.Account, budget)) }}
-		replayed, err := plan.Replay(t.Context(), in, (&usage.LogReader{Ledger: log, Accounts: []string{"p", "q"}}).Lines(t.Context(), false))
+		replayed, err := plan.Replay(t.Context(), in,
+			(&usage.LogReader{Ledger: log, Accounts: []string{"p", "q"}}).Lines(t.Context(), false))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(got, trace.want) || len(got) != replayed.Refused || replayed.Calls != trace.calls {
-			d.Fatalf("replayed %d of %d calls, the guard had %d; refused\n%q\nthe guard refused\n%q", replayed.Refused, replayed.Calls, trace.calls, got, trace.want)
+			d.Fatalf("replayed %d of %d calls, the guard had %d; refused\n%q\nthe guard refused\n%q", replayed.Refused,
+				replayed.Calls, trace.calls, got, trace.want)
 		}
 	})
 }
@@ -65,12 +67,17 @@ func drawnBudgets(t *testing.T, d *rapid.T) []quota.Budget {
 	}
 	pacific := zone(t, "America/Los_Angeles")
 	return []quota.Budget{
-		{Account: "p", Name: "sliding", Limit: limit("sliding", 40, 900), Window: quota.Sliding(6 * time.Hour), Floor: map[string]quota.Units{"BR": 20}},
-		{Account: "p", Name: "day", Limit: limit("day", 150, 2000), Window: quota.Daily(pacific), Floor: map[string]quota.Units{"IN": 60, "BR": 40}, FloorUntil: 4 * time.Hour},
+		{Account: "p", Name: "sliding", Limit: limit("sliding", 40, 900), Window: quota.Sliding(6 * time.Hour),
+			Floor: map[string]quota.Units{"BR": 20}},
+		{Account: "p", Name: "day", Limit: limit("day", 150, 2000), Window: quota.Daily(pacific),
+			Floor: map[string]quota.Units{"IN": 60, "BR": 40}, FloorUntil: 4 * time.Hour},
 		{Account: "p", Name: "month", Limit: limit("month", 400, 3000), Window: quota.Monthly(pacific)},
-		{Account: "p", Name: "calls", Limit: limit("calls", 1, 12), Measure: quota.Calls, Methods: []string{"m"}, Window: quota.Sliding(time.Hour)},
-		{Account: "p", Name: "backfill", Limit: limit("backfill", 20, 500), Lanes: []string{"backfill"}, Window: quota.Sliding(24 * time.Hour)},
-		{Account: "q", Name: "cron", Limit: limit("cron", 10, 60), Lanes: []string{"cron"}, Window: quota.Sliding(time.Hour)},
+		{Account: "p", Name: "calls", Limit: limit("calls", 1, 12), Measure: quota.Calls, Methods: []string{"m"},
+			Window: quota.Sliding(time.Hour)},
+		{Account: "p", Name: "backfill", Limit: limit("backfill", 20, 500), Lanes: []string{"backfill"},
+			Window: quota.Sliding(24 * time.Hour)},
+		{Account: "q", Name: "cron", Limit: limit("cron", 10, 60), Lanes: []string{"cron"},
+			Window: quota.Sliding(time.Hour)},
 		{Account: "q", Name: "shadow", Limit: 1, Window: quota.Sliding(time.Hour), Shadow: true},
 	}
 }
@@ -101,13 +108,17 @@ func refusal(at time.Time, account, budget string) string {
 	return fmt.Sprint(at.UTC().Format("02T15:04:05.000000 "), account, " ", budget)
 }
 func (tr *trace) step(d *rapid.T) {
-	tr.clock.Add(time.Duration(rapid.Int64Range(1, int64(90*time.Minute)).Draw(d, "wait")).Truncate(time.Microsecond) + time.Microsecond)
-	call := quota.Call{Account: rapid.SampledFrom([]string{"p", "p", "q"}).Draw(d, "account"), Method: rapid.SampledFrom([]string{"m", "n", "x"}).Draw(d, "method"),
-		Caller: quota.Caller{Lane: rapid.SampledFrom([]string{"cron", "backfill"}).Draw(d, "lane"), Region: rapid.SampledFrom([]string{"IN", "BR", ""}).Draw(d, "region")}}
+	tr.clock.Add(time.Duration(rapid.Int64Range(1, int64(90*time.Minute)).Draw(d, "wait")).Truncate(time.Microsecond) +
+		time.Microsecond)
+	call := quota.Call{Account: rapid.SampledFrom([]string{"p", "p", "q"}).Draw(d, "account"),
+		Method: rapid.SampledFrom([]string{"m", "n", "x"}).Draw(d, "method"),
+		Caller: quota.Caller{Lane: rapid.SampledFrom([]string{"cron", "backfill"}).Draw(d, "lane"),
+			Region: rapid.SampledFrom([]string{"IN", "BR", ""}).Draw(d, "region")}}
 	if call.Units = before[call.Method]; call.Units == 0 {
 		call.Units = quota.Units(rapid.IntRange(1, 120).Draw(d, "units"))
 	}
-	switch kind := rapid.SampledFrom([]string{"call", "call", "settled", "settled", "refunded", "note", "correction", "cooldown"}).Draw(d, "kind"); kind {
+	switch kind := rapid.SampledFrom([]string{"call", "call", "settled", "settled", "refunded", "note", "correction",
+		"cooldown"}).Draw(d, "kind"); kind {
 	case "note":
 		tr.note(d, call, quota.EntryNote)
 	case "correction":
@@ -115,7 +126,8 @@ func (tr *trace) step(d *rapid.T) {
 	case "cooldown":
 		budget := rapid.SampledFrom([]string{"", "sliding", "cron"}).Draw(d, "budget")
 		for _, g := range []*quota.Guard{tr.log, tr.live} {
-			if err := g.Cool(d.Context(), quota.Cooldown{Account: call.Account, Budget: budget, For: 3 * time.Hour}); err != nil {
+			if err := g.Cool(d.Context(),
+				quota.Cooldown{Account: call.Account, Budget: budget, For: 3 * time.Hour}); err != nil {
 				d.Fatal(err)
 			}
 		}
@@ -138,7 +150,8 @@ func (tr *trace) note(d *rapid.T, call quota.Call, kind quota.EntryKind) {
 func (tr *trace) call(d *rapid.T, call quota.Call, kind string) {
 	grant, err := tr.log.Spend(d.Context(), call)
 	if errors.Is(err, quota.ErrRefused) {
-		if _, err := tr.live.Spend(d.Context(), call); !errors.Is(err, quota.ErrRefused) && !errors.Is(err, quota.ErrNeverFits) {
+		if _, err := tr.live.Spend(d.Context(), call); !errors.Is(err, quota.ErrRefused) &&
+			!errors.Is(err, quota.ErrNeverFits) {
 			d.Fatalf("%v in a cooldown", err)
 		}
 		return
@@ -163,7 +176,9 @@ func (tr *trace) call(d *rapid.T, call quota.Call, kind string) {
 	if tr.clock.Now().Before(tr.since) {
 		if kind != "refunded" {
 			noted := grant.Call()
-			if err := tr.live.Note(d.Context(), quota.Note{Call: quota.Call{Account: noted.Account, Method: noted.Method, Units: noted.Units, Caller: noted.Caller}, Calls: 1}); err != nil {
+			if err := tr.live.Note(d.Context(),
+				quota.Note{Call: quota.Call{Account: noted.Account, Method: noted.Method, Units: noted.Units,
+					Caller: noted.Caller}, Calls: 1}); err != nil {
 				d.Fatal(err)
 			}
 		}
@@ -206,13 +221,15 @@ func TestReplayStreams(t *testing.T) {
 					runtime.ReadMemStats(&m)
 					most = max(most, m.HeapAlloc)
 				}
-				e := quota.Entry{At: start.Add(time.Duration(i) * time.Second), Kind: quota.EntryCall, Method: "m", Units: 2, Calls: 1}
+				e := quota.Entry{At: start.Add(time.Duration(i) * time.Second), Kind: quota.EntryCall, Method: "m",
+					Units: 2, Calls: 1}
 				if !yield(usage.Line{Entry: e, Account: "p"}, nil) {
 					return
 				}
 			}
 		}
-		in := &plan.ReplayInput{Budgets: []quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(time.Hour)}}, Since: start}
+		in := &plan.ReplayInput{Budgets: []quota.Budget{{Account: "p", Name: "b", Limit: 1000,
+			Window: quota.Sliding(time.Hour)}}, Since: start}
 		r, err := plan.Replay(t.Context(), in, lines)
 		if err != nil || r.Calls != n || r.Refused == 0 {
 			t.Fatal(r, err)

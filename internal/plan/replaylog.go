@@ -30,7 +30,8 @@ func (r *LogReplay) Missing(path string) (names []string, err error) {
 		}
 	}
 	if len(names) == len(inForce) {
-		return nil, fmt.Errorf("%s has no account of costs.yaml, so no call can be replayed: name %s", human.Name(path), strings.Join(names, ", "))
+		return nil, fmt.Errorf("%s has no account of costs.yaml, so no call can be replayed: name %s", human.Name(path),
+			strings.Join(names, ", "))
 	}
 	return names, nil
 }
@@ -64,7 +65,8 @@ func (r *LogReplay) playOnce(ctx context.Context, ledger quota.Log, budgets []qu
 	if !r.Since.IsZero() {
 		source.Since = r.Since.Add(-longestHorizon(budgets))
 	}
-	return Replay(ctx, &ReplayInput{Budgets: budgets, Since: r.Since, Price: r.InForce.Reprice(r.Other)}, source.Lines(ctx, false))
+	return Replay(ctx, &ReplayInput{Budgets: budgets, Since: r.Since, Price: r.InForce.Reprice(r.Other)},
+		source.Lines(ctx, false))
 }
 
 // Unspent returns the report of a ledger that does not exist.
@@ -112,12 +114,14 @@ type ReplayedBudgetReport struct {
 // Document returns what a replay has found at a time, for JSON, without its
 // Ledger and Costs.
 func (r *LogReplay) Document(at time.Time, p *ReplayReport) *ReplayDocument {
-	d := &ReplayDocument{At: at.UTC(), Fits: p.Refused == 0, Since: human.OptionalTime(r.Since), Until: human.OptionalTime(r.Until), From: human.OptionalTime(p.From), To: human.OptionalTime(p.To),
+	d := &ReplayDocument{At: at.UTC(), Fits: p.Refused == 0, Since: human.OptionalTime(r.Since),
+		Until: human.OptionalTime(r.Until), From: human.OptionalTime(p.From), To: human.OptionalTime(p.To),
 		Calls: p.Calls, Units: p.Units, Refused: p.Refused, RefusedUnits: p.RefusedUnits,
 		Budgets: []ReplayedBudgetReport{}, Refusals: append([]ReplayedHour{}, p.Hours...)}
 	for i := range p.Budgets {
 		b := &p.Budgets[i]
-		d.Budgets = append(d.Budgets, ReplayedBudgetReport{b.Budget.Account, b.Budget.Name, b.Budget.Window.String(), b.Budget.Measure.String(), b.Budget.Limit, b.Budget.Shadow,
+		d.Budgets = append(d.Budgets, ReplayedBudgetReport{b.Budget.Account, b.Budget.Name, b.Budget.Window.String(),
+			b.Budget.Measure.String(), b.Budget.Limit, b.Budget.Shadow,
 			b.Refused, b.RefusedUnits, human.OptionalTime(b.First), human.OptionalTime(b.Last)})
 	}
 	return d

@@ -43,7 +43,8 @@ func newSearch(ctx context.Context, in *Input) (*scheduleSearch, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &scheduleSearch{ctx: ctx, in: in, jitter: in.Jitter.Microseconds(), demand: d, ticksBySpec: map[string][]int64{}}
+	s := &scheduleSearch{ctx: ctx, in: in, jitter: in.Jitter.Microseconds(), demand: d,
+		ticksBySpec: map[string][]int64{}}
 	for i := range in.Budgets {
 		s.loads = append(s.loads, in.newLoad(i))
 	}

@@ -47,7 +47,8 @@ func TestSearchMatchesBruteForce(t *testing.T) {
 		for _, other := range specs[i:] {
 			for _, limit := range []quota.Units{1, 2, 3, 7, 33} {
 				floor := map[bool]map[string]quota.Units{true: {"IN": 2}}[limit == 7]
-				in := input(quota.Budget{Limit: limit, Window: quota.Sliding(24 * time.Hour), Floor: floor}, fetch(t, "US", spec, 3), fetch(t, "IN", other, 2))
+				in := input(quota.Budget{Limit: limit, Window: quota.Sliding(24 * time.Hour), Floor: floor},
+					fetch(t, "US", spec, 3), fetch(t, "IN", other, 2))
 				s, v, err := in.searchSchedules(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -66,7 +67,8 @@ func TestSearchMatchesBruteForce(t *testing.T) {
 				}
 				found++
 				if m := s.measure(v); m.excess != 0 || 5*m.calls < 3*most {
-					t.Errorf("%s: %v with %d calls, too many by %g; want one that fits, with three fifths of %d at least", name, v, m.calls, m.excess, most)
+					t.Errorf("%s: %v with %d calls, too many by %g; want one that fits, with three fifths of %d at "+
+						"least", name, v, m.calls, m.excess, most)
 				}
 			}
 		}
@@ -96,7 +98,8 @@ func bruteForce(s *scheduleSearch, spec, other string) int {
 // TestBestVariantFavoursThePoorestRegion checks the criteria and their order.
 func TestBestVariantFavoursThePoorestRegion(t *testing.T) {
 	original := choice{"0 * * * *", []int{4, 2}}
-	fewer, seldom, both := choice{"0 * * * *", []int{3, 2}}, choice{"0 */2 * * *", []int{4, 2}}, choice{"0 */2 * * *", []int{3, 1}}
+	fewer, seldom, both := choice{"0 * * * *", []int{3, 2}}, choice{"0 */2 * * *", []int{4, 2}},
+		choice{"0 */2 * * *", []int{3, 1}}
 	s := &scheduleSearch{original: variant{original, original}}
 	some := func(calls int, left float64, choices ...choice) candidate {
 		return candidate{variant: choices, score: score{calls: calls}, share: left}
@@ -105,11 +108,16 @@ func TestBestVariantFavoursThePoorestRegion(t *testing.T) {
 		tried []candidate
 		want  int
 	}{
-		"the poorest region keeps more":          {[]candidate{some(100, 0.4, fewer, original), some(80, 0.5, original, both)}, 1},
-		"but not for more than a fifth of calls": {[]candidate{some(100, 0.4, fewer, original), some(79, 0.5, original, both)}, 0},
-		"then the calls":                         {[]candidate{some(90, 0.4, fewer, original), some(91, 0.4, original, both)}, 1},
-		"then fewer changes":                     {[]candidate{some(90, 0.4, both, original), some(90, 0.4, original, seldom)}, 1},
-		"of pages as well":                       {[]candidate{some(90, 0.4, fewer, original), some(90, 0.4, both, original)}, 0},
+		"the poorest region keeps more": {[]candidate{some(100, 0.4, fewer, original),
+			some(80, 0.5, original, both)}, 1},
+		"but not for more than a fifth of calls": {[]candidate{some(100, 0.4, fewer, original),
+			some(79, 0.5, original, both)}, 0},
+		"then the calls": {[]candidate{some(90, 0.4, fewer, original),
+			some(91, 0.4, original, both)}, 1},
+		"then fewer changes": {[]candidate{some(90, 0.4, both, original),
+			some(90, 0.4, original, seldom)}, 1},
+		"of pages as well": {[]candidate{some(90, 0.4, fewer, original),
+			some(90, 0.4, both, original)}, 0},
 	} {
 		want := c.tried[c.want].variant
 		for range 2 { // in either order
@@ -122,7 +130,8 @@ func TestBestVariantFavoursThePoorestRegion(t *testing.T) {
 	if s.chooseBest(nil) != nil {
 		t.Error("of none there is a best one")
 	}
-	for want, v := range []variant{{original, original}, {fewer, original}, {fewer, seldom}, {original, both}, {both, seldom}} {
+	for want, v := range []variant{{original, original}, {fewer, original}, {fewer, seldom}, {original, both},
+		{both, seldom}} {
 		if want = []int{0, 1, 2, 3, 4}[want]; s.countChanges(v) != want {
 			t.Errorf("%v has %d changes; want %d", v, s.countChanges(v), want)
 		}
@@ -134,7 +143,8 @@ func equal(a, b choice) bool { return a.spec == b.spec && slices.Equal(a.pages, 
 // TestShareKeptCountsTicksAndPages checks the share of one region and the
 // smallest of all.
 func TestShareKeptCountsTicksAndPages(t *testing.T) {
-	in := input(quota.Budget{Limit: 1000, Window: quota.Sliding(24 * time.Hour)}, fetch(t, "US", "0 * * * *", 4), fetch(t, "IN", "0 * * * *", 2), fetch(t, "BR", "0 0 29 2 *", 2))
+	in := input(quota.Budget{Limit: 1000, Window: quota.Sliding(24 * time.Hour)}, fetch(t, "US", "0 * * * *", 4),
+		fetch(t, "IN", "0 * * * *", 2), fetch(t, "BR", "0 0 29 2 *", 2))
 	s, err := newSearch(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +177,8 @@ func (c *canceling) Err() error {
 // TestSuggestStopsWithItsContext: whenever the context ends, Suggest returns
 // its error and no suggestion.
 func TestSuggestStopsWithItsContext(t *testing.T) {
-	in := input(quota.Budget{Limit: 20, Window: quota.Sliding(24 * time.Hour)}, fetch(t, "US", "0 */2 * * *", 3), fetch(t, "IN", "0 */3 * * *", 2))
+	in := input(quota.Budget{Limit: 20, Window: quota.Sliding(24 * time.Hour)}, fetch(t, "US", "0 */2 * * *", 3),
+		fetch(t, "IN", "0 */3 * * *", 2))
 	report, err := Play(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +187,8 @@ func TestSuggestStopsWithItsContext(t *testing.T) {
 		s, err := Suggest(&canceling{t.Context(), n}, in, report)
 		if err == nil {
 			if n < 100 || s.Report == nil || !s.Report.Fits {
-				t.Errorf("a suggestion %+v after %d looks at the context; want one that fits, after a hundred at least", s, n)
+				t.Errorf("a suggestion %+v after %d looks at the context; want one that fits, after a hundred at least",
+					s, n)
 			}
 			return
 		}

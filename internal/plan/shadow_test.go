@@ -32,7 +32,9 @@ func TestShadowCountsWhatItWouldRefuse(t *testing.T) {
 	for name, window := range map[string]string{"sliding": "6h", "day": "{day: UTC}", "longer than all others": "72h"} {
 		t.Run(name, func(t *testing.T) {
 			testledger.Each(t, noon, func(t *testing.T, l quota.Log, clock *time.Time) {
-				c := openShadow(t, l, clock, "{name: real, limit: 300, window: 1h}, {name: shadow, limit: 400, window: "+window+", shadow: true, methods: [m]}")
+				c := openShadow(t, l, clock,
+					"{name: real, limit: 300, window: 1h}, {name: shadow, limit: 400, window: "+window+
+						", shadow: true, methods: [m]}")
 				calls := spendOnShadow(t, c.Guard(), clock)
 				got, err := plan.ClientShadow(t.Context(), c, 1, *clock)
 				if err != nil {
@@ -42,7 +44,8 @@ func TestShadowCountsWhatItWouldRefuse(t *testing.T) {
 				budgets[0].Shadow, budgets[1].Shadow = true, false
 				want, units := refusedInWindow(t, budgets, calls, *clock)
 				if got.Refused != want || got.RefusedUnits != units || want == 0 {
-					t.Errorf("the shadow would have refused %d calls of %d units, the budget refused %d of %d", got.Refused, got.RefusedUnits, want, units)
+					t.Errorf("the shadow would have refused %d calls of %d units, the budget refused %d of %d",
+						got.Refused, got.RefusedUnits, want, units)
 				}
 				balances, err := c.Guard().Balances(t.Context())
 				if err != nil || balances[1].Used <= 400 || balances[1].Remaining != 0 {
@@ -56,12 +59,15 @@ func TestShadowCountsWhatItWouldRefuse(t *testing.T) {
 // open opens a client of two methods, of 1 unit each, over a ledger.
 func openShadow(t *testing.T, l quota.Log, clock *time.Time, budgets string) *client.Client {
 	t.Helper()
-	table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: p\ncosts: {m: 1, n: 1}\nbudgets: ["+budgets+"]\n"))
+	table, err := costs.Parse("costs.yaml",
+		[]byte("version: 1\naccount: p\ncosts: {m: 1, n: 1}\nbudgets: ["+budgets+"]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(table, &client.Options{Opened: l, State: t.TempDir(), Replica: t.TempDir(), Now: func() time.Time { return *clock },
-		Getenv: func(string) string { return "" }, Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }})
+	c, err := client.New(table, &client.Options{Opened: l, State: t.TempDir(), Replica: t.TempDir(),
+		Now:    func() time.Time { return *clock },
+		Getenv: func(string) string { return "" },
+		Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +80,8 @@ func spendOnShadow(t *testing.T, guard *quota.Guard, clock *time.Time) (calls []
 	draw := rand.New(rand.NewPCG(12, 7))
 	for range 400 {
 		*clock = clock.Add(time.Duration(draw.Int64N(int64(30 * time.Minute)))).Truncate(time.Microsecond)
-		call := quota.Call{Account: "p", Method: []string{"m", "m", "n"}[draw.IntN(3)], Units: quota.Units(1 + draw.IntN(60))}
+		call := quota.Call{Account: "p", Method: []string{"m", "m", "n"}[draw.IntN(3)],
+			Units: quota.Units(1 + draw.IntN(60))}
 		_, err := guard.Spend(t.Context(), call)
 		refused, isRefused := errors.AsType[*quota.RefusedError](err)
 		switch {
@@ -90,9 +97,11 @@ func spendOnShadow(t *testing.T, guard *quota.Guard, clock *time.Time) (calls []
 
 // refusedInWindow returns how many of the calls, and units, the second budget
 // refuses from the beginning of its window on; what was called before is spent.
-func refusedInWindow(t *testing.T, budgets []quota.Budget, calls []shadowCall, end time.Time) (refused int, units quota.Units) {
+func refusedInWindow(t *testing.T, budgets []quota.Budget, calls []shadowCall, end time.Time) (refused int,
+	units quota.Units) {
 	clock := end
-	guard, err := quota.NewGuard(testledger.Memory(&memledger.Options{Now: func() time.Time { return clock }}), budgets, nil)
+	guard, err := quota.NewGuard(testledger.Memory(&memledger.Options{Now: func() time.Time { return clock }}), budgets,
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +129,8 @@ func refusedInWindow(t *testing.T, budgets []quota.Budget, calls []shadowCall, e
 // as shadows.
 func TestCollectorHidesShadows(t *testing.T) {
 	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	c := openShadow(t, testledger.Memory(&memledger.Options{Now: func() time.Time { return clock }}), &clock, "{name: all, limit: 100, window: 24h}, {name: tried, limit: 2, window: 24h, shadow: true}")
+	c := openShadow(t, testledger.Memory(&memledger.Options{Now: func() time.Time { return clock }}), &clock,
+		"{name: all, limit: 100, window: 24h}, {name: tried, limit: 2, window: 24h, shadow: true}")
 	for range 5 {
 		if _, err := c.Guard().Spend(t.Context(), quota.Call{Account: "p", Method: "m", Units: 2}); err != nil {
 			t.Fatal(err)
@@ -139,7 +149,8 @@ func TestCollectorHidesShadows(t *testing.T) {
 			got[family.GetName()+" "+labels[0].GetValue()+" "+labels[1].GetValue()] = sample.GetGauge().GetValue()
 		}
 	}
-	if want := map[string]float64{"ration_budget_would_refuse_calls p tried": 4, "ration_budget_would_refuse_units p tried": 8}; !maps.Equal(got, want) {
+	if want := map[string]float64{"ration_budget_would_refuse_calls p tried": 4,
+		"ration_budget_would_refuse_units p tried": 8}; !maps.Equal(got, want) {
 		t.Errorf("%v; want %v", got, want)
 	}
 }
@@ -151,7 +162,8 @@ func TestStatusHidesTheLastRefusal(t *testing.T) {
 	var refused, quiet usage.BudgetReport
 	plan.AddShadow(&refused, &plan.ReplayedBudget{Refused: 2, RefusedUnits: 30, Last: at})
 	plan.AddShadow(&quiet, &plan.ReplayedBudget{})
-	if *refused.WouldRefuse != 2 || *refused.WouldRefuseUnits != 30 || refused.WouldRefuseAt == nil || !refused.WouldRefuseAt.Equal(at) ||
+	if *refused.WouldRefuse != 2 || *refused.WouldRefuseUnits != 30 || refused.WouldRefuseAt == nil ||
+		!refused.WouldRefuseAt.Equal(at) ||
 		*quiet.WouldRefuse != 0 || quiet.WouldRefuseAt != nil {
 		t.Errorf("%+v, %+v", refused, quiet)
 	}

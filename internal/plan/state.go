@@ -61,7 +61,8 @@ func ReadState(ctx context.Context, guard *quota.Guard, from time.Time) (at time
 
 // begin sets the cooldowns and the moves, and returns the ledger's time, the
 // longest horizon of the budgets and their accounts.
-func (s *State) begin(ctx context.Context, guard *quota.Guard) (at time.Time, horizon time.Duration, accounts []string, err error) {
+func (s *State) begin(ctx context.Context, guard *quota.Guard) (at time.Time, horizon time.Duration, accounts []string,
+	err error) {
 	balances, err := guard.Balances(ctx)
 	for _, b := range balances {
 		at = b.At.UTC()

@@ -22,7 +22,8 @@ func TestMergedHistoryFreesLate(t *testing.T) {
 		var entries []HeldEntry
 		for range rapid.IntRange(1, 200).Draw(d, "entries") {
 			at = at.Add(time.Duration(rapid.IntRange(1, 3000).Draw(d, "milliseconds")) * time.Millisecond)
-			entries = append(entries, HeldEntry{At: at, label: rapid.SampledFrom(labels).Draw(d, "method"), Units: quota.Units(rapid.IntRange(0, 9).Draw(d, "units")), Calls: 1})
+			entries = append(entries, HeldEntry{At: at, label: rapid.SampledFrom(labels).Draw(d, "method"),
+				Units: quota.Units(rapid.IntRange(0, 9).Draw(d, "units")), Calls: 1})
 		}
 		slice := time.Duration(rapid.IntRange(1, 60).Draw(d, "seconds")) * time.Second
 		held := func(entries []HeldEntry, method string, since time.Time) (units, calls quota.Units) {
@@ -46,7 +47,8 @@ func TestMergedHistoryFreesLate(t *testing.T) {
 				least, leastCalls := held(entries, method, since)
 				most, mostCalls := held(entries, method, since.Add(-slice))
 				if units < least || units > most || calls < leastCalls || calls > mostCalls {
-					d.Fatalf("since %s: %d units, %d calls; want %d to %d, %d to %d", since, units, calls, least, most, leastCalls, mostCalls)
+					d.Fatalf("since %s: %d units, %d calls; want %d to %d, %d to %d", since, units, calls, least, most,
+						leastCalls, mostCalls)
 				}
 			}
 		}
@@ -62,7 +64,8 @@ func TestHistoryIsKeptInConstantMemory(t *testing.T) {
 	before := liveBytes()
 	for i := range 4 * maxEntries {
 		at = at.Add(50 * time.Millisecond)
-		e := quota.Entry{At: at, Method: strings.Clone([]string{"a.list", "b.list", "c.list"}[i%3]), Units: quota.Units(i % 5), Calls: 1}
+		e := quota.Entry{At: at, Method: strings.Clone([]string{"a.list", "b.list", "c.list"}[i%3]),
+			Units: quota.Units(i % 5), Calls: 1}
 		s.Add("p", &e)
 		want += e.Units
 	}
@@ -74,7 +77,8 @@ func TestHistoryIsKeptInConstantMemory(t *testing.T) {
 		got += e.Units
 	}
 	if len(entries) > maxEntries || got != want || !entries[len(entries)-1].At.Equal(at) {
-		t.Errorf("%d entries of %d units, the last at %s; want at most %d, %d units, %s", len(entries), got, entries[len(entries)-1].At, maxEntries, want, at)
+		t.Errorf("%d entries of %d units, the last at %s; want at most %d, %d units, %s", len(entries), got,
+			entries[len(entries)-1].At, maxEntries, want, at)
 	}
 }
 

@@ -174,8 +174,10 @@ func (s *scheduleSearch) explainMisfit() string {
 		held := l.held.sum(l.since(first), first)
 		switch {
 		case region.weights[i] > int64(b.Limit):
-			return never + fmt.Sprintf("one pass with one page a step needs %s %s of %s, whose limit is %s; fetch less there, or raise the limit",
-				number(quota.Units(region.weights[i])), b.Measure, b.Name, number(b.Limit))
+			return never +
+				fmt.Sprintf("one pass with one page a step needs %s %s of %s, whose limit is %s; fetch less there, "+
+					"or raise the limit",
+					number(quota.Units(region.weights[i])), b.Measure, b.Name, number(b.Limit))
 		case held > 0:
 			return never + fmt.Sprintf("at %s %s still holds %s of %s %s from before; plan --from later, or --fresh",
 				human.Time(fromMicros(first)), b.Name, number(quota.Units(held)), number(b.Limit), b.Measure)
@@ -184,8 +186,10 @@ func (s *scheduleSearch) explainMisfit() string {
 		if worst.need > worst.used {
 			floors = ", the floors of other regions included"
 		}
-		return never + fmt.Sprintf("even with the fewest ticks and one page a step, %s may need %s %s%s, and its limit is %s; fetch in fewer regions, or raise the limit",
-			b.Name, number(quota.Units(worst.need)), b.Measure, floors, number(b.Limit))
+		return never +
+			fmt.Sprintf("even with the fewest ticks and one page a step, %s may need %s %s%s, and its limit is %s; "+
+				"fetch in fewer regions, or raise the limit",
+				b.Name, number(quota.Units(worst.need)), b.Measure, floors, number(b.Limit))
 	}
 	return "no schedule was found that fits; fetch in fewer regions, or raise a limit in costs.yaml"
 }

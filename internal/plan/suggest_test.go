@@ -74,7 +74,8 @@ func TestSuggestions(t *testing.T) {
 		again.Regions = config.Regions
 		played, err := plan.Play(t.Context(), &again)
 		if err != nil || !played.Fits || played.Units != s.Report.Units || played.Calls != s.Report.Calls {
-			t.Fatalf("%v: played again: fits %t, %d calls; want %d:\n%s", err, played.Fits, played.Calls, s.Report.Calls, yaml)
+			t.Fatalf("%v: played again: fits %t, %d calls; want %d:\n%s", err, played.Fits, played.Calls,
+				s.Report.Calls, yaml)
 		}
 		for i, region := range played.Regions {
 			if region.Ticks == 0 && report.Regions[i].Ticks > 0 {
@@ -92,7 +93,8 @@ func TestSuggestions(t *testing.T) {
 func checkPrograms(t *rapid.T, from, to []jobs.Region) {
 	for i := range from {
 		for j, step := range from[i].Steps {
-			if a, b := step.Program, to[i].Steps[j].Program; a != nil && a.String() != b.String() || a != nil && a.Job != b.Job {
+			if a, b := step.Program, to[i].Steps[j].Program; a != nil && a.String() != b.String() || a != nil &&
+				a.Job != b.Job {
 				t.Errorf("program %v became %v", a, b)
 			}
 		}
@@ -151,22 +153,28 @@ func drawMonth(t *rapid.T) *plan.Input {
 	if err != nil {
 		t.Fatal(err)
 	}
-	specs := []string{"0 */6 * * *", "7 */3 * * *", "*/15 * * * *", "5-59/20 9-17 * * 1-5", "@hourly", "@daily", "@every 5h", "30 1,13 * * *", "0 9 1 * *", "@weekly", "59 23 * * *"}
+	specs := []string{"0 */6 * * *", "7 */3 * * *", "*/15 * * * *", "5-59/20 9-17 * * 1-5", "@hourly", "@daily",
+		"@every 5h", "30 1,13 * * *", "0 9 1 * *", "@weekly", "59 23 * * *"}
 	for _, name := range []string{"US", "NO", "BR"}[:rapid.IntRange(1, 3).Draw(t, "regions")] {
 		schedule, err := jobs.ParseSchedule(rapid.SampledFrom(specs).Draw(t, "schedule"), kolkata)
 		if err != nil {
 			t.Fatal(err)
 		}
-		region := jobs.Region{Name: name, Schedule: schedule, Steps: []jobs.Step{{Kind: jobs.Trending, Pages: rapid.IntRange(1, 9).Draw(t, "pages")}}}
+		region := jobs.Region{Name: name, Schedule: schedule,
+			Steps: []jobs.Step{{Kind: jobs.Trending, Pages: rapid.IntRange(1, 9).Draw(t, "pages")}}}
 		if rapid.Bool().Draw(t, "searches") {
 			pages := rapid.IntRange(1, 3).Draw(t, "pages")
-			region.Steps = append(region.Steps, jobs.Step{Kind: jobs.Search, Query: "no", Pages: pages}, jobs.Step{Kind: jobs.Search, Query: "\"é\\: #{", Pages: pages},
-				jobs.Step{Kind: jobs.Search, Query: "3", Pages: 1}, jobs.Step{Kind: jobs.Categories, Pages: 1}, jobs.Step{Kind: jobs.Channels, Pages: 2})
+			region.Steps = append(region.Steps, jobs.Step{Kind: jobs.Search, Query: "no", Pages: pages},
+				jobs.Step{Kind: jobs.Search, Query: "\"é\\: #{", Pages: pages},
+				jobs.Step{Kind: jobs.Search, Query: "3", Pages: 1}, jobs.Step{Kind: jobs.Categories, Pages: 1},
+				jobs.Step{Kind: jobs.Channels, Pages: 2})
 		}
 		if rapid.Bool().Draw(t, "a program") {
-			program := &command.Program{Args: []string{"./fetch.sh", "{region}", " a: \"é\"\n{{#"}, Job: "no: \"é\"", Timeout: 90 * time.Second}
+			program := &command.Program{Args: []string{"./fetch.sh", "{region}", " a: \"é\"\n{{#"}, Job: "no: \"é\"",
+				Timeout: 90 * time.Second}
 			if rapid.Bool().Draw(t, "counted") {
-				program.Calls = []command.Calls{{Method: "videos.list", Most: rapid.IntRange(1, 9).Draw(t, "calls")}, {Method: "search.list", Most: 1}}
+				program.Calls = []command.Calls{{Method: "videos.list", Most: rapid.IntRange(1, 9).Draw(t, "calls")},
+					{Method: "search.list", Most: 1}}
 			}
 			region.Steps = append(region.Steps, jobs.Step{Kind: jobs.Command, Pages: 1, Program: program})
 		}
@@ -174,7 +182,8 @@ func drawMonth(t *rapid.T) *plan.Input {
 	}
 	windows := []quota.Window{quota.Sliding(time.Hour), quota.Sliding(24 * time.Hour), quota.Daily(kolkata)}
 	for _, name := range []string{"one", "two"} {
-		b := quota.Budget{Account: "my-project", Name: name, Window: rapid.SampledFrom(windows).Draw(t, "window"), Limit: quota.Units(rapid.IntRange(10, 3000).Draw(t, "limit"))}
+		b := quota.Budget{Account: "my-project", Name: name, Window: rapid.SampledFrom(windows).Draw(t, "window"),
+			Limit: quota.Units(rapid.IntRange(10, 3000).Draw(t, "limit"))}
 		if rapid.Bool().Draw(t, "search only") {
 			b.Methods = []string{"search.list"}
 			b.Limit += 100
@@ -190,9 +199,12 @@ func drawMonth(t *rapid.T) *plan.Input {
 // schedule far beyond a monthly budget with floors.
 func TestMissingSuggestionIsFoundQuickly(t *testing.T) {
 	from := at(t, "2026-10-31T03:00:00Z")
-	in := &plan.Input{Regions: parse(t, "schedule: '*/10 * * * *'\nfetch: [{trending: {pages: 8}}, {search: {queries: [a, b], pages: 2}}]\nregions: {US: {}, IN: {}, BR: {}, AU: {}}\n"),
-		Budgets: []quota.Budget{{Account: "my-project", Name: "month", Limit: 400, Window: quota.Monthly(time.UTC), Floor: map[string]quota.Units{"US": 67, "IN": 10}}},
-		From:    from, To: from.AddDate(0, 0, 2)}
+	in := &plan.Input{Regions: parse(t,
+		"schedule: '*/10 * * * *'\nfetch: [{trending: {pages: 8}}, {search: {queries: [a, b], pages: 2}}]\nregions: "+
+			"{US: {}, IN: {}, BR: {}, AU: {}}\n"),
+		Budgets: []quota.Budget{{Account: "my-project", Name: "month", Limit: 400, Window: quota.Monthly(time.UTC),
+			Floor: map[string]quota.Units{"US": 67, "IN": 10}}},
+		From: from, To: from.AddDate(0, 0, 2)}
 	report := play(t, in)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -209,23 +221,33 @@ func TestSuggestionsKeepTheMostCalls(t *testing.T) {
 		budget  quota.Budget
 		want    string
 	}{
-		"minutes are enough": {"schedule: '@hourly'\nfetch: [{trending: {pages: 4}}]\nregions: {US: {}, IN: {}, BR: {}}\n",
-			quota.Budget{Limit: 5, Window: quota.Sliding(10 * time.Minute)}, "IN schedule @hourly 30 * * * *, BR schedule @hourly 15 * * * *"},
-		"minutes of the first region": {"schedule: '0 * * * *'\nfetch: [{trending: {pages: 4}}]\nregions: {US: {}, IN: {schedule: '0,1 * * * *', fetch: [{trending: {pages: 2}}]}}\n",
+		"minutes are enough": {"schedule: '@hourly'\nfetch: [{trending: {pages: 4}}]\nregions: {US: {}, IN: {}, BR: " +
+			"{}}\n",
+			quota.Budget{Limit: 5, Window: quota.Sliding(10 * time.Minute)},
+			"IN schedule @hourly 30 * * * *, BR schedule @hourly 15 * * * *"},
+		"minutes of the first region": {"schedule: '0 * * * *'\nfetch: [{trending: {pages: 4}}]\nregions: {US: {}, " +
+			"IN: {schedule: '0,1 * * * *', fetch: [{trending: {pages: 2}}]}}\n",
 			quota.Budget{Limit: 5, Window: quota.Sliding(10 * time.Minute)}, "US schedule 0 * * * * 16 * * * *"},
 		"a page less": {"schedule: '0 */2 * * *'\nfetch: [{trending: {pages: 4}}]\nregions: {US: {}}\n",
 			quota.Budget{Limit: 3, Window: quota.Sliding(time.Minute)}, "US trending 4 3"},
-		"the expensive step alone": {"schedule: '0 */6 * * *'\nfetch: [{trending: {pages: 9}}, {search: {queries: [music], pages: 3}}]\nregions: {US: {}}\n",
-			quota.Budget{Limit: 1000, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search.list"}}, "US search:music 3 2"},
-		"a program calls what it calls": {"schedule: '0 */6 * * *'\nfetch: [{trending: {pages: 9}}, {command: ./f, calls: {videos.list: 5}}]\nregions: {US: {}}\n",
+		"the expensive step alone": {"schedule: '0 */6 * * *'\nfetch: [{trending: {pages: 9}}, {search: {queries: " +
+			"[music], pages: 3}}]\nregions: {US: {}}\n",
+			quota.Budget{Limit: 1000, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search.list"}},
+			"US search:music 3 2"},
+		"a program calls what it calls": {"schedule: '0 */6 * * *'\nfetch: [{trending: {pages: 9}}, {command: ./f, " +
+			"calls: {videos.list: 5}}]\nregions: {US: {}}\n",
 			quota.Budget{Limit: 8, Window: quota.Sliding(time.Minute)}, "US trending 9 3"},
-		"no region pays for all": {"schedule: '*/15 * * * *'\nfetch: [{trending: {pages: 1}}]\nregions: {US: {}, IN: {}, BR: {}, AU: {}}\n",
-			quota.Budget{Limit: 104, Window: quota.Sliding(24 * time.Hour)}, "US schedule */15 * * * * 0 * * * *, IN schedule */15 * * * * 0 * * * *, BR schedule */15 * * * * 0 * * * *, AU schedule */15 * * * * 0 * * * *"},
+		"no region pays for all": {"schedule: '*/15 * * * *'\nfetch: [{trending: {pages: 1}}]\nregions: {US: {}, " +
+			"IN: {}, BR: {}, AU: {}}\n",
+			quota.Budget{Limit: 104, Window: quota.Sliding(24 * time.Hour)},
+			"US schedule */15 * * * * 0 * * * *, IN schedule */15 * * * * 0 * * * *, BR schedule */15 * * * * 0 * * " +
+				"* *, AU schedule */15 * * * * 0 * * * *"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.budget.Account, c.budget.Name = "my-project", "all"
 			from := at(t, "2026-11-20T00:30:00Z")
-			in := &plan.Input{Regions: parse(t, c.regions), Budgets: []quota.Budget{c.budget}, From: from, To: from.AddDate(0, 0, 2), Jitter: 5 * time.Minute}
+			in := &plan.Input{Regions: parse(t, c.regions), Budgets: []quota.Budget{c.budget}, From: from,
+				To: from.AddDate(0, 0, 2), Jitter: 5 * time.Minute}
 			report := play(t, in)
 			s, err := plan.Suggest(t.Context(), in, report)
 			if err != nil || s.Report == nil {
@@ -251,7 +273,8 @@ func TestSuggestionNamesRegions(t *testing.T) {
 	}
 	for _, name := range []string{"emea", "null", "true", "007", "1.50", "0x10", "1_000", "2026-11-26", "no"} {
 		s := &plan.Suggestion{Regions: []jobs.Region{{Name: name, Schedule: schedule, Steps: []jobs.Step{
-			{Kind: jobs.Command, Pages: 1, Program: &command.Program{Args: []string{"./fetch.sh"}, Job: "fetch", Timeout: time.Minute}}}}}}
+			{Kind: jobs.Command, Pages: 1, Program: &command.Program{Args: []string{"./fetch.sh"}, Job: "fetch",
+				Timeout: time.Minute}}}}}}
 		read, err := jobs.Parse("regions.yaml", []byte("version: 1\n"+s.YAML()), nil)
 		if err != nil || read.Regions[0].Name != name {
 			t.Errorf("%s: %v\n%s", name, err, s.YAML())

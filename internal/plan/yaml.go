@@ -38,7 +38,8 @@ func (s *Suggestion) YAML() string {
 		if steps := flowSteps(region.Steps); steps != fetch {
 			own = append(own, "fetch: "+steps)
 		}
-		fmt.Fprintf(&out, "  %s: {%s}%s\n", strictyaml.FlowText(region.Name), strings.Join(own, ", "), s.formatWas(region.Name))
+		fmt.Fprintf(&out, "  %s: {%s}%s\n", strictyaml.FlowText(region.Name), strings.Join(own, ", "),
+			s.formatWas(region.Name))
 	}
 	return out.String()
 }

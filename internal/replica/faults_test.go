@@ -162,7 +162,8 @@ func TestFaultsAdmitOnlyWhatNoHostCouldKnow(t *testing.T) {
 		server := servers.StartPostgres(t)
 		playFaults(t, func(_ *testing.T, now func() time.Time) (engine.Ledger, error) {
 			stores++
-			return postgresledger.Open(server.URL(), &postgresledger.Options{Now: now, Schema: fmt.Sprint("test", stores)})
+			return postgresledger.Open(server.URL(),
+				&postgresledger.Options{Now: now, Schema: fmt.Sprint("test", stores)})
 		})
 	})
 }

@@ -172,7 +172,8 @@ func TestAMoveCopiesEveryKindOfRecord(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(planned, moved[1]); diff != "" || planned.Units != 30+7*2+7+1 || planned.Entries != 11 ||
+				if diff := cmp.Diff(planned, moved[1]); diff != "" || planned.Units != 30+7*2+7+1 ||
+					planned.Entries != 11 ||
 					planned.Keys != 1 || len(planned.Cooldowns) != 1 {
 					t.Errorf("%+v %s", planned, diff)
 				}

@@ -202,7 +202,8 @@ func (e *oldEntry) derived(what string) engine.ID {
 
 func hashedID(text string) engine.ID {
 	sum := sha256.Sum256([]byte(text))
-	return engine.ID{Client: max(binary.BigEndian.Uint64(sum[:8])>>16, 1), Seq: uint64(binary.BigEndian.Uint32(sum[8:]))}
+	return engine.ID{Client: max(binary.BigEndian.Uint64(sum[:8])>>16, 1),
+		Seq: uint64(binary.BigEndian.Uint32(sum[8:]))}
 }
 
 // oldCooldown is a cooldown of an earlier release.

@@ -183,7 +183,8 @@ func checkImportedCooldowns(t *testing.T, f *fixture, to engine.Ledger) {
 			got[c.Name] = fmt.Sprint(time.UnixMicro(c.Until).UTC().Year(), " ", c.Text)
 		}
 	})
-	if diff := cmp.Diff(map[string]string{"day": "2199 quota exceeded", "": "2198 stop"}, got); diff != "" || err != nil {
+	if diff := cmp.Diff(map[string]string{"day": "2199 quota exceeded", "": "2198 stop"}, got); diff != "" ||
+		err != nil {
 		t.Error(err, diff)
 	}
 	closed := f.closed("my project~1")

@@ -180,7 +180,8 @@ func parseRecord(packed string) (e *oldEntry, label uint16, ok bool) {
 		stamp: int64(binary.BigEndian.Uint64(b) >> 8),
 		units: int64(amount & (1<<31 - 1)),
 	}
-	e.id = engine.ID{Client: binary.BigEndian.Uint64(b[17:]) & (1<<48 - 1), Seq: uint64(binary.BigEndian.Uint32(b[25:]))}
+	e.id = engine.ID{Client: binary.BigEndian.Uint64(b[17:]) & (1<<48 - 1),
+		Seq: uint64(binary.BigEndian.Uint32(b[25:]))}
 	switch {
 	case amount < 1<<31:
 		e.calls = 1

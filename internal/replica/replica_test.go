@@ -117,7 +117,8 @@ func (l *replicaLog) add(units ...int64) *replicaLog {
 		n := len(l.batches)
 		grant := &engine.Record{Kind: engine.KindGrant, ID: id, Amounts: engine.Amounts{Units: u, Calls: 1}}
 		data := engine.Pack(id, []*engine.Record{grant})
-		l.batches = append(l.batches, engine.Batch{Position: uint64(n + 1), At: noon.UnixMicro() + int64(n), Data: data})
+		l.batches = append(l.batches, engine.Batch{Position: uint64(n + 1), At: noon.UnixMicro() + int64(n),
+			Data: data})
 	}
 	return l
 }
@@ -319,7 +320,8 @@ func TestTrimmedPositionsAreNotMissing(t *testing.T) {
 
 func TestAccountsMayHaveAnyNames(t *testing.T) {
 	f := newFixture(t)
-	names := []string{"a", "A", "a/b", "../../etc", "a.2026-11-28.log", "\x00\xff", strings.Repeat("long", 100), "ä ö"}
+	names := []string{"a", "A", "a/b", "../../etc", "a.2026-11-28.log", "\x00\xff", strings.Repeat("long", 100),
+		"ä ö"}
 	for _, name := range names {
 		l := (&replicaLog{epoch: 7}).add(1)
 		f.open().Save(name, l.known(0), l.batches)

@@ -92,7 +92,8 @@ func TestWhatCannotBeCopied(t *testing.T) {
 		{"left", moved(fresh("a"), "", "c"), memory("b"), "it has moved from a to c already; copy it from there"},
 		{"arriving", moved(fresh("a"), engine.Arriving, "c"), memory("b"), "that one first (ration ledger copy c a)"},
 		{"to left", fresh("a"), moved(memory("b"), "", "c"), "it has moved from b to c; copy it from there"},
-		{"to arriving", fresh("a"), moved(memory("b"), engine.Arriving, "c"), "complete that one (ration ledger copy c b)"},
+		{"to arriving", fresh("a"), moved(memory("b"), engine.Arriving, "c"),
+			"complete that one (ration ledger copy c b)"},
 		{"clock", fresh("a"), ahead, "correct the one that is wrong"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -288,7 +288,8 @@ func (w *world) check(h *host, method string) {
 		w.Fatalf("%s was granted beyond the limit: %d of %d, by what it could know", h.name, sum, dayLimit)
 	}
 	if sum := w.sum(w.inLog, "search"); method == "search" && sum > searchLimit {
-		w.Fatalf("%s was granted beyond the limit of a method: %d of %d, by what it could know", h.name, sum, searchLimit)
+		w.Fatalf("%s was granted beyond the limit of a method: %d of %d, by what it could know", h.name, sum,
+			searchLimit)
 	}
 }
 

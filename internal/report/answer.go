@@ -51,11 +51,13 @@ func parseRaw(data []byte) (*Answer, error) {
 			lines = lines[1:]
 		}
 		if len(lines) == 0 {
-			return nil, errors.New("the answer has no status line: begin with one such as HTTP/1.1 429 Too Many Requests")
+			return nil,
+				errors.New("the answer has no status line: begin with one such as HTTP/1.1 429 Too Many Requests")
 		}
 		fields := strings.Fields(lines[0])
 		if len(fields) < 2 || !strings.HasPrefix(fields[0], "HTTP/") {
-			return nil, fmt.Errorf("%q is not a status line: write one such as HTTP/1.1 429 Too Many Requests", lines[0])
+			return nil, fmt.Errorf("%q is not a status line: write one such as HTTP/1.1 429 Too Many Requests",
+				lines[0])
 		}
 		status, err := strconv.Atoi(fields[1])
 		if err != nil || status < 100 || status > 599 {

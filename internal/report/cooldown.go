@@ -40,7 +40,8 @@ func newMoveReport(m *quota.Move) Cooldown {
 // ListCooldowns returns the cooldowns in force, those of a whole account before
 // those of its budgets, and the time on the ledger's clock. A Move of an
 // account comes before them. The slice is not nil.
-func ListCooldowns(ctx context.Context, guard *quota.Guard, accounts []string) (at time.Time, list []Cooldown, err error) {
+func ListCooldowns(ctx context.Context, guard *quota.Guard, accounts []string) (at time.Time, list []Cooldown,
+	err error) {
 	list = []Cooldown{}
 	for _, account := range accounts {
 		now, held, err := guard.Cooldowns(ctx, account)
@@ -83,7 +84,8 @@ func NewCleared(account, budget, key string) *Cleared {
 // ledger's clock. A budget's cooldown that ends before that of its account is
 // lifted, but not reported as Lifted. ClearCooldown returns a *MoveError for an
 // account that moves to another ledger.
-func ClearCooldown(ctx context.Context, guard *quota.Guard, account, budget, key string) (at time.Time, out *Cleared, err error) {
+func ClearCooldown(ctx context.Context, guard *quota.Guard, account, budget, key string) (at time.Time, out *Cleared,
+	err error) {
 	if budget == "" && key == "" {
 		err = checkMove(ctx, guard, account)
 	}
@@ -126,7 +128,8 @@ type UntilError struct {
 // Error names the end and says what is wrong with it.
 func (e *UntilError) Error() string {
 	if e.Until.IsZero() {
-		return fmt.Sprintf("reset: costs.yaml does not say when the upstream of account %s resets; add resets: to it, or give a time", human.Name(e.Account))
+		return fmt.Sprintf("reset: costs.yaml does not say when the upstream of account %s resets; add resets: to "+
+			"it, or give a time", human.Name(e.Account))
 	}
 	return fmt.Sprintf("%s is over; it is %s", e.Until.Format(time.RFC3339), human.Time(e.Now))
 }
@@ -151,7 +154,8 @@ func (e *GoneError) Error() string {
 // time on the ledger's clock and the cooldown that is in force then: that of
 // the budget, else that of its account. If neither is, it returns a *GoneError,
 // and for an account that moves to another ledger a *MoveError.
-func SetCooldown(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown quota.Cooldown) (at time.Time, set *Cooldown, err error) {
+func SetCooldown(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown quota.Cooldown) (at time.Time,
+	set *Cooldown, err error) {
 	var held []quota.Cooldown
 	at, _, err = guard.Cooldowns(ctx, cooldown.Account)
 	if err == nil {
@@ -172,7 +176,8 @@ func SetCooldown(ctx context.Context, guard *quota.Guard, table *costs.Table, co
 	}
 	if err := record(ctx, guard, "cooldown.set", cooldown.Account, cooldown.Budget, cooldown.Key); err != nil {
 		if alike, ok := errors.AsType[*quota.LookAlikeError](err); ok { // no call of the account is granted
-			return at, nil, cmp.Or(guard.ClearKeyCooldown(ctx, cooldown.Account, cooldown.Budget, cooldown.Key), error(alike))
+			return at, nil, cmp.Or(guard.ClearKeyCooldown(ctx, cooldown.Account, cooldown.Budget, cooldown.Key),
+				error(alike))
 		}
 		return at, nil, err
 	}
@@ -216,5 +221,6 @@ func record(ctx context.Context, guard *quota.Guard, action, account, budget, ke
 	if budget != "" {
 		job += ":" + budget
 	}
-	return guard.Note(ctx, quota.Note{Call: quota.Call{Account: account, Key: key, Method: action, Caller: quota.Caller{Lane: quota.LaneManual, Job: human.Cut(job, quota.MaxLabel)}}})
+	return guard.Note(ctx, quota.Note{Call: quota.Call{Account: account, Key: key, Method: action,
+		Caller: quota.Caller{Lane: quota.LaneManual, Job: human.Cut(job, quota.MaxLabel)}}})
 }

@@ -74,7 +74,8 @@ func TestSetLastsUntilTheNextReset(t *testing.T) {
 	s := newStand(t)
 	set, err := s.set(t, quota.Cooldown{Account: "p", Budget: "all", Reason: "by hand"})
 	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
-	if err != nil || set.Until.Before(midnight) || set.Until.After(midnight.Add(5*time.Minute)) || *set.Budget != "all" || set.Reason != "by hand" {
+	if err != nil || set.Until.Before(midnight) || set.Until.After(midnight.Add(5*time.Minute)) ||
+		*set.Budget != "all" || set.Reason != "by hand" {
 		t.Fatalf("%+v, %v; want all until the upstream's day ends", set, err)
 	}
 	if set.In != int64(set.Until.Sub(noon)/time.Second) {
@@ -166,7 +167,8 @@ func TestLiftedCooldownIsOverAlready(t *testing.T) {
 
 func TestClearLeavesTheOtherCooldowns(t *testing.T) {
 	s := newStand(t)
-	for _, c := range []quota.Cooldown{{Account: "p", For: time.Hour, Reason: "maintenance"}, {Account: "p", Budget: "few", For: 2 * time.Hour, Reason: "spent"}} {
+	for _, c := range []quota.Cooldown{{Account: "p", For: time.Hour, Reason: "maintenance"},
+		{Account: "p", Budget: "few", For: 2 * time.Hour, Reason: "spent"}} {
 		if _, err := s.set(t, c); err != nil {
 			t.Fatal(err)
 		}
@@ -177,14 +179,18 @@ func TestClearLeavesTheOtherCooldowns(t *testing.T) {
 		still  int
 	}{{"all", false, 1}, {"", true, 1}, {"few", true, 0}, {"few", false, 0}} {
 		at, out, err := report.ClearCooldown(t.Context(), s.guard, "p", step.budget, "")
-		if err != nil || !at.Equal(noon) || out.Lifted != step.lifted || len(out.Still) != step.still || (out.Until == nil) == step.lifted {
-			t.Errorf("clear %q: %+v, %v; want lifted %t, and %d still in force", step.budget, out, err, step.lifted, step.still)
+		if err != nil || !at.Equal(noon) || out.Lifted != step.lifted || len(out.Still) != step.still ||
+			(out.Until == nil) == step.lifted {
+			t.Errorf("clear %q: %+v, %v; want lifted %t, and %d still in force", step.budget, out, err, step.lifted,
+				step.still)
 		}
 	}
-	if _, list, err := report.ListCooldowns(t.Context(), s.guard, s.table.Accounts()); err != nil || len(list) != 0 || list == nil {
+	if _, list, err := report.ListCooldowns(t.Context(), s.guard, s.table.Accounts()); err != nil || len(list) != 0 ||
+		list == nil {
 		t.Errorf("%+v, %v; want none in force", list, err)
 	}
-	want := []string{"cooldown.set cooldown", "cooldown.set cooldown:few", "cooldown.clear cooldown", "cooldown.clear cooldown:few"}
+	want := []string{"cooldown.set cooldown", "cooldown.set cooldown:few", "cooldown.clear cooldown",
+		"cooldown.clear cooldown:few"}
 	if got := s.notes(t, "p"); !slices.Equal(got, want) {
 		t.Errorf("the log says %q; want %q", got, want)
 	}

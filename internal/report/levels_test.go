@@ -37,13 +37,15 @@ func TestLevels(t *testing.T) {
 		{daily, monday.AddDate(0, 0, 1), 81, "80 %"}, // another day
 		{daily, monday.AddDate(0, 0, 1), 81, ""},
 	} {
-		balance := quota.Balance{Budget: quota.Budget{Account: "p", Name: "all", Limit: 100, Window: step.window}, At: monday, Since: step.since, Used: step.used, NextFree: monday.Add(time.Hour)}
+		balance := quota.Balance{Budget: quota.Budget{Account: "p", Name: "all", Limit: 100, Window: step.window},
+			At: monday, Since: step.since, Used: step.used, NextFree: monday.Add(time.Hour)}
 		other := balance
 		other.Budget.Name, other.Used = "other", 0
 		shadow := balance
 		shadow.Budget.Name, shadow.Budget.Shadow, shadow.Used = "shadow", true, 100 // refuses nothing
 		reported := strings.Join(l.Crossed([]quota.Balance{other, balance, shadow}), "\n")
-		if step.want == "" && reported != "" || !strings.Contains(reported, step.want) || strings.Contains(reported, "\n") {
+		if step.want == "" && reported != "" || !strings.Contains(reported, step.want) ||
+			strings.Contains(reported, "\n") {
 			t.Errorf("step %d: reported %q; want %q", i, reported, step.want)
 		}
 	}
@@ -55,8 +57,10 @@ func TestLevels(t *testing.T) {
 // TestLevelsAreReportedByOne: of many concurrent callers one reports a
 // crossing; without a state folder all of them do.
 func TestLevelsAreReportedByOne(t *testing.T) {
-	balances := []quota.Balance{{Budget: quota.Budget{Account: "p", Name: "a\nb", Limit: 10, Measure: quota.Calls, Window: quota.Sliding(time.Hour)}, Used: 8}}
-	for dir, want := range map[string]int{filepath.Join(t.TempDir(), "levels"): 1, filepath.Join(os.Args[0], "no-folder"): 16} {
+	balances := []quota.Balance{{Budget: quota.Budget{Account: "p", Name: "a\nb", Limit: 10, Measure: quota.Calls,
+		Window: quota.Sliding(time.Hour)}, Used: 8}}
+	for dir, want := range map[string]int{filepath.Join(t.TempDir(), "levels"): 1,
+		filepath.Join(os.Args[0], "no-folder"): 16} {
 		var mu sync.Mutex
 		var reported []string
 		var wg sync.WaitGroup

@@ -14,8 +14,10 @@ func WithoutPackage(text string) string { return withoutPackage.Replace(text) }
 var withoutPackage = func() *strings.Replacer {
 	var pairs []string
 	for _, err := range []error{
-		quota.ErrRefused, quota.ErrNeverFits, quota.ErrInDoubt, quota.ErrLedgerDown, quota.ErrLedgerBusy, quota.ErrLedgerClosed, quota.ErrLedgerConfig,
-		quota.ErrLedgerLost, quota.ErrUnguarded, quota.ErrPaid, quota.ErrRedirect, quota.ErrGuardedTwice, quota.ErrBadCall, quota.ErrCorrecting,
+		quota.ErrRefused, quota.ErrNeverFits, quota.ErrInDoubt, quota.ErrLedgerDown, quota.ErrLedgerBusy,
+		quota.ErrLedgerClosed, quota.ErrLedgerConfig,
+		quota.ErrLedgerLost, quota.ErrUnguarded, quota.ErrPaid, quota.ErrRedirect, quota.ErrGuardedTwice,
+		quota.ErrBadCall, quota.ErrCorrecting,
 		quota.ErrBadToken, quota.ErrClaimed, quota.ErrClaimLost, quota.ErrReused,
 	} {
 		pairs = append(pairs, err.Error(), strings.TrimPrefix(err.Error(), "quota: "))

@@ -11,7 +11,8 @@ import (
 // another, and what to do.
 func MoveText(m *quota.Move) string {
 	if m.Arriving {
-		return fmt.Sprintf("account %s is being copied to this ledger from %s: calls are refused until the copy is complete; if it was interrupted, run the same ration ledger copy again",
+		return fmt.Sprintf("account %s is being copied to this ledger from %s: calls are refused until the copy is "+
+			"complete; if it was interrupted, run the same ration ledger copy again",
 			human.Name(m.Account), human.Name(m.Ledger))
 	}
 	return (&quota.MovedError{Account: m.Account, Ledger: m.Ledger}).Error()

@@ -16,16 +16,17 @@ import (
 // Refusal is a budget, or a cooldown, that refuses all calls of some methods
 // now.
 type Refusal struct {
-	Text     string               `json:"text"` // all of it in one sentence
-	Account  string               `json:"account"`
-	Budget   *string              `json:"budget"` // null: a cooldown of the whole account
-	Key      *string              `json:"key,omitempty"`
-	Reason   string               `json:"reason"` // as of a refusal: spent or cooldown
-	Detail   *string              `json:"detail"` // the upstream's words, of a cooldown
-	Methods  []string             `json:"methods"`
-	Since    time.Time            `json:"since"`
-	Host     *string              `json:"host"`  // that was refused first
-	Count    int64                `json:"count"` // of the refusals in the log: the first of each hour, process and budget
+	Text    string    `json:"text"` // all of it in one sentence
+	Account string    `json:"account"`
+	Budget  *string   `json:"budget"` // null: a cooldown of the whole account
+	Key     *string   `json:"key,omitempty"`
+	Reason  string    `json:"reason"` // as of a refusal: spent or cooldown
+	Detail  *string   `json:"detail"` // the upstream's words, of a cooldown
+	Methods []string  `json:"methods"`
+	Since   time.Time `json:"since"`
+	Host    *string   `json:"host"` // that was refused first
+	// of the refusals in the log: the first of each hour, process and budget
+	Count    int64                `json:"count"`
 	Until    time.Time            `json:"until"` // if nothing more is spent
 	Measure  string               `json:"measure"`
 	Used     quota.Units          `json:"used"`
@@ -76,7 +77,8 @@ func DropForecasts(budgets []*usage.BudgetReport, refusing []*Refusal) {
 
 // newRefusing returns nil if the method would be granted now, or is refused by
 // something else.
-func newRefusing(ctx context.Context, c *client.Client, b *usage.BudgetStatus, r *usage.MethodRefusal) (*Refusal, error) {
+func newRefusing(ctx context.Context, c *client.Client, b *usage.BudgetStatus, r *usage.MethodRefusal) (*Refusal,
+	error) {
 	call, err := c.Table().Call(b.Budget.Account, r.Method)
 	if err != nil {
 		return nil, nil // it has no price any more

@@ -22,10 +22,12 @@ func TestNoForecastWhileRefusing(t *testing.T) {
 		t.Fatalf("%v, %v; want one", refusing, err)
 	}
 	soon := time.Now().Add(time.Minute)
-	refuses, other := usage.NewBudgetReport(&found[0]), &usage.BudgetReport{Account: "p", Name: "other", PlanOutAt: &soon, RunsOutAt: &soon}
+	refuses, other := usage.NewBudgetReport(&found[0]),
+		&usage.BudgetReport{Account: "p", Name: "other", PlanOutAt: &soon, RunsOutAt: &soon}
 	refuses.PlanOutAt, refuses.RunsOutAt = &soon, &soon
 	report.DropForecasts([]*usage.BudgetReport{refuses, other}, refusing)
 	if refuses.PlanOutAt != nil || refuses.RunsOutAt != nil || other.PlanOutAt == nil || other.RunsOutAt == nil {
-		t.Errorf("%v and %v of a budget that refuses, %v and %v of another one", refuses.PlanOutAt, refuses.RunsOutAt, other.PlanOutAt, other.RunsOutAt)
+		t.Errorf("%v and %v of a budget that refuses, %v and %v of another one", refuses.PlanOutAt, refuses.RunsOutAt,
+			other.PlanOutAt, other.RunsOutAt)
 	}
 }

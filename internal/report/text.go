@@ -18,13 +18,15 @@ func WriteStill(out io.Writer, still []Cooldown, at time.Time) {
 			continue
 		}
 		budget, key := human.Given(c.Budget), human.Given(c.Key)
-		fmt.Fprintf(out, "still in cooldown: %s %s; %s lifts that\n", human.Scope(c.Account, budget, key), CooldownText(c.Until, at, c.Reason), human.ClearCommand(c.Account, budget, key))
+		fmt.Fprintf(out, "still in cooldown: %s %s; %s lifts that\n", human.Scope(c.Account, budget, key),
+			CooldownText(c.Until, at, c.Reason), human.ClearCommand(c.Account, budget, key))
 	}
 }
 
 // CooldownText says when a cooldown ends, and why it was set.
 func CooldownText(until, at time.Time, reason string) string {
-	return fmt.Sprintf("until %s (in %s): %s", human.Time(until), human.Duration(until.Sub(at)), human.Name(cmp.Or(reason, "-")))
+	return fmt.Sprintf("until %s (in %s): %s", human.Time(until), human.Duration(until.Sub(at)),
+		human.Name(cmp.Or(reason, "-")))
 }
 
 // Ends returns when a cooldown ends and in how long, for a table: dashes for an

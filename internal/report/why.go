@@ -90,30 +90,36 @@ func (d *Why) set(found *usage.Explanation) {
 	d.Short = found.Short
 	d.Helped = nil
 	r := d.Refusal
-	later := fmt.Sprintf("a call %s later, at %s, if nothing else had been spent meanwhile", human.Duration(r.RetryAt.Sub(r.At)), human.Time(r.RetryAt))
+	later := fmt.Sprintf("a call %s later, at %s, if nothing else had been spent meanwhile",
+		human.Duration(r.RetryAt.Sub(r.At)), human.Time(r.RetryAt))
 	switch quota.Reason(r.Reason) {
 	case quota.ReasonSpent, quota.ReasonInFlight:
 		if r.Reason == string(quota.ReasonInFlight) {
-			later = "a call a moment later: room returns when calls that were in flight end, or turn out to cost less than was reserved for them"
+			later = "a call a moment later: room returns when calls that were in flight end, or turn out to cost " +
+				"less than was reserved for them"
 		}
 		d.Limit = &found.LimitNeeded
 		which := ""
 		if r.ConfiguredLimit > 0 {
-			which = fmt.Sprintf(" in every configuration: that of %s is another's, and if that one is no longer in use, ration ledger accept ends it",
+			which = fmt.Sprintf(" in every configuration: that of %s is another's, and if that one is no longer in "+
+				"use, ration ledger accept ends it",
 				quota.Measure(r.Measure).Number(r.Limit))
 		}
-		d.helped("a limit of %s or more for %s%s", quota.Measure(r.Measure).Text(*d.Limit), human.Scope(r.Account, *r.Budget, keyAlone(r.RefusedError())), which)
+		d.helped("a limit of %s or more for %s%s", quota.Measure(r.Measure).Text(*d.Limit),
+			human.Scope(r.Account, *r.Budget, keyAlone(r.RefusedError())), which)
 		if found.Most.Units > 0 {
 			d.helped("%s less spent before; %s had %s", quota.Measure(r.Measure).Text(d.Short), &found.Most,
 				quota.Measure(r.Measure).Number(found.Most.Units))
 		}
 		if found.FloorsMattered {
-			d.helped("fewer than the %s that %s kept for the floors of other regions", quota.Measure(r.Measure).Text(r.Kept), human.Was(r.Kept))
+			d.helped("fewer than the %s that %s kept for the floors of other regions",
+				quota.Measure(r.Measure).Text(r.Kept), human.Was(r.Kept))
 		}
 		d.helped("%s", later)
 	case quota.ReasonCooldown:
 		d.helped("%s", later)
-		d.helped("lifting the cooldown, if the upstream serves again: %s", human.ClearCommand(r.Account, r.RefusedError().Budget, keyAlone(r.RefusedError())))
+		d.helped("lifting the cooldown, if the upstream serves again: %s",
+			human.ClearCommand(r.Account, r.RefusedError().Budget, keyAlone(r.RefusedError())))
 	case quota.ReasonPace:
 		d.helped("%s: pace: true of the lane spreads its calls over the window", later)
 	case quota.ReasonShare:
@@ -140,7 +146,8 @@ func (d *Why) helped(format string, args ...any) {
 // probe finds out whether the same call would be granted now.
 func (d *Why) probe(ctx context.Context, c *client.Client) error {
 	r := d.Refusal
-	call := quota.Call{Account: r.Account, Key: r.RefusedError().Key, Method: r.Method, Units: r.Units, Caller: r.RefusedError().Caller}
+	call := quota.Call{Account: r.Account, Key: r.RefusedError().Key, Method: r.Method, Units: r.Units,
+		Caller: r.RefusedError().Caller}
 	priced, err := c.Table().Call(r.Account, r.Method)
 	if call.Measures = priced.Measures; call.Units == 0 {
 		if err != nil {
@@ -187,7 +194,8 @@ func nowText(r *quota.RefusedError) string {
 		return MoveText(&move)
 	}
 	if r.Reason == quota.ReasonCooldown {
-		return fmt.Sprintf("%s is in cooldown until %s", human.Scope(r.Account, r.Budget, keyAlone(r)), human.Time(r.RetryAt))
+		return fmt.Sprintf("%s is in cooldown until %s", human.Scope(r.Account, r.Budget, keyAlone(r)),
+			human.Time(r.RetryAt))
 	}
 	measure := r.Measure.String()
 	limit := quota.Measure(measure).Text(r.Limit)

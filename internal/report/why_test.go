@@ -18,12 +18,15 @@ import (
 // open returns a client with a new SQLite ledger, and a budget of 10 units.
 func open(t *testing.T) *client.Client {
 	t.Helper()
-	table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: u\naccount: p\ncosts: {m: 1, big: 6}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"))
+	table, err := costs.Parse("costs.yaml",
+		[]byte("version: 1\nupstream: u\naccount: p\ncosts: {m: 1, big: 6}\nbudgets: [{name: all, limit: 10, "+
+			"window: 1h}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	c, err := client.New(table, &client.Options{Ledger: "sqlite:" + filepath.Join(dir, "ration.db"), State: dir, Getenv: func(string) string { return "" }})
+	c, err := client.New(table, &client.Options{Ledger: "sqlite:" + filepath.Join(dir, "ration.db"), State: dir,
+		Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +38,8 @@ func open(t *testing.T) *client.Client {
 func refuse(t *testing.T, c *client.Client) *client.Refusal {
 	t.Helper()
 	call := func(units quota.Units) error {
-		_, err := c.Guard().Spend(t.Context(), quota.Call{Account: "p", Method: "big", Units: units, Caller: quota.Caller{Region: "IN"}})
+		_, err := c.Guard().Spend(t.Context(),
+			quota.Call{Account: "p", Method: "big", Units: units, Caller: quota.Caller{Region: "IN"}})
 		return err
 	}
 	if err := call(9); err != nil {
@@ -61,7 +65,8 @@ func TestExplanationNamesWhatWouldHaveHelped(t *testing.T) {
 	if err := e.ReadLedger(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if e.Held != 9 || *e.Window != "1h" || e.ByRegion["IN"] != 9 || *e.Now.Granted || !strings.HasPrefix(*e.Now.Reason, "all has 1 of 10 units left, it needs 6; it fits from 20") {
+	if e.Held != 9 || *e.Window != "1h" || e.ByRegion["IN"] != 9 || *e.Now.Granted ||
+		!strings.HasPrefix(*e.Now.Reason, "all has 1 of 10 units left, it needs 6; it fits from 20") {
 		t.Errorf("%+v; want 9 units by IN, and a refusal now", e)
 	}
 	want := []string{"a limit of 15 units or more for all", "5 units less spent before; the region IN had 9"}
@@ -124,7 +129,8 @@ func TestExplanationNamesAllThatRefuses(t *testing.T) {
 		t.Fatalf("%q; want both reasons, once each", e.Now.Reasons)
 	}
 	cooldown, budget := e.Now.Reasons[0], e.Now.Reasons[1]
-	if !strings.HasPrefix(cooldown, "account p is in cooldown until ") || !strings.HasPrefix(budget, "all has 1 of 10 units left, it needs 6; it fits from ") {
+	if !strings.HasPrefix(cooldown, "account p is in cooldown until ") ||
+		!strings.HasPrefix(budget, "all has 1 of 10 units left, it needs 6; it fits from ") {
 		t.Errorf("%q; want the cooldown, and the budget", e.Now.Reasons)
 	}
 	if *e.Now.Reason != budget {
@@ -138,7 +144,8 @@ func TestExplanationAsksNoOtherLedger(t *testing.T) {
 	if err := e.ReadLedger(t.Context(), open(t)); err != nil {
 		t.Fatal(err)
 	}
-	if e.Now.Granted != nil || !strings.HasPrefix(*e.Now.Reason, "it was another ledger, sqlite:") || e.Window != nil || *e.Limit != 15 {
+	if e.Now.Granted != nil || !strings.HasPrefix(*e.Now.Reason, "it was another ledger, sqlite:") || e.Window != nil ||
+		*e.Limit != 15 {
 		t.Errorf("%+v; want what the refusal alone says", e)
 	}
 }

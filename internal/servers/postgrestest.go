@@ -45,7 +45,8 @@ func StartPostgres(t testing.TB, settings ...string) *Postgres {
 	}
 	port := freePostgresPort(t)
 	line := []string{postgres, "-D", data, "-p", port}
-	for _, setting := range slices.Concat([]string{"listen_addresses=127.0.0.1", "unix_socket_directories="}, settings) {
+	for _, setting := range slices.Concat([]string{"listen_addresses=127.0.0.1", "unix_socket_directories="},
+		settings) {
 		line = append(line, "-c", setting)
 	}
 	return startPostgres(t, &Postgres{Addr: "127.0.0.1:" + port, dir: dir, line: line})
@@ -59,8 +60,10 @@ func StartPgBouncer(t testing.TB, server *Postgres) *Postgres {
 	dir, port := folder(t), freePostgresPort(t)
 	host, serverPort, _ := net.SplitHostPort(server.Addr)
 	files := map[string]string{
-		"pgbouncer.ini": fmt.Sprintf("[databases]\n* = host=%s port=%s\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %s\n"+
-			"unix_socket_dir =\nauth_type = trust\nauth_file = users.txt\npool_mode = transaction\ndefault_pool_size = 3\n",
+		"pgbouncer.ini": fmt.Sprintf("[databases]\n* = host=%s port=%s\n[pgbouncer]\nlisten_addr = "+
+			"127.0.0.1\nlisten_port = %s\n"+
+			"unix_socket_dir =\nauth_type = trust\nauth_file = users.txt\npool_mode = "+
+			"transaction\ndefault_pool_size = 3\n",
 			host, serverPort, port),
 		"users.txt": "\"postgres\" \"\"\n",
 	}
@@ -158,7 +161,8 @@ func binary(t testing.TB, name string) string {
 		}
 	}
 	if os.Getenv("RATION_REQUIRE_POSTGRES") == "1" {
-		t.Fatalf("postgrestest: no %s on this machine, and RATION_REQUIRE_POSTGRES=1; install postgresql and pgbouncer", name)
+		t.Fatalf("postgrestest: no %s on this machine, and RATION_REQUIRE_POSTGRES=1; install postgresql and pgbouncer",
+			name)
 	}
 	t.Skipf("postgrestest: SKIPPED, no %s on this machine; install postgresql and pgbouncer to run this test", name)
 	return ""

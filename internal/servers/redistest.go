@@ -120,7 +120,8 @@ func tryRun(program []string, dir string, args []string) (*Redis, error) {
 	line = append(line, "--port", fmt.Sprint(port), "--bind", "127.0.0.1",
 		"--dir", dir, "--logfile", filepath.Join(dir, "redis.log"), "--daemonize", "no")
 	line = slices.Concat(program[1:], line, args)
-	s := &Redis{Addr: fmt.Sprintf("127.0.0.1:%d", port), Dir: dir, cmd: exec.Command(program[0], line...), done: make(chan struct{})}
+	s := &Redis{Addr: fmt.Sprintf("127.0.0.1:%d", port), Dir: dir, cmd: exec.Command(program[0], line...),
+		done: make(chan struct{})}
 	return s, s.startProcess()
 }
 

@@ -73,8 +73,9 @@ func StartRedisCluster(t testing.TB, args ...string) *RedisCluster {
 	t.Helper()
 	c := &RedisCluster{}
 	for range 6 {
-		c.Nodes = append(c.Nodes, StartRedis(t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
-			"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)...))
+		c.Nodes = append(c.Nodes,
+			StartRedis(t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
+				"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)...))
 	}
 	for i, node := range c.Nodes {
 		node.Do(t, "cluster", "set-config-epoch", i+1)
@@ -98,7 +99,8 @@ func StartRedisCluster(t testing.TB, args ...string) *RedisCluster {
 		})
 	}
 	for _, node := range c.Nodes[3:] {
-		Await(t, "the replicas to follow", func() bool { return strings.Contains(node.Info(t), "master_link_status:up") })
+		Await(t, "the replicas to follow",
+			func() bool { return strings.Contains(node.Info(t), "master_link_status:up") })
 	}
 	return c
 }
@@ -176,7 +178,8 @@ func StartSentinels(t testing.TB, args ...string) *Sentinels {
 		s.Servers = append(s.Servers, replica)
 	}
 	for _, replica := range s.Servers[1:] {
-		Await(t, "the replicas to follow", func() bool { return strings.Contains(replica.Info(t), "master_link_status:up") })
+		Await(t, "the replicas to follow",
+			func() bool { return strings.Contains(replica.Info(t), "master_link_status:up") })
 	}
 	for range 3 {
 		s.Sentinels = append(s.Sentinels, StartSentinel(t, s.Servers[0].Port(), 2))
@@ -195,7 +198,8 @@ func StartSentinels(t testing.TB, args ...string) *Sentinels {
 func StartSentinel(t testing.TB, port string, quorum int, args ...string) *Redis {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]s %[3]d\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 3000\n",
+	text := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]s %[3]d\nsentinel down-after-milliseconds %[1]s "+
+		"1000\nsentinel failover-timeout %[1]s 3000\n",
 		Master, port, quorum)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

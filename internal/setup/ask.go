@@ -21,7 +21,8 @@ func (o *StarterOptions) AskMissing(in io.Reader, out io.Writer) error {
 		}
 		return strings.TrimSpace(line)
 	}
-	o.API = question("Which API: a preset such as youtube, github or slack (ration costs presets lists all), or your upstream's host?")
+	o.API = question("Which API: a preset such as youtube, github or slack (ration costs presets lists all), or " +
+		"your upstream's host?")
 	if _, err := NewFiles(*o); err != nil {
 		return err
 	}
@@ -32,10 +33,13 @@ func (o *StarterOptions) AskMissing(in io.Reader, out io.Writer) error {
 	switch {
 	case o.WantsRegions():
 	case strings.HasPrefix(o.API, "youtube"):
-		answer := question("Which regions shall ration fetch on a schedule, by country code, as in US, IN? [none: only guard calls]")
+		answer := question("Which regions shall ration fetch on a schedule, by country code, as in US, IN? [none: " +
+			"only guard calls]")
 		o.Regions = strings.Fields(strings.ToUpper(strings.ReplaceAll(answer, ",", " ")))
 	default:
-		o.Command, err = CommandWords(question("Which program shall ration start on a schedule, as in ./fetch.sh {region}? [none: only guard calls]"))
+		o.Command,
+			err = CommandWords(question("Which program shall ration start on a schedule, as in ./fetch.sh {region}? " +
+			"[none: only guard calls]"))
 	}
 	return err
 }
@@ -43,7 +47,9 @@ func (o *StarterOptions) AskMissing(in io.Reader, out io.Writer) error {
 // CommandWords splits a command at its spaces.
 func CommandWords(command string) ([]string, error) {
 	if strings.ContainsAny(command, `'"`) {
-		return nil, fmt.Errorf("command %s: it is split at spaces and its quotes are not read; write a word with a space into regions.yaml afterwards", command)
+		return nil,
+			fmt.Errorf("command %s: it is split at spaces and its quotes are not read; write a word with a space "+
+				"into regions.yaml afterwards", command)
 	}
 	return strings.Fields(command), nil
 }

@@ -20,7 +20,8 @@ import (
 
 // Options returns the options by which package client finds the ledger.
 func (s *Setup) Options() *client.Options {
-	o := &client.Options{Ledger: s.Ledger, State: s.State, Report: s.Report, Conceal: s.Conceal, Redact: s.Redact, Getenv: s.Getenv}
+	o := &client.Options{Ledger: s.Ledger, State: s.State, Report: s.Report, Conceal: s.Conceal, Redact: s.Redact,
+		Getenv: s.Getenv}
 	o.MaxShare = s.MaxShare
 	o.Layer = func(inner quota.Ledger) quota.Ledger {
 		s.Timer = metrics.NewLedger(inner)
@@ -47,7 +48,8 @@ func (s *Setup) Open(table *costs.Table, create bool) (*client.Client, error) {
 	}
 	s.Opened, s.Client = table, c
 	if missing {
-		return nil, fmt.Errorf("%w at %s: nothing was spent; the first spend or run makes it", ErrNoLedger, s.LedgerName())
+		return nil, fmt.Errorf("%w at %s: nothing was spent; the first spend or run makes it", ErrNoLedger,
+			s.LedgerName())
 	}
 	return c, nil
 }
@@ -55,7 +57,8 @@ func (s *Setup) Open(table *costs.Table, create bool) (*client.Client, error) {
 // OpenNamed opens the ledger at an address for the budgets of a table, with
 // passwords from getenv. Without create, it returns sqliteledger.ErrNoLedger
 // for one that does not exist. The client is not that of s.
-func (s *Setup) OpenNamed(table *costs.Table, address string, create bool, getenv func(string) string) (*client.Client, error) {
+func (s *Setup) OpenNamed(table *costs.Table, address string, create bool, getenv func(string) string) (*client.Client,
+	error) {
 	logging.Disable()
 	o := s.Options()
 	o.Ledger = address

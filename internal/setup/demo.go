@@ -76,7 +76,8 @@ func (d *Demo) enough(ctx context.Context, address string, upstream *youtubetest
 		return err
 	}
 	if int64(held) != upstream.Total() {
-		return fmt.Errorf("the upstream counted %s, the ledger holds %d; please report this", human.Count(upstream.Total(), "unit"), held)
+		return fmt.Errorf("the upstream counted %s, the ledger holds %d; please report this",
+			human.Count(upstream.Total(), "unit"), held)
 	}
 	d.Say("\nThe upstream counted %s; the ledger holds the same.", human.Count(upstream.Total(), "unit"))
 	return nil
@@ -93,7 +94,8 @@ func (d *Demo) tooLittle(ctx context.Context, address string, upstream *youtubet
 	}
 	err = stage.Act(ctx)
 	if !errors.Is(err, quota.ErrRefused) {
-		return fmt.Errorf("the small budget should have stopped the run (%v); this machine may be too slow, try again", err)
+		return fmt.Errorf("the small budget should have stopped the run (%v); this machine may be too slow, try again",
+			err)
 	}
 	first := len(upstream.Arrivals()) - before
 	d.Say("\n%s came. When units are back, the next run resumes:\n", human.Count(first, "page"))
@@ -112,10 +114,12 @@ func (d *Demo) tooLittle(ctx context.Context, address string, upstream *youtubet
 		pages[arrival.Region+" "+arrival.Query.Get("pageToken")] = true
 	}
 	if len(pages) != len(arrivals) {
-		return fmt.Errorf("%s took %s; please report this", human.Count(len(pages), "page"), human.Count(len(arrivals), "call"))
+		return fmt.Errorf("%s took %s; please report this", human.Count(len(pages), "page"),
+			human.Count(len(arrivals), "call"))
 	}
 	missing := len(arrivals) - first
-	d.Say("\nThe next run fetched the %s that %s missing: %s, %s, none twice.", human.Count(missing, "page"), human.Was(missing),
+	d.Say("\nThe next run fetched the %s that %s missing: %s, %s, none twice.", human.Count(missing, "page"),
+		human.Was(missing),
 		human.Count(len(pages), "page"), human.Count(len(arrivals), "call"))
 	return nil
 }

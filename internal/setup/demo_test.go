@@ -50,7 +50,8 @@ func TestDemoBoasts(t *testing.T) {
 	}{
 		"the upstream counted 1 unit, the ledger holds 2; please report this": {2, nil, nil},
 		"the small budget should have stopped the run":                        {1, nil, nil},
-		"1 page took 2 calls; please report this":                             {1, &quota.RefusedError{Account: "p", Budget: "six-seconds"}, nil},
+		"1 page took 2 calls; please report this": {1,
+			&quota.RefusedError{Account: "p", Budget: "six-seconds"}, nil},
 	} {
 		dir := t.TempDir()
 		var said strings.Builder

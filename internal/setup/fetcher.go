@@ -20,7 +20,8 @@ type Fetcher struct {
 
 // OpenFetcher opens the ledger, the catalogue and, if regions.yaml has
 // programs, their gateway.
-func (s *Setup) OpenFetcher(ctx context.Context, table *costs.Table, config *jobs.Config, key func() (string, error)) (*Fetcher, error) {
+func (s *Setup) OpenFetcher(ctx context.Context, table *costs.Table, config *jobs.Config,
+	key func() (string, error)) (*Fetcher, error) {
 	if _, err := s.MakeState(); err != nil {
 		return nil, err
 	}
@@ -29,7 +30,8 @@ func (s *Setup) OpenFetcher(ctx context.Context, table *costs.Table, config *job
 	if err != nil {
 		return nil, err
 	}
-	f := &Fetcher{Fetcher: &jobs.Fetcher{Client: c, Config: config, Key: key, Endpoint: s.UpstreamEndpoint(), Now: s.Now, ClaimTime: s.ClaimTime}}
+	f := &Fetcher{Fetcher: &jobs.Fetcher{Client: c, Config: config, Key: key, Endpoint: s.UpstreamEndpoint(),
+		Now: s.Now, ClaimTime: s.ClaimTime}}
 	if f.Environ, err = s.Environment(); err == nil {
 		err = s.openPrograms(f, table)
 	}
@@ -50,7 +52,8 @@ func (s *Setup) OpenFetcher(ctx context.Context, table *costs.Table, config *job
 // has any.
 func (s *Setup) openPrograms(f *Fetcher, table *costs.Table) error {
 	hasProgram := func(step jobs.Step) bool { return step.Program != nil }
-	if !slices.ContainsFunc(f.Config.Regions, func(r jobs.Region) bool { return slices.ContainsFunc(r.Steps, hasProgram) }) {
+	if !slices.ContainsFunc(f.Config.Regions,
+		func(r jobs.Region) bool { return slices.ContainsFunc(r.Steps, hasProgram) }) {
 		return nil
 	}
 	if err := s.CheckCredentials(table); err != nil {

@@ -50,7 +50,9 @@ func (s *Setup) token(file string) (string, error) {
 		return "", err
 	}
 	if len(token) < shortestToken || !isPlain(token) {
-		return "", &client.ConfigError{Err: fmt.Errorf("%s: it must hold a token of %d characters or more on one line; openssl rand -hex 32 makes one", where, shortestToken)}
+		return "",
+			&client.ConfigError{Err: fmt.Errorf("%s: it must hold a token of %d characters or more on one line; "+
+				"openssl rand -hex 32 makes one", where, shortestToken)}
 	}
 	return token, nil
 }
@@ -77,7 +79,9 @@ func (s *Setup) OpenGateway(o *GatewayOptions) (*GatewayServer, error) {
 	}
 	if token == "" && gateway.NeedsToken(listener) {
 		listener.Close()
-		return nil, &client.ConfigError{Err: fmt.Errorf("listen on %s: programs of other hosts could spend; require a token (--token-file, or RATION_TOKEN), or listen on %s", o.Address, DefaultAddress)}
+		return nil,
+			&client.ConfigError{Err: fmt.Errorf("listen on %s: programs of other hosts could spend; require a token "+
+				"(--token-file, or RATION_TOKEN), or listen on %s", o.Address, DefaultAddress)}
 	}
 	options := s.gatewayOptions(token)
 	options.Hosts, options.MaxWait = o.Hosts, o.MaxWait

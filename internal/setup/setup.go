@@ -206,7 +206,9 @@ func (s *Setup) MakeState() (string, error) {
 		return "", err
 	}
 	if err := files.MkdirAll(dir); err != nil {
-		return "", &client.ConfigError{Err: fmt.Errorf("state folder: %w; make it writable, or name another with --state", err)}
+		return "",
+			&client.ConfigError{Err: fmt.Errorf("state folder: %w; make it writable, or name another with --state",
+				err)}
 	}
 	return dir, nil
 }
@@ -260,7 +262,8 @@ func (s *Setup) WhyNoRefusal() string {
 	if err == nil {
 		return "no command or gateway with this state folder has had one"
 	}
-	return "this user cannot write to the state folder (" + err.Error() + "); make it writable, or name another with --state"
+	return "this user cannot write to the state folder (" + err.Error() +
+		"); make it writable, or name another with --state"
 }
 
 // secret returns a secret and where it was found: in a file or, if none is
@@ -296,7 +299,8 @@ func (s *Setup) Key(file string) (string, error) {
 	}
 	isMissing := file != "" && key == ""
 	if isMissing || len(key) > 1000 || !isPlain(key) {
-		return "", &client.ConfigError{Err: fmt.Errorf("%s: it must hold the API key on one line and nothing else", where)}
+		return "", &client.ConfigError{Err: fmt.Errorf("%s: it must hold the API key on one line and nothing else",
+			where)}
 	}
 	return key, nil
 }
@@ -308,7 +312,8 @@ func (s *Setup) FetchKey(file string, regions []jobs.Region) (func() (string, er
 	key, err := s.Key(file)
 	needsKey := jobs.FetchesYouTube(regions) && s.UpstreamEndpoint() == ""
 	if err == nil && needsKey && key == "" {
-		err = &client.ConfigError{Err: errors.New("no API key; put it into YOUTUBE_API_KEY, or name a file with --key-file")}
+		err = &client.ConfigError{Err: errors.New("no API key; put it into YOUTUBE_API_KEY, or name a file with " +
+			"--key-file")}
 	}
 	if files.IsStream(file) { // which can be read once
 		return func() (string, error) { return key, nil }, err

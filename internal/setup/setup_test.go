@@ -28,7 +28,8 @@ func newStand(t *testing.T) *stand {
 	t.Helper()
 	s := &stand{dir: t.TempDir(), env: map[string]string{}}
 	s.env["RATION_JOURNAL"] = filepath.Join(s.dir, "replica")
-	s.Setup = &setup.Setup{Folder: s.dir, State: filepath.Join(s.dir, "state"), Now: time.Now, Getenv: func(name string) string { return s.env[name] },
+	s.Setup = &setup.Setup{Folder: s.dir, State: filepath.Join(s.dir, "state"), Now: time.Now,
+		Getenv:  func(name string) string { return s.env[name] },
 		Conceal: func(secret string) { s.concealed = append(s.concealed, secret) }, ConcealProxies: func() {},
 		Redact: func(text string) string { return text }, Clean: func(text string) string { return text },
 		Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }}
@@ -58,7 +59,9 @@ func TestKeyOfSeveralLinesIsSent(t *testing.T) {
 	s := newStand(t)
 	for _, text := range []string{"two words", "one\ntwo", "caf\u00e9-key", strings.Repeat("k", 1001)} {
 		s.env["YOUTUBE_API_KEY"] = text
-		if key, err := s.Key(""); key != "" || !isConfigError(err, "YOUTUBE_API_KEY: it must hold the API key on one line") || strings.Contains(err.Error(), text) {
+		if key, err := s.Key(""); key != "" ||
+			!isConfigError(err, "YOUTUBE_API_KEY: it must hold the API key on one line") ||
+			strings.Contains(err.Error(), text) {
 			t.Errorf("%.20q is the key %q, %v", text, key, err)
 		}
 		if _, err := s.Key(s.file(t, "key", text)); !isConfigError(err, "it must hold the API key on one line") {
@@ -79,7 +82,8 @@ func TestKeyOfSeveralLinesIsSent(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 	s.concealed = nil
-	if key, err := s.Key(s.file(t, "key", " AIzaSECRET\n")); err != nil || key != "AIzaSECRET" || !slices.Contains(s.concealed, key) {
+	if key, err := s.Key(s.file(t, "key", " AIzaSECRET\n")); err != nil || key != "AIzaSECRET" ||
+		!slices.Contains(s.concealed, key) {
 		t.Errorf("%q, %v, concealed %q; want the key of the file, concealed", key, err, s.concealed)
 	}
 }
@@ -132,7 +136,9 @@ func TestFetchWithoutAKey(t *testing.T) {
 // regions returns the regions of a regions.yaml with steps.
 func (s *stand) regions(t *testing.T, fetch string) []jobs.Region {
 	t.Helper()
-	s.file(t, "costs.yaml", "version: 1\nupstream: youtube\naccount: p\nledger: sqlite:ration.db\napi: youtube/v3\nhosts: [youtube.googleapis.com]\ncosts: {videos.list: 1}\nbudgets: [{name: all, limit: 100, window: 24h}]\n")
+	s.file(t, "costs.yaml",
+		"version: 1\nupstream: youtube\naccount: p\nledger: sqlite:ration.db\napi: youtube/v3\nhosts: "+
+			"[youtube.googleapis.com]\ncosts: {videos.list: 1}\nbudgets: [{name: all, limit: 100, window: 24h}]\n")
 	s.file(t, "regions.yaml", "version: 1\nschedule: '@monthly'\nfetch: "+fetch+"\nregions: {US: {}}\n")
 	_, config, err := s.PricesAndRegions()
 	if err != nil {
@@ -145,13 +151,17 @@ func (s *stand) regions(t *testing.T, fetch string) []jobs.Region {
 // and a region is written as the budgets write it.
 func TestMistypedCallerPassesByItsBudget(t *testing.T) {
 	parse := func(api, more string) *costs.Table {
-		table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: p\n"+api+"costs: {videos.list: 1}\nbudgets:\n- {name: all, limit: 100, window: 24h"+more+"}\n- {name: backfill, limit: 50, window: 24h, lanes: [backfill]}\n"))
+		table, err := costs.Parse("costs.yaml",
+			[]byte("version: 1\naccount: p\n"+api+
+				"costs: {videos.list: 1}\nbudgets:\n- {name: all, limit: 100, window: 24h"+more+
+				"}\n- {name: backfill, limit: 50, window: 24h, lanes: [backfill]}\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return table
 	}
-	countries, free := parse("api: youtube/v3\nhosts: [youtube.googleapis.com]\n", ", floor: {IN: 10}"), parse("", ", floor: {emea: 10}")
+	countries, free := parse("api: youtube/v3\nhosts: [youtube.googleapis.com]\n", ", floor: {IN: 10}"),
+		parse("", ", floor: {emea: 10}")
 	for _, c := range []struct {
 		table  *costs.Table
 		caller quota.Caller
@@ -168,7 +178,8 @@ func TestMistypedCallerPassesByItsBudget(t *testing.T) {
 		{free, quota.Caller{Region: "uk"}, "uk", ""},
 	} {
 		got, err := setup.CheckCaller(c.table, c.caller)
-		if got.Region != c.region || (err == nil) != (c.failed == "") || err != nil && !strings.Contains(err.Error(), c.failed) {
+		if got.Region != c.region || (err == nil) != (c.failed == "") || err != nil &&
+			!strings.Contains(err.Error(), c.failed) {
 			t.Errorf("%+v: %+v, %v; want region %q, error %q", c.caller, got, err, c.region, c.failed)
 		}
 	}
@@ -178,20 +189,27 @@ func TestMistypedCallerPassesByItsBudget(t *testing.T) {
 // checks; each of its calls was refused, or charged to another spelling, which
 // run did not find.
 func TestRegionOfAProgramIsRespelled(t *testing.T) {
-	const countries, free = "preset: youtube/2026-06\n", "upstream: u\nhosts: [u.example]\nroutes: {GET /x: x}\ncosts: {x: 1}\nbudgets: [{name: b, limit: 9, window: 1h, floor: {emea: 1}}]\n"
+	const countries, free = "preset: youtube/2026-06\n",
+		"upstream: u\nhosts: [u.example]\nroutes: {GET /x: x}\ncosts: {x: 1}\nbudgets: [{name: b, limit: 9, window: " +
+			"1h, floor: {emea: 1}}]\n"
 	for _, c := range []struct{ prices, region, failed string }{
 		{countries, "US", ""},
 		{countries, "north", ""},
 		{countries, "us", "regions.yaml: region us: its calls would be charged to US: write US"},
-		{countries, "eu", `regions.yaml: region: unknown region "eu": it is not one country; write the code of each that is meant, such as DE and FR, or a name of more letters`},
-		{countries, "zz", `regions.yaml: region: unknown region "zz": write its two capital letters as in ISO 3166-1, such as US, or a name of more letters`},
+		{countries, "eu",
+			`regions.yaml: region: unknown region "eu": it is not one country; write the code of each that is meant,` +
+				` such as DE and FR, or a name of more letters`},
+		{countries, "zz",
+			`regions.yaml: region: unknown region "zz": write its two capital letters as in ISO 3166-1, such as US, ` +
+				`or a name of more letters`},
 		{free, "eu", ""},
 		{free, "emea", ""},
 		{free, "EMEA", "regions.yaml: region EMEA: its calls would be charged to emea: write emea"},
 	} {
 		s := newStand(t)
 		s.file(t, "costs.yaml", "version: 1\naccount: a\n"+c.prices)
-		s.file(t, "regions.yaml", "version: 1\nschedule: '@daily'\nfetch: [{command: /bin/true}]\nregions: {"+c.region+": {}}\n")
+		s.file(t, "regions.yaml", "version: 1\nschedule: '@daily'\nfetch: [{command: /bin/true}]\nregions: {"+c.region+
+			": {}}\n")
 		_, _, err := s.PricesAndRegions()
 		if c.failed == "" && err != nil || c.failed != "" && !isConfigError(err, c.failed) {
 			t.Errorf("%s: %v; want %q", c.region, err, c.failed)
@@ -205,7 +223,8 @@ func TestTargetOfACopyGetsTheOtherPassword(t *testing.T) {
 	s := newStand(t)
 	s.env["RATION_REDIS_PASSWORD"], s.env["RATION_REDIS_PASSWORD_FILE"], s.env["HOME"] = "old", "old-file", "/home/x"
 	got := func() [3]string {
-		return [3]string{s.GetenvOfTarget("RATION_REDIS_PASSWORD"), s.GetenvOfTarget("RATION_REDIS_PASSWORD_FILE"), s.GetenvOfTarget("HOME")}
+		return [3]string{s.GetenvOfTarget("RATION_REDIS_PASSWORD"), s.GetenvOfTarget("RATION_REDIS_PASSWORD_FILE"),
+			s.GetenvOfTarget("HOME")}
 	}
 	if want := [3]string{"old", "old-file", "/home/x"}; got() != want {
 		t.Errorf("%q; want the same: %q", got(), want)
@@ -225,21 +244,25 @@ func TestTargetOfACopyGetsTheOtherPassword(t *testing.T) {
 // is long enough and is concealed.
 func TestGatewayOpenToOtherHosts(t *testing.T) {
 	s := newStand(t)
-	if _, err := s.OpenGateway(&setup.GatewayOptions{Address: "0.0.0.0:0"}); !isConfigError(err, "programs of other hosts could spend; require a token") {
+	if _, err := s.OpenGateway(&setup.GatewayOptions{Address: "0.0.0.0:0"}); !isConfigError(err,
+		"programs of other hosts could spend; require a token") {
 		t.Errorf("without a token: %v", err)
 	}
 	for _, token := range []string{"short", "0123456789abcde", "0123456789abcdef with words"} {
 		s.env["RATION_TOKEN"] = token
-		if _, err := s.OpenGateway(&setup.GatewayOptions{Address: "127.0.0.1:0"}); !isConfigError(err, "RATION_TOKEN: it must hold a token of 16 characters") || strings.Contains(err.Error(), token) {
+		if _, err := s.OpenGateway(&setup.GatewayOptions{Address: "127.0.0.1:0"}); !isConfigError(err,
+			"RATION_TOKEN: it must hold a token of 16 characters") || strings.Contains(err.Error(), token) {
 			t.Errorf("%q is a token: %v", token, err)
 		}
 	}
 	delete(s.env, "RATION_TOKEN")
-	if _, err := s.OpenGateway(&setup.GatewayOptions{Address: "127.0.0.1:0", TokenFile: s.file(t, "token", "\n")}); !isConfigError(err, "token file ") {
+	if _, err := s.OpenGateway(&setup.GatewayOptions{Address: "127.0.0.1:0",
+		TokenFile: s.file(t, "token", "\n")}); !isConfigError(err, "token file ") {
 		t.Errorf("an empty token file: %v", err)
 	}
 	s.concealed = nil
-	server, err := s.OpenGateway(&setup.GatewayOptions{Address: "0.0.0.0:0", TokenFile: s.file(t, "token", "0123456789abcdef\n")})
+	server, err := s.OpenGateway(&setup.GatewayOptions{Address: "0.0.0.0:0",
+		TokenFile: s.file(t, "token", "0123456789abcdef\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,15 +284,18 @@ func TestProgramFindsAnotherLedger(t *testing.T) {
 	}
 	base := filepath.Base(s.dir)
 	s.Folder, s.State, s.env["RATION_LEDGER"] = base, filepath.Join(base, "state"), "sqlite:x.db"
-	s.env["RATION_REDIS_PASSWORD_FILE"], s.env["RATION_REDIS_SENTINEL_PASSWORD_FILE"] = "password", filepath.Join(here, "other")
+	s.env["RATION_REDIS_PASSWORD_FILE"], s.env["RATION_REDIS_SENTINEL_PASSWORD_FILE"] = "password",
+		filepath.Join(here, "other")
 	t.Setenv("NOTIFY_SOCKET", "/run/systemd/notify")
 	t.Setenv("WATCHDOG_USEC", "1000000")
 	env, err := s.Environment()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"RATION_CONFIG=" + filepath.Join(here, base), "RATION_STATE=" + filepath.Join(here, base, "state"), "RATION_LEDGER=sqlite:" + filepath.Join(here, "x.db"),
-		"RATION_REDIS_PASSWORD_FILE=" + filepath.Join(here, "password"), "RATION_REDIS_SENTINEL_PASSWORD_FILE=" + filepath.Join(here, "other")} {
+	for _, want := range []string{"RATION_CONFIG=" + filepath.Join(here, base),
+		"RATION_STATE=" + filepath.Join(here, base, "state"), "RATION_LEDGER=sqlite:" + filepath.Join(here, "x.db"),
+		"RATION_REDIS_PASSWORD_FILE=" + filepath.Join(here, "password"),
+		"RATION_REDIS_SENTINEL_PASSWORD_FILE=" + filepath.Join(here, "other")} {
 		if !slices.Contains(env, want) {
 			t.Errorf("no %s in %q", want, env)
 		}

@@ -61,7 +61,8 @@ func NewFiles(o StarterOptions) (*Files, error) {
 	f, used := &Files{}, map[string]bool{"limit": true}
 	if preset != nil {
 		if missing := o.missing(preset); len(missing) > 0 {
-			return nil, fmt.Errorf("preset %s needs %s; ration costs presets %[1]s says what to give", preset.Name, strings.Join(missing, " and "))
+			return nil, fmt.Errorf("preset %s needs %s; ration costs presets %[1]s says what to give", preset.Name,
+				strings.Join(missing, " and "))
 		}
 		if err := o.checkVariant(preset); err != nil {
 			return nil, err
@@ -75,7 +76,9 @@ func NewFiles(o StarterOptions) (*Files, error) {
 		given bool
 	}{{"variant", o.Variant != ""}, {"host", o.Host != ""}, {"zone", o.Zone != ""}, {"limit", o.Limit != 0}} {
 		if option.given && !used[option.name] {
-			return nil, fmt.Errorf("%s does not ask for a %s: leave it out, and write what differs for you into costs.yaml afterwards", o.API, option.name)
+			return nil,
+				fmt.Errorf("%s does not ask for a %s: leave it out, and write what differs for you into costs.yaml "+
+					"afterwards", o.API, option.name)
 		}
 	}
 	table, err := costs.Parse("costs.yaml", []byte(f.Costs))
@@ -184,7 +187,8 @@ func findPreset(api string) (*costs.Preset, error) {
 	}
 	isName := func(host string) bool { return strings.Contains(host, ".") || host == "localhost" }
 	if host, _, err := net.SplitHostPort(api); err == nil && isName(host) {
-		return nil, fmt.Errorf("%q has a port: write %s, and then the port in costs.yaml, as in hosts: [%q]", api, host, api)
+		return nil, fmt.Errorf("%q has a port: write %s, and then the port in costs.yaml, as in hosts: [%q]", api, host,
+			api)
 	}
 	if !isName(api) || strings.ContainsAny(api, "/: ") {
 		var names []string
@@ -231,8 +235,11 @@ func (o *StarterOptions) presetCosts(p *costs.Preset) (text string, used map[str
 	var b strings.Builder
 	used = map[string]bool{"variant": true}
 	b.WriteString(costsHead)
-	fmt.Fprintf(&b, "account: %s   # the upstream's project or account whose quota it is; never a key\n\n", quote(o.Account))
-	fmt.Fprintf(&b, "# %s, as of %s.\n# ration costs presets %s prints its costs and budgets; lines here override them.\n", p.About, p.Date, p.Name)
+	fmt.Fprintf(&b, "account: %s   # the upstream's project or account whose quota it is; never a key\n\n",
+		quote(o.Account))
+	fmt.Fprintf(&b,
+		"# %s, as of %s.\n# ration costs presets %s prints its costs and budgets; lines here override them.\n", p.About,
+		p.Date, p.Name)
 	if o.Variant != "" {
 		fmt.Fprintf(&b, "preset: {name: %s, variant: %s}\n", p.Name, quote(o.Variant))
 	} else {
@@ -304,9 +311,13 @@ func (o *StarterOptions) regions(table *costs.Table, f *Files) string {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# What to fetch, where and when. ration plan shows what that costs.\nversion: 1\ntimezone: UTC   # of the schedules\nschedule: %s   # minute hour day month weekday, or @hourly, @every 6h\nfetch:\n", quote(cmp.Or(o.Schedule, defaultSchedule)))
+	fmt.Fprintf(&b,
+		"# What to fetch, where and when. ration plan shows what that costs.\nversion: 1\ntimezone: UTC   # of the "+
+			"schedules\nschedule: %s   # minute hour day month weekday, or @hourly, @every 6h\nfetch:\n",
+		quote(cmp.Or(o.Schedule, defaultSchedule)))
 	if youtube && len(o.Command) == 0 {
-		b.WriteString("  - trending: {pages: 2}   # the region's chart, 50 videos a page\n  - channels               # new channels\n  - categories             # the region's video categories\n")
+		b.WriteString("  - trending: {pages: 2}   # the region's chart, 50 videos a page\n  - channels              " +
+			" # new channels\n  - categories             # the region's video categories\n")
 	} else {
 		b.WriteString(o.step(&u, f))
 	}
@@ -348,7 +359,9 @@ func (o *StarterOptions) step(u *costs.Upstream, f *Files) string {
 	}
 	calls := ""
 	if len(u.Costs) > 0 {
-		calls = fmt.Sprintf("    calls: {%s: %d}   # the most it makes in one pass, its first call first; plan counts them\n", quote(u.Costs[0].Method), affordable(u))
+		calls = fmt.Sprintf("    calls: {%s: %d}   # the most it makes in one pass, its first call first; plan "+
+			"counts them\n", quote(u.Costs[0].Method), affordable(u))
 	}
-	return fmt.Sprintf("  - command: [%s]   # no shell; {region}, {tick} and {zone} are replaced\n%s    timeout: 20m\n", strings.Join(command, ", "), calls)
+	return fmt.Sprintf("  - command: [%s]   # no shell; {region}, {tick} and {zone} are replaced\n%s    timeout: 20m\n",
+		strings.Join(command, ", "), calls)
 }

@@ -59,7 +59,8 @@ func TestStarterFilesAreInvalid(t *testing.T) {
 // TestStarterGuessesWhatOnlyTheUserKnows: a limit or host that a preset asks
 // for is named, not made up.
 func TestStarterGuessesWhatOnlyTheUserKnows(t *testing.T) {
-	for api, flags := range map[string]string{"hubspot": "--variant enterprise|free|professional", "salesforce": "--host HOST and --limit UNITS",
+	for api, flags := range map[string]string{"hubspot": "--variant enterprise|free|professional",
+		"salesforce":      "--host HOST and --limit UNITS",
 		"shopify-graphql": "--host HOST and --variant advanced|enterprise|plus|standard"} {
 		limits := []quota.Units{0}
 		if strings.Contains(flags, "--variant") {
@@ -76,8 +77,13 @@ func TestStarterGuessesWhatOnlyTheUserKnows(t *testing.T) {
 		t.Errorf("localhost: %v", err)
 	}
 	neither := "neither a preset nor a host"
-	for api, want := range map[string]string{"": "name the upstream", "nope": neither, "google": "several presets are for google: write google-ads, or ", "http://api.example.com": neither, "localhost:8080": `write localhost, and then the port`, "api.example.com:80": `write api.example.com, and then the port in costs.yaml, as in hosts: ["api.example.com:80"]`} {
-		if _, err := setup.NewFiles(setup.StarterOptions{API: api}); err == nil || !strings.Contains(err.Error(), want) {
+	for api, want := range map[string]string{"": "name the upstream", "nope": neither,
+		"google": "several presets are for google: write google-ads, or ", "http://api.example.com": neither,
+		"localhost:8080": `write localhost, and then the port`,
+		"api.example.com:80": `write api.example.com, and then the port in costs.yaml, as in hosts: ` +
+			`["api.example.com:80"]`} {
+		if _, err := setup.NewFiles(setup.StarterOptions{API: api}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %s", api, err, want)
 		}
 	}
@@ -93,9 +99,11 @@ func TestStarterIgnoresAnOption(t *testing.T) {
 		"hubspot does not ask for a limit":           {API: "hubspot", Variant: "free", Limit: 5},
 		"api.example.com does not ask for a variant": {API: "api.example.com", Variant: "free"},
 		"api.example.com does not ask for a zone":    {API: "api.example.com", Zone: "Nowhere/None"},
-		"account looks like an API key":              {API: "salesforce", Host: "a.my.salesforce.com", Limit: 5, Account: "AIza" + strings.Repeat("x", 35)},
-		"unknown variant":                            {API: "github-rest", Variant: "nope"},
-		"salesforce has no variants":                 {API: "salesforce", Host: "a.my.salesforce.com", Limit: 5, Variant: "x"},
+		"account looks like an API key": {API: "salesforce", Host: "a.my.salesforce.com", Limit: 5,
+			Account: "AIza" + strings.Repeat("x", 35)},
+		"unknown variant": {API: "github-rest", Variant: "nope"},
+		"salesforce has no variants": {API: "salesforce", Host: "a.my.salesforce.com", Limit: 5,
+			Variant: "x"},
 	} {
 		if _, err := setup.NewFiles(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v; want %s", o, err, want)

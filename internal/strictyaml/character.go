@@ -13,5 +13,6 @@ const otherSpaces = "\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u200
 // text around it, or is one of those without a width that separate words. Two
 // names that differ in such a character alone look the same.
 func isControl(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || strings.ContainsRune("\u00ad\u200b\u2060\ufeff", r)
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) ||
+		strings.ContainsRune("\u00ad\u200b\u2060\ufeff", r)
 }

@@ -30,11 +30,13 @@ func (n Node) Seconds(least, most time.Duration) time.Duration {
 	return n.duration(text, human.ParseSeconds, least, most)
 }
 
-func (n Node) duration(text string, parse func(string) (time.Duration, error), least, most time.Duration) time.Duration {
+func (n Node) duration(text string, parse func(string) (time.Duration, error), least,
+	most time.Duration) time.Duration {
 	if value, err := parse(text); err == nil && value >= least && value <= most {
 		return value
 	}
-	n.Mistake("%s is %s: write a duration from %s to %s%s", n.name, n.describe(), human.Exactly(least), human.Exactly(most), formatExamples(least, most))
+	n.Mistake("%s is %s: write a duration from %s to %s%s", n.name, n.describe(), human.Exactly(least),
+		human.Exactly(most), formatExamples(least, most))
 	return 0
 }
 

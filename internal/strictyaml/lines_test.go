@@ -42,7 +42,10 @@ func TestSyntaxMistakeIsReportedElsewhere(t *testing.T) {
 			t.Errorf("%q:\ngot  %v\nwant f.yaml:%s", text, err, want)
 		}
 	}
-	for _, text := range []string{"{count: 1,name: x}", "{count: 1,\n name: x}", "{count: 1, items: [1a,2b]}", "{count: 1, costs: {a: 1,b: 2,}}", "{count: 1, name: \"9,500\"}", "count: 1\nname:\n  a:b\n", "count: 1\nitems:\n  - a:b\n  - c:[d\n", "{count:1,\n name:x}", "count: 1\t# why\nname: \"a\"\t# why\n", "count:\t1\nitems: [a,\t b\t]\n"} {
+	for _, text := range []string{"{count: 1,name: x}", "{count: 1,\n name: x}", "{count: 1, items: [1a,2b]}",
+		"{count: 1, costs: {a: 1,b: 2,}}", "{count: 1, name: \"9,500\"}", "count: 1\nname:\n  a:b\n",
+		"count: 1\nitems:\n  - a:b\n  - c:[d\n", "{count:1,\n name:x}", "count: 1\t# why\nname: \"a\"\t# why\n",
+		"count:\t1\nitems: [a,\t b\t]\n"} {
 		if _, err := read(text); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -68,7 +71,8 @@ func TestEntryBecomesPartOfTheOneAbove(t *testing.T) {
 			t.Errorf("%q:\ngot  %v\nwant f.yaml:%s", text, err, want)
 		}
 	}
-	for _, text := range []string{"name:\n\n  # a\n  x  # b\n\ncount: 1\n", "count: 1\nname: \"a\n  b\"\n", "items: [a,\n  b\n  , c]\n\ncount: 1"} {
+	for _, text := range []string{"name:\n\n  # a\n  x  # b\n\ncount: 1\n", "count: 1\nname: \"a\n  b\"\n",
+		"items: [a,\n  b\n  , c]\n\ncount: 1"} {
 		if _, err := read(text); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -80,7 +84,8 @@ func TestEntryBecomesPartOfTheOneAbove(t *testing.T) {
 func TestSpaceLooksLikeAnother(t *testing.T) {
 	for _, space := range []string{"\u00a0", "\u2007", "\u202f"} {
 		_, err := read("count: 1\nname: a" + space + "b\n")
-		if want := fmt.Sprintf("f.yaml:2:7: name is %q: write it with plain spaces", "a"+space+"b"); err == nil || err.Error() != want {
+		if want := fmt.Sprintf("f.yaml:2:7: name is %q: write it with plain spaces", "a"+space+"b"); err == nil ||
+			err.Error() != want {
 			t.Errorf("%v; want %s", err, want)
 		}
 	}

@@ -294,7 +294,8 @@ func (n Node) OneOf(what string, words []string, others ...string) string {
 // plus sign, exponent or separators.
 func (n Node) Int(least, most int64) int64 {
 	if n.Kind() == Integer {
-		if value, err := strconv.ParseInt(firstToken(n.node).Value, 10, 64); err == nil && value >= least && value <= most {
+		if value, err := strconv.ParseInt(firstToken(n.node).Value, 10, 64); err == nil && value >= least &&
+			value <= most {
 			return value
 		}
 	}

@@ -117,7 +117,8 @@ func (f *File) Err() error {
 }
 
 func (f *File) report(line, column int, format string, args ...any) {
-	f.mistakes = append(f.mistakes, Mistake{File: f.name, Line: line, Column: column, Message: Redact(fmt.Sprintf(format, args...))})
+	f.mistakes = append(f.mistakes,
+		Mistake{File: f.name, Line: line, Column: column, Message: Redact(fmt.Sprintf(format, args...))})
 }
 
 func (f *File) reportAt(tk *token.Token, format string, args ...any) {
@@ -160,7 +161,8 @@ func (f *File) checkBytes(data []byte) bool {
 			return false
 		case r == '\n':
 			line, column = line+1, 0
-		case r == '\r' && !bytes.HasPrefix(data, []byte("\r\n")), r < ' ' && r != '\t' && r != '\r', r == 0x7f, r == '\ufeff', r == 0x85, r == 0x2028, r == 0x2029:
+		case r == '\r' && !bytes.HasPrefix(data, []byte("\r\n")), r < ' ' && r != '\t' && r != '\r', r == 0x7f,
+			r == '\ufeff', r == 0x85, r == 0x2028, r == 0x2029:
 			f.report(line, column, "a control character (%U): remove it", r)
 			return false
 		}
@@ -210,7 +212,8 @@ func (f *File) checkTokens(tokens token.Tokens) (documents, scalars int) {
 			depth--
 		case token.SequenceEntryType:
 			entries++
-		case token.StringType, token.SingleQuoteType, token.DoubleQuoteType, token.IntegerType, token.FloatType, token.BoolType, token.NullType,
+		case token.StringType, token.SingleQuoteType, token.DoubleQuoteType, token.IntegerType, token.FloatType,
+			token.BoolType, token.NullType,
 			token.BinaryIntegerType, token.OctetIntegerType, token.HexIntegerType, token.InfinityType, token.NanType:
 			scalars++
 		}

@@ -32,8 +32,10 @@ func (s *sample) read(n strictyaml.Node) {
 	n.Fields(
 		strictyaml.Field{Key: "count", Missing: "count: 1", Read: func(n strictyaml.Node) { s.Count = n.Int(1, 100) }},
 		strictyaml.Field{Key: "name", Read: func(n strictyaml.Node) { s.Name = n.Text(10) }},
-		strictyaml.Field{Key: "color", Read: func(n strictyaml.Node) { s.Color = n.OneOf("color", []string{"red", "green"}) }},
-		strictyaml.Field{Key: "every", Read: func(n strictyaml.Node) { s.Every = n.Duration(time.Second, 48*time.Hour) }},
+		strictyaml.Field{Key: "color",
+			Read: func(n strictyaml.Node) { s.Color = n.OneOf("color", []string{"red", "green"}) }},
+		strictyaml.Field{Key: "every",
+			Read: func(n strictyaml.Node) { s.Every = n.Duration(time.Second, 48*time.Hour) }},
 		strictyaml.Field{Key: "wait", Read: func(n strictyaml.Node) { s.Wait = n.Seconds(0, 24*time.Hour) }},
 		strictyaml.Field{Key: "zone", Read: func(n strictyaml.Node) {
 			if zone := n.Zone(); zone != nil {
@@ -62,10 +64,14 @@ func read(text string) ([]sample, error) {
 }
 
 func TestPlainFilesAreRead(t *testing.T) {
-	whole := sample{Count: 7, Name: "a b", Color: "red", Every: 24 * time.Hour, Zone: "America/Los_Angeles", Items: []string{"x", "10"}, Costs: map[string]int64{"a": 1, "b": 2}}
-	block := "# head\ncount: 7 # why\nname: a b\ncolor: red\nevery: 24h\nzone: America/Los_Angeles\nitems:\n  - x\n  # between\n  - \"10\"\ncosts:\n  a: 1\n  b: 2\n"
-	flow := `{count: 7, name: "a b", color: 'red', every: 24h, zone: America/Los_Angeles, items: [x, '10'], costs: {a: 1, b: 2}}`
-	for name, text := range map[string]string{"block": block, "flow": flow, "windows": "\ufeff" + strings.ReplaceAll(block, "\n", "\r\n"), "marked": "---\n" + block + "...\n"} {
+	whole := sample{Count: 7, Name: "a b", Color: "red", Every: 24 * time.Hour, Zone: "America/Los_Angeles",
+		Items: []string{"x", "10"}, Costs: map[string]int64{"a": 1, "b": 2}}
+	block := "# head\ncount: 7 # why\nname: a b\ncolor: red\nevery: 24h\nzone: America/Los_Angeles\nitems:\n  - x\n " +
+		" # between\n  - \"10\"\ncosts:\n  a: 1\n  b: 2\n"
+	flow := `{count: 7, name: "a b", color: 'red', every: 24h, zone: America/Los_Angeles, items: [x, '10'], costs: ` +
+		`{a: 1, b: 2}}`
+	for name, text := range map[string]string{"block": block, "flow": flow,
+		"windows": "\ufeff" + strings.ReplaceAll(block, "\n", "\r\n"), "marked": "---\n" + block + "...\n"} {
 		got, err := read(text)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -90,7 +96,8 @@ func TestMistakesHaveAPlaceAndAdvice(t *testing.T) {
 		{"# only\n", "1:1: the file is empty: write version: 1 and what follows it"},
 		{"- a\n", "1:1: the document is a list: write a map, {count: …}"},
 		{"count: 1\nnmae: x\n", `2:1: unknown key "nmae": write name`},
-		{"count: 1\nbogus_key: x\n", `2:1: unknown key "bogus_key": write one of count, name, color, every, wait, zone, items, costs`},
+		{"count: 1\nbogus_key: x\n",
+			`2:1: unknown key "bogus_key": write one of count, name, color, every, wait, zone, items, costs`},
 		{"count: 1\n1: x\n", `2:1: unknown key "1": write one of count, name, color, every, wait, zone, items, costs`},
 		{"name: x\n", `1:1: missing key "count": write count: 1`},
 		{"count: 1\nname: x\ncount: 2\n", `3:1: repeated key "count": remove one`},
@@ -105,7 +112,8 @@ func TestMistakesHaveAPlaceAndAdvice(t *testing.T) {
 		{"? count\n: 1\n", "1:1: a complex key (?): write key: value"},
 		{"count: 1\nname: |\n  x\n", "2:7: a block of text (| or >): write it on one line"},
 		{"count: 1\ncosts:\n\ta: 1\n\t\tb: 1\n", "3:1: a tab before the text: indent all lines with spaces"},
-		{"name: @x\n", "1:7: '@' is a reserved character: correct the line; text with special characters goes in quotes"},
+		{"name: @x\n",
+			"1:7: '@' is a reserved character: correct the line; text with special characters goes in quotes"},
 		{"count: [1\n", "1:8: sequence end token ']' not found" + syntax},
 		{"{{{", "1:2: could not find flow map content" + syntax},
 		{"count: 1\ncosts: {a: 1\nname: x\n", "3:1: ',' or '}' must be specified" + syntax},
@@ -128,13 +136,17 @@ func TestMistakesHaveAPlaceAndAdvice(t *testing.T) {
 		{"count: 1\nevery: 7d\n", `2:8: every is "7d": write a duration from 1s to 48h, such as 24h, 10m or 30s`},
 		{"count: 1\nevery: '0.5'\n", `2:8: every is "0.5", without a unit: write 0.5h, 0.5m or 0.5s`},
 		{"count: 1\nevery: 30\n", `2:8: every is 30, without a unit: write 30h, 30m or 30s`},
-		{"count: 1\nzone: Mars/Base\n", `2:7: zone is "Mars/Base": write the IANA name of a zone, such as America/Los_Angeles or UTC`},
-		{"count: 1\nzone: Local\n", `2:7: zone is "Local": write the IANA name of a zone, such as America/Los_Angeles or UTC`},
+		{"count: 1\nzone: Mars/Base\n",
+			`2:7: zone is "Mars/Base": write the IANA name of a zone, such as America/Los_Angeles or UTC`},
+		{"count: 1\nzone: Local\n",
+			`2:7: zone is "Local": write the IANA name of a zone, such as America/Los_Angeles or UTC`},
 		{"count: 1\nitems: x\n", `2:8: items is "x": write a list, [first, second]`},
 		{"count: 1\nitems: [x, 5]\n", "2:12: an item of items is 5: write it in quotes if a text is meant"},
 		{"count: 1\ncosts: {a: 10}\n", "2:12: a is 10: write an integer from 1 to 9"},
-		{"count: 0\nname: ''\ncosts: []\nx: 1\n", "1:8: count is 0: write an integer from 1 to 100\n2:7: name is empty: write a text, or remove it\n" +
-			"3:8: costs is a list: write a map, key: value\n4:1: unknown key \"x\": write one of count, name, color, every, wait, zone, items, costs"},
+		{"count: 0\nname: ''\ncosts: []\nx: 1\n",
+			"1:8: count is 0: write an integer from 1 to 100\n2:7: name is empty: write a text, or remove it\n" +
+				"3:8: costs is a list: write a map, key: value\n4:1: unknown key \"x\": write one of count, name, " +
+				"color, every, wait, zone, items, costs"},
 	} {
 		_, err := read(c.text)
 		want := "f.yaml:" + strings.ReplaceAll(c.want, "\n", "\nf.yaml:")
@@ -160,15 +172,18 @@ func TestDurationsOfOneDayAndOfPlainSecondsAreRead(t *testing.T) {
 			t.Errorf("%s: %v, %s", text, err, diff)
 		}
 	}
-	for _, text := range []string{"every: 0", "wait: -5", "wait: 1.5", "wait: 86401", "wait: 2d", "wait: 0x10", "wait: 1e3", "wait: 5 s", "wait:", "wait: [5]", "wait: true"} {
-		if got, err := read("count: 1\n" + text + "\n"); err == nil || !strings.Contains(err.Error(), "write a duration from") {
+	for _, text := range []string{"every: 0", "wait: -5", "wait: 1.5", "wait: 86401", "wait: 2d", "wait: 0x10",
+		"wait: 1e3", "wait: 5 s", "wait:", "wait: [5]", "wait: true"} {
+		if got, err := read("count: 1\n" + text + "\n"); err == nil ||
+			!strings.Contains(err.Error(), "write a duration from") {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
 }
 
 func TestOnlyPlainIntegersAreIntegers(t *testing.T) {
-	for _, text := range []string{"0100", "1_0", "0x10", "0b1", "0o7", "1e1", "1.0", "+5", "-0", "-5", ".inf", ".nan", "NaN", "'5'", `"5"`, "~", "", "true", "99999999999999999999", "5 6", "[5]", "{a: 5}", "101", "0"} {
+	for _, text := range []string{"0100", "1_0", "0x10", "0b1", "0o7", "1e1", "1.0", "+5", "-0", "-5", ".inf", ".nan",
+		"NaN", "'5'", `"5"`, "~", "", "true", "99999999999999999999", "5 6", "[5]", "{a: 5}", "101", "0"} {
 		if got, err := read("count: " + text + "\n"); err == nil {
 			t.Errorf("count: %s is read as %v", text, got)
 		} else if !strings.Contains(err.Error(), "write an integer from 1 to 100") {
@@ -198,7 +213,8 @@ func TestHostileFilesAreRejectedQuickly(t *testing.T) {
 		} else if lines := strings.Count(err.Error(), "\n"); lines > 100 {
 			t.Errorf("%s: %d lines of message", name, lines)
 		}
-		if _, err := read(text); name == "too long" && !strings.Contains(err.Error(), "the file has more than 1048576 bytes: shorten it") {
+		if _, err := read(text); name == "too long" &&
+			!strings.Contains(err.Error(), "the file has more than 1048576 bytes: shorten it") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if spent := time.Since(begin); spent > 10*time.Second {
@@ -231,7 +247,9 @@ func TestFilesThatOthersMayWriteAreRefused(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	words := []string{"search.list", "videos.list", "methods", "api"}
-	for s, want := range map[string]string{"serach.list": "search.list", "Search.List": "search.list", "video.list": "videos.list", "method": "methods", "ap": "api", "zzz": "", "": "", strings.Repeat("x", 1000): ""} {
+	for s, want := range map[string]string{"serach.list": "search.list", "Search.List": "search.list",
+		"video.list": "videos.list", "method": "methods", "ap": "api", "zzz": "", "": "",
+		strings.Repeat("x", 1000): ""} {
 		if got := strictyaml.Nearest(s, words); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", s, got, want)
 		}
@@ -241,7 +259,8 @@ func TestNearest(t *testing.T) {
 // Reading does not panic for any bytes, and every mistake names a place and
 // what to do.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"count: 7\nitems: [x]\n", "a: 1\n---\n---\nb: 2\n", "- - -", "? a\n: b", "a: [1, {b: c", "\"", "a: |\n x", "%YAML 1.2\n---\na: b\n...\n", "a:\n- b\n -c", "{}: {}\n[]: x"} {
+	for _, seed := range []string{"count: 7\nitems: [x]\n", "a: 1\n---\n---\nb: 2\n", "- - -", "? a\n: b",
+		"a: [1, {b: c", "\"", "a: |\n x", "%YAML 1.2\n---\na: b\n...\n", "a:\n- b\n -c", "{}: {}\n[]: x"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -263,7 +282,8 @@ func FuzzParse(f *testing.F) {
 
 // TestAdviceNamesAWordOnce: budgets of two accounts may have one name.
 func TestAdviceNamesAWordOnce(t *testing.T) {
-	for want, known := range map[string][]string{"there are none": nil, "write hour": {"hour", "hour"}, "write one of hour, day": {"hour", "day", "hour"}} {
+	for want, known := range map[string][]string{"there are none": nil, "write hour": {"hour", "hour"},
+		"write one of hour, day": {"hour", "day", "hour"}} {
 		if got := strictyaml.Advice("acme/x", known); got != want {
 			t.Errorf("%v: %s; want %s", known, got, want)
 		}
@@ -284,7 +304,8 @@ func TestNodeKindsAndPlaces(t *testing.T) {
 			}
 		})
 	}
-	if file, line, column := (strictyaml.Node{}).Place(); file != "" || line != 0 || column != 0 || (strictyaml.Node{}).Has("a") {
+	if file, line, column := (strictyaml.Node{}).Place(); file != "" || line != 0 || column != 0 ||
+		(strictyaml.Node{}).Has("a") {
 		t.Error("the zero Node is somewhere")
 	}
 }
@@ -293,7 +314,8 @@ func TestVerbatimReadsAnyText(t *testing.T) {
 	for value, want := range map[string]string{
 		`" a\n\t "`: " a\n\t ", `""`: "", `plain`: "plain",
 		"5": "f:1:4: v is 5: write it in quotes if a text is meant", "{a}": "f:1:4: v is a map: write a text in quotes",
-		`"\0"`: "f:1:4: v is \"\\x00\": write it without the character NUL", "12345678901x": "f:1:4: v has 12 bytes: write at most 10",
+		`"\0"`:         "f:1:4: v is \"\\x00\": write it without the character NUL",
+		"12345678901x": "f:1:4: v has 12 bytes: write at most 10",
 	} {
 		file := strictyaml.Parse("f", []byte("v: "+value+"\n"))
 		var got string

@@ -19,7 +19,8 @@ func Each(t *testing.T, at time.Time, test func(t *testing.T, l quota.Log, clock
 			return Memory(&memledger.Options{Now: now}), nil
 		},
 		"SQLite": func(t *testing.T, now func() time.Time) (quota.Log, error) {
-			return SQLite(filepath.Join(t.TempDir(), "ration.db"), &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal})
+			return SQLite(filepath.Join(t.TempDir(), "ration.db"),
+				&sqliteledger.Options{Now: now, Sync: sqliteledger.Normal})
 		},
 		"Redis": func(t *testing.T, now func() time.Time) (quota.Log, error) {
 			return Redis(servers.StartRedis(t).URL(), &redisledger.Options{Now: now})

@@ -37,7 +37,9 @@ func TestReconcileAtABoundary(t *testing.T) {
 		s := newReconcileStand(t, ledger, []quota.Budget{{Name: "day", Window: c.window}})
 		err = s.reconcile(false, map[string]quota.Units{"day": 10})
 		boundary, between := errors.AsType[*usage.BoundaryError](err)
-		if c.until == "" && err != nil || c.until != "" && (!between || !strings.HasSuffix(boundary.Error(), "day is between two windows, and a correction would count for both; try again at "+c.until)) {
+		if c.until == "" && err != nil || c.until != "" &&
+			(!between || !strings.HasSuffix(boundary.Error(),
+				"day is between two windows, and a correction would count for both; try again at "+c.until)) {
 			t.Errorf("%s at %s: %v; want until %q", c.window, c.at, err, c.until)
 		}
 		if want := map[bool]quota.Units{true: 10}[err == nil]; s.balances()[0].Used != want {

@@ -65,7 +65,8 @@ func (s *snapshot) corrections() []correction {
 		for _, lane := range distinct(lanes) {
 			for _, region := range distinct(regions) {
 				caller := quota.Caller{Lane: lane, Job: ReconcileJob, Region: region}
-				c := correction{quota.Call{Account: s.account, Method: method, Caller: caller}, s.covering(method, caller)}
+				c := correction{quota.Call{Account: s.account, Method: method, Caller: caller},
+					s.covering(method, caller)}
 				set := s.named(c.covers)
 				at, ok := known[set.key()]
 				switch {
@@ -176,7 +177,8 @@ func (s *snapshot) stocks(force bool) []*stock {
 // without affecting budgets that were reconciled before.
 func (s *snapshot) findChanges(force bool) (*changes, error) {
 	corrections, stocks := s.corrections(), s.stocks(force)
-	freeCorrections := slices.DeleteFunc(slices.Clone(corrections), func(c correction) bool { return s.hasReconciled(c.covers) })
+	freeCorrections := slices.DeleteFunc(slices.Clone(corrections),
+		func(c correction) bool { return s.hasReconciled(c.covers) })
 	freeStocks := slices.DeleteFunc(slices.Clone(stocks), func(st *stock) bool { return s.hasReconciled(st.covers) })
 	found, ok := s.search(freeCorrections, freeStocks, false)
 	if !ok {
@@ -193,7 +195,9 @@ func (s *snapshot) findChanges(force bool) (*changes, error) {
 		sum += a.amount
 	}
 	if s.measure == quota.Calls && sum > maxCalls {
-		return nil, rejected("%s: %d calls are missing, more than the %d that can be recorded at once; check the number", s.names(), sum, maxCalls)
+		return nil,
+			rejected("%s: %d calls are missing, more than the %d that can be recorded at once; check the number",
+				s.names(), sum, maxCalls)
 	}
 	return found, nil
 }
@@ -275,6 +279,8 @@ func (s *snapshot) impossible() error {
 	if len(s.targets) == 1 {
 		return rejected("%s: no correction counts for it alone; widen its methods, lanes or regions", s.names())
 	}
-	return rejected("%s cannot hold these numbers together: a correction counts for every budget that covers it, in each of their windows, and only the newest %d entries can be lowered; check the numbers, or reconcile fewer budgets",
+	return rejected("%s cannot hold these numbers together: a correction counts for every budget that covers it, in "+
+		"each of their windows, and only the newest %d entries can be lowered; check the numbers, or reconcile "+
+		"fewer budgets",
 		s.names(), maxEntries)
 }

@@ -13,7 +13,8 @@ import (
 // also at the ends. A filter by run is ignored. One by the job of reconcile
 // selects corrections too, as that of a log does.
 func ReadDays(ctx context.Context, store *catalog.Catalog, source *LogReader) ([]Period, error) {
-	query := catalog.DayQuery{Budget: new(""), To: source.Until, Method: source.Filter.Method, Region: source.Filter.Region, Job: source.Filter.Job, Lane: source.Filter.Lane}
+	query := catalog.DayQuery{Budget: new(""), To: source.Until, Method: source.Filter.Method,
+		Region: source.Filter.Region, Job: source.Filter.Job, Lane: source.Filter.Lane}
 	if !source.Since.IsZero() {
 		query.From = NewPeriod("day", "", source.Since).From
 	}

@@ -25,7 +25,8 @@ func (w *world) spendAs(jobs int) {
 	w.t.Helper()
 	b := &quota.Batch{Account: "p"}
 	for i := range jobs {
-		b.Requests = append(b.Requests, quota.Request{Method: "m", Units: 1, Force: true, Caller: quota.Caller{Job: fmt.Sprint("job", i)}})
+		b.Requests = append(b.Requests,
+			quota.Request{Method: "m", Units: 1, Force: true, Caller: quota.Caller{Job: fmt.Sprint("job", i)}})
 	}
 	if _, err := w.ledger.Spend(w.t.Context(), b); err != nil {
 		w.t.Fatal(err)
@@ -55,7 +56,8 @@ func TestAFillWritesTheDifference(t *testing.T) {
 		t.Helper()
 		w.fill(1)
 		var got string
-		if err := db.QueryRow("SELECT coalesce(group_concat(what, ', ' ORDER BY what), '') FROM writes").Scan(&got); err != nil || got != want {
+		if err := db.QueryRow("SELECT coalesce(group_concat(what, ', ' ORDER BY what), '') FROM writes").Scan(
+			&got); err != nil || got != want {
 			t.Errorf("a fill did %.300s, %v; want %s", got, err, want)
 		}
 		if _, err := db.Exec("DELETE FROM writes"); err != nil {
@@ -71,7 +73,8 @@ func TestAFillWritesTheDifference(t *testing.T) {
 		t.Fatal(err)
 	}
 	wrote("delete IN, delete IN")
-	w.want("region", map[string]string{" 2026-11-20 -": "1000/1000", " 2026-11-20 BR": "2/2", "b 2026-11-20 -": "1000/1000", "b 2026-11-20 BR": "2/2"})
+	w.want("region", map[string]string{" 2026-11-20 -": "1000/1000", " 2026-11-20 BR": "2/2",
+		"b 2026-11-20 -": "1000/1000", "b 2026-11-20 BR": "2/2"})
 }
 
 // unreadable is a ledger whose entries between two times cannot be read, as for
@@ -88,7 +91,8 @@ func (l unreadable) Entries(ctx context.Context, q quota.Query) iter.Seq2[quota.
 // TestALongFillKeepsWhatItWrote: one that took longer than it may was undone,
 // so that the next one began anew, and there never was a history.
 func TestALongFillKeepsWhatItWrote(t *testing.T) {
-	w := newWorld(t, t.TempDir(), func(now func() time.Time) quota.Log { return unreadable{inMemory(now)} }, budget("b", quota.Sliding(24*time.Hour)))
+	w := newWorld(t, t.TempDir(), func(now func() time.Time) quota.Log { return unreadable{inMemory(now)} },
+		budget("b", quota.Sliding(24*time.Hour)))
 	defer w.close()
 	w.spendAs(11_000)
 	if err := usage.FillHistory(t.Context(), w.stores[0], w.guard, []string{"p"}); err == nil {

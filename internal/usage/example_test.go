@@ -21,7 +21,8 @@ func ExampleStatus() {
 		log.Fatal(err)
 	}
 	for region, units := range map[string]quota.Units{"IN": 200, "GB": 100} {
-		ctx := quota.WithCaller(context.Background(), quota.Caller{Lane: quota.LaneCron, Job: "nightly", Region: region})
+		ctx := quota.WithCaller(context.Background(),
+			quota.Caller{Lane: quota.LaneCron, Job: "nightly", Region: region})
 		if _, err := guard.Spend(ctx, quota.Call{Account: "my-project", Method: "report", Units: units}); err != nil {
 			log.Fatal(err)
 		}

@@ -11,7 +11,8 @@ import (
 type Forecast struct {
 	Pace     float64       // what was spent in an hour, in the budget's measure
 	PaceOver time.Duration // the time that the pace is taken from
-	RunsOut  time.Time     // when nothing is left; zero if that is not before the end of the next window, or in a cooldown
+	// when nothing is left; zero if that is not before the end of the next window, or in a cooldown
+	RunsOut time.Time
 }
 
 const (
@@ -24,7 +25,8 @@ func paceOver(b *quota.Budget) time.Duration { return min(paceTime, b.Horizon()/
 
 // forecast sets the Forecast of a budget.
 func (s *scan) forecast() {
-	if s.Budget.PerKey || s.Budget.Window.Kind() == quota.KindInFlight { // no pace of calls says how many there are at once
+	// no pace of calls says how many there are at once
+	if s.Budget.PerKey || s.Budget.Window.Kind() == quota.KindInFlight {
 		return
 	}
 	over := paceOver(&s.Budget)
@@ -79,7 +81,8 @@ func (s *scan) runsOut(rate float64) time.Time {
 func dayRunsOut(b *quota.Balance, rate float64) time.Time {
 	window, limit := b.Budget.Window, float64(b.Limit())
 	day := window.Day(b.At)
-	if left := (limit - float64(b.Used)) / rate; left < float64(day.Opens.Sub(b.At)) { // until then, calls must fit what is left of it
+	// until then, calls must fit what is left of it
+	if left := (limit - float64(b.Used)) / rate; left < float64(day.Opens.Sub(b.At)) {
 		return b.At.Add(time.Duration(left)).UTC()
 	}
 	begin := day.Next

@@ -27,13 +27,15 @@ func TestForecastAgainstWhatComes(t *testing.T) {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		window := rapid.SampledFrom([]quota.Window{quota.Sliding(24 * time.Hour), quota.Sliding(6 * time.Hour), quota.Daily(zone)}).Draw(t, "window")
+		window := rapid.SampledFrom([]quota.Window{quota.Sliding(24 * time.Hour), quota.Sliding(6 * time.Hour),
+			quota.Daily(zone)}).Draw(t, "window")
 		clock := &ledgertest.Clock{}
 		clock.Set(time.Date(2026, 11, 20, rapid.IntRange(0, 23).Draw(t, "hour"), 0, 0, 0, time.UTC))
 		ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
 		defer ledger.Close()
 		units := quota.Units(rapid.IntRange(1, 20).Draw(t, "units"))
-		budget := quota.Budget{Account: "p", Name: "b", Limit: quota.Units(rapid.IntRange(500, 20_000).Draw(t, "limit")), Window: window}
+		budget := quota.Budget{Account: "p", Name: "b",
+			Limit: quota.Units(rapid.IntRange(500, 20_000).Draw(t, "limit")), Window: window}
 		guard, err := quota.NewGuard(ledger, []quota.Budget{budget}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -45,7 +47,9 @@ func TestForecastAgainstWhatComes(t *testing.T) {
 			lump.Units = quota.Units(rapid.IntRange(1, 3000).Draw(t, "lump"))
 			_, _ = guard.Spend(t.Context(), lump)
 		}
-		every := rapid.SampledFrom([]time.Duration{20, 27, 36, 45, 60, 75, 100, 135, 180, 200}).Draw(t, "every") * time.Second // each divides paceOver
+		// each divides paceOver
+		every := rapid.SampledFrom([]time.Duration{20, 27, 36, 45, 60, 75, 100, 135, 180, 200}).Draw(t,
+			"every") * time.Second
 		for range 4 * time.Hour / every {
 			clock.Add(every)
 			if _, err := guard.Spend(t.Context(), call); err != nil {
@@ -60,7 +64,8 @@ func TestForecastAgainstWhatComes(t *testing.T) {
 			clock.Add(every)
 			if _, err := guard.Spend(t.Context(), call); errors.Is(err, quota.ErrRefused) {
 				request := quota.Request{Method: "m", Units: units, Force: true}
-				if _, err := ledger.Spend(t.Context(), &quota.Batch{Account: "p", Requests: []quota.Request{request}}); err != nil {
+				if _, err := ledger.Spend(t.Context(),
+					&quota.Batch{Account: "p", Requests: []quota.Request{request}}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -75,7 +80,8 @@ func TestForecastAgainstWhatComes(t *testing.T) {
 
 // compareForecast compares the forecast of s with what comes, where next goes
 // on at the pace, beyond the limit too, and returns what is used.
-func compareForecast(t *rapid.T, s *usage.BudgetStatus, every time.Duration, next func() quota.Units, clock *ledgertest.Clock) {
+func compareForecast(t *rapid.T, s *usage.BudgetStatus, every time.Duration, next func() quota.Units,
+	clock *ledgertest.Clock) {
 	if s.PaceOver == 0 {
 		t.Fatal("no pace after four hours")
 	}
@@ -99,7 +105,8 @@ func compareForecast(t *rapid.T, s *usage.BudgetStatus, every time.Duration, nex
 		}
 	case s.RunsOut.Before(end.Add(-time.Hour)):
 		if s.RunsOut.Before(earliest.Add(-off(earliest))) || s.RunsOut.After(latest.Add(off(latest))) {
-			t.Fatalf("full in %s to %s; forecast in %s at %.1f an hour", earliest.Sub(s.At), latest.Sub(s.At), s.RunsOut.Sub(s.At), s.Pace)
+			t.Fatalf("full in %s to %s; forecast in %s at %.1f an hour", earliest.Sub(s.At), latest.Sub(s.At),
+				s.RunsOut.Sub(s.At), s.Pace)
 		}
 	}
 }
@@ -113,7 +120,8 @@ func TestForecastOfTheLastMinute(t *testing.T) {
 	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
 	defer ledger.Close()
 	const every, limit = 10 * time.Second, 4 * 360 // used up 5 seconds after midnight
-	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "b", Limit: limit, Window: quota.Daily(time.UTC)}}, nil)
+	guard, err := quota.NewGuard(ledger,
+		[]quota.Budget{{Account: "p", Name: "b", Limit: limit, Window: quota.Daily(time.UTC)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +163,8 @@ func TestPaceCountsACorrection(t *testing.T) {
 	}
 	after := s.status(t)[0]
 	if before.Pace == 0 || after.Pace != before.Pace || after.Used != before.Used+300 {
-		t.Errorf("%d used at %g an hour, then %d at %g; want 300 more at the same pace", before.Used, before.Pace, after.Used, after.Pace)
+		t.Errorf("%d used at %g an hour, then %d at %g; want 300 more at the same pace", before.Used, before.Pace,
+			after.Used, after.Pace)
 	}
 }
 
@@ -168,7 +177,8 @@ func TestForecastOfASteadyPace(t *testing.T) {
 		s.now = s.now.Add(20 * time.Second)
 	}
 	if status := s.status(t)[0]; status.Pace == 0 || !status.RunsOut.IsZero() {
-		t.Errorf("%d of %d used at %g an hour: forecast for %s, want none", status.Used, status.Limit(), status.Pace, status.RunsOut)
+		t.Errorf("%d of %d used at %g an hour: forecast for %s, want none", status.Used, status.Limit(), status.Pace,
+			status.RunsOut)
 	}
 }
 
@@ -178,7 +188,8 @@ func TestNoPaceThroughACooldown(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
-	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(24 * time.Hour)}}, nil)
+	guard, err := quota.NewGuard(ledger,
+		[]quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(24 * time.Hour)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

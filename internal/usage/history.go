@@ -38,7 +38,8 @@ func FillHistory(ctx context.Context, store *catalog.Catalog, guard *quota.Guard
 		return fmt.Errorf("history: %w", err)
 	}
 	for _, account := range accounts {
-		f := &filler{store: store, ledger: guard.Log(), account: account, retention: max(guard.Retention(account), quota.Retention(0))}
+		f := &filler{store: store, ledger: guard.Log(), account: account,
+			retention: max(guard.Retention(account), quota.Retention(0))}
 		for try := 1; ; try++ {
 			err = f.fill(ctx, guard, balances)
 			if !errors.Is(err, catalog.ErrMoved) || try == attempts {
@@ -80,7 +81,8 @@ func (f *filler) fill(ctx context.Context, guard *quota.Guard, balances []quota.
 	for i := range balances {
 		if b := &balances[i]; b.Budget.Account == f.account {
 			w := b.Budget.Window
-			f.series = append(f.series, &series{budget: b.Budget.Name, coverage: b.Coverage, window: w, days: w.Days(), zone: w.Zone()})
+			f.series = append(f.series, &series{budget: b.Budget.Name, coverage: b.Coverage, window: w, days: w.Days(),
+				zone: w.Zone()})
 		}
 	}
 	for _, s := range f.series {
@@ -115,7 +117,8 @@ func (f *filler) readSums(ctx context.Context) error {
 	for _, s := range f.series {
 		since = min(since, s.from)
 	}
-	for e, err := range f.ledger.Entries(ctx, quota.Query{Account: f.account, Since: time.UnixMicro(since), Past: true}) {
+	for e, err := range f.ledger.Entries(ctx, quota.Query{Account: f.account, Since: time.UnixMicro(since),
+		Past: true}) {
 		if err != nil {
 			return err
 		}
@@ -156,7 +159,8 @@ func (f *filler) put(ctx context.Context) error {
 		if err := s.findPeaks(ctx, f); err != nil {
 			return err
 		}
-		u := catalog.FillUpdate{Account: f.account, Budget: s.budget, Before: s.before, Fold: s.fold, Sums: s.sums, Gone: gone,
+		u := catalog.FillUpdate{Account: f.account, Budget: s.budget, Before: s.before, Fold: s.fold, Sums: s.sums,
+			Gone:  gone,
 			After: catalog.Fill{Live: s.live, Until: until, Width: s.width, Whole: s.before.Whole}}
 		if s.whole {
 			u.After.Whole = f.at
@@ -183,14 +187,15 @@ func (f *filler) put(ctx context.Context) error {
 // of those that are stored but no longer in the log. What is left of a slice
 // that is folded now is new.
 func (s *series) leaveChanged(ctx context.Context, f *filler) (gone []catalog.SumKey, err error) {
-	err = f.store.LiveSums(ctx, f.account, s.budget, max(s.replaceFrom, s.fold), func(k catalog.SumKey, stored catalog.SumAmount) {
-		switch amount, found := s.sums[k]; {
-		case !found:
-			gone = append(gone, k)
-		case amount == stored:
-			delete(s.sums, k)
-		}
-	})
+	err = f.store.LiveSums(ctx, f.account, s.budget, max(s.replaceFrom, s.fold),
+		func(k catalog.SumKey, stored catalog.SumAmount) {
+			switch amount, found := s.sums[k]; {
+			case !found:
+				gone = append(gone, k)
+			case amount == stored:
+				delete(s.sums, k)
+			}
+		})
 	return gone, err
 }
 

@@ -38,7 +38,8 @@ func eachHistoryLedger(t *testing.T, test func(t *testing.T, open func(now func(
 		dir := t.TempDir()
 		test(t, func(now func() time.Time) quota.Log {
 			n++
-			return must(testledger.SQLite(filepath.Join(dir, fmt.Sprint(n)), &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal}))
+			return must(testledger.SQLite(filepath.Join(dir, fmt.Sprint(n)),
+				&sqliteledger.Options{Now: now, Sync: sqliteledger.Normal}))
 		})
 	})
 	t.Run("Redis", func(t *testing.T) {
@@ -89,7 +90,9 @@ func (w *world) close() {
 
 func (w *world) spend(method, region string, units quota.Units) *quota.Grant {
 	w.t.Helper()
-	g, err := w.guard.Spend(w.t.Context(), quota.Call{Account: "p", Method: method, Units: units, Caller: quota.Caller{Lane: "cron", Job: "j", Region: region}})
+	g, err := w.guard.Spend(w.t.Context(),
+		quota.Call{Account: "p", Method: method, Units: units,
+			Caller: quota.Caller{Lane: "cron", Job: "j", Region: region}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -140,7 +143,8 @@ func pacific(t testing.TB) *time.Location {
 // and the log had dropped it.
 func TestDayOutlivesTheLog(t *testing.T) {
 	eachHistoryLedger(t, func(t *testing.T, open func(func() time.Time) quota.Log) {
-		w := newWorld(t, t.TempDir(), open, budget("sliding", quota.Sliding(24*time.Hour)), budget("la", quota.Daily(pacific(t))))
+		w := newWorld(t, t.TempDir(), open, budget("sliding", quota.Sliding(24*time.Hour)),
+			budget("la", quota.Daily(pacific(t))))
 		defer w.close()
 		w.clock.Set(time.Date(2026, 11, 20, 7, 30, 0, 0, time.UTC)) // the 19th in California
 		w.spend("m", "IN", 5)
@@ -156,11 +160,15 @@ func TestDayOutlivesTheLog(t *testing.T) {
 		w.fill(0)
 		w.want("region", map[string]string{
 			" 2026-11-20 IN": "75/2", " 2026-11-20 -": "100/1", " 2026-11-23 BR": "1/1", " 2026-11-24 BR": "1/1",
-			"sliding 2026-11-20 IN": "75/2", "sliding 2026-11-20 -": "100/1", "sliding 2026-11-23 BR": "1/1", "sliding 2026-11-24 BR": "1/1",
-			"la 2026-11-19 IN": "5/1", "la 2026-11-20 IN": "70/1", "la 2026-11-20 -": "100/1", "la 2026-11-23 BR": "1/1", "la 2026-11-24 BR": "1/1",
+			"sliding 2026-11-20 IN": "75/2", "sliding 2026-11-20 -": "100/1", "sliding 2026-11-23 BR": "1/1",
+			"sliding 2026-11-24 BR": "1/1",
+			"la 2026-11-19 IN":      "5/1", "la 2026-11-20 IN": "70/1", "la 2026-11-20 -": "100/1",
+			"la 2026-11-23 BR": "1/1", "la 2026-11-24 BR": "1/1",
 		})
-		rows, err := w.stores[0].History(t.Context(), &catalog.DayQuery{Budget: new("la"), From: historyNoon.Add(-30 * time.Hour), To: historyNoon})
-		if err != nil || len(rows) != 2 || rows[0].Peak != 5 || rows[1].Peak != 170 || !rows[1].Day.Equal(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)) {
+		rows, err := w.stores[0].History(t.Context(),
+			&catalog.DayQuery{Budget: new("la"), From: historyNoon.Add(-30 * time.Hour), To: historyNoon})
+		if err != nil || len(rows) != 2 || rows[0].Peak != 5 || rows[1].Peak != 170 ||
+			!rows[1].Day.Equal(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)) {
 			t.Errorf("%+v, %v; want two days with peaks of 5 and 170", rows, err)
 		}
 	})
@@ -204,8 +212,10 @@ func TestJobCalledReconcileHasTheCorrectionsOfADay(t *testing.T) {
 		}
 		w.fill(0)
 		w.want("job", map[string]string{" 2026-11-20 (corrections)": "40/0", " 2026-11-20 reconcile": "2/0"})
-		for job, want := range map[string]quota.Units{"": 42, "reconcile": 42, "(corrections)": 40} { // as the log selects
-			days, err := usage.ReadDays(t.Context(), w.stores[0], &usage.LogReader{Accounts: []string{"p"}, Filter: usage.Filter{Job: job}})
+		// as the log selects
+		for job, want := range map[string]quota.Units{"": 42, "reconcile": 42, "(corrections)": 40} {
+			days, err := usage.ReadDays(t.Context(), w.stores[0],
+				&usage.LogReader{Accounts: []string{"p"}, Filter: usage.Filter{Job: job}})
 			if err != nil || len(days) != 1 || days[0].Units != want {
 				t.Errorf("days of job %q: %+v, %v; want %d units", job, days, err, want)
 			}
@@ -235,7 +245,8 @@ func TestForgottenLogKeepsItsHistory(t *testing.T) {
 	w.clock.Add(time.Minute)
 	w.spend("m", "IN", 1)
 	w.fill(0)
-	w.want("", map[string]string{" 2026-11-20 ": "360/36", " 2026-11-21 ": "42/6", "b 2026-11-20 ": "360/36", "b 2026-11-21 ": "42/6"})
+	w.want("", map[string]string{" 2026-11-20 ": "360/36", " 2026-11-21 ": "42/6", "b 2026-11-20 ": "360/36",
+		"b 2026-11-21 ": "42/6"})
 }
 
 // TestDrawnHistory draws spends, settles, refunds, notes and fills by two
@@ -250,9 +261,12 @@ func TestDrawnHistory(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			n++
 			sub := filepath.Join(dir, fmt.Sprint("c", n))
-			horizon := rapid.SampledFrom([]time.Duration{10 * time.Minute, 24 * time.Hour, 72 * time.Hour}).Draw(rt, "window")
-			w := newWorld(t, sub, open, budget("sliding", quota.Sliding(horizon)), budget("la", quota.Daily(pacific(t)).At(time.Hour)),
-				quota.Budget{Account: "p", Name: "m", Limit: 1_000_000, Window: quota.Sliding(time.Minute), Methods: []string{"m"}})
+			horizon := rapid.SampledFrom([]time.Duration{10 * time.Minute, 24 * time.Hour, 72 * time.Hour}).Draw(rt,
+				"window")
+			w := newWorld(t, sub, open, budget("sliding", quota.Sliding(horizon)),
+				budget("la", quota.Daily(pacific(t)).At(time.Hour)),
+				quota.Budget{Account: "p", Name: "m", Limit: 1_000_000, Window: quota.Sliding(time.Minute),
+					Methods: []string{"m"}})
 			defer w.close()
 			if horizon < 24*time.Hour {
 				w.budgets = append(w.budgets[:1:1], w.budgets[2])
@@ -280,15 +294,18 @@ type drawnCall struct {
 func (d *drawn) play(rt *rapid.T) {
 	filled := d.clock.Now()
 	for range rapid.IntRange(5, 40).Draw(rt, "steps") {
-		switch rapid.SampledFrom([]string{"spend", "spend", "spend", "settle", "refund", "note", "fill", "wait", "wait"}).Draw(rt, "step") {
+		switch rapid.SampledFrom([]string{"spend", "spend", "spend", "settle", "refund", "note", "fill", "wait",
+			"wait"}).Draw(rt, "step") {
 		case "spend":
 			c := &drawnCall{at: d.clock.Now(), method: rapid.SampledFrom([]string{"m", "n"}).Draw(rt, "method"),
-				region: rapid.SampledFrom([]string{"IN", "BR", ""}).Draw(rt, "region"), units: quota.Units(rapid.IntRange(1, 100).Draw(rt, "units")), calls: 1}
+				region: rapid.SampledFrom([]string{"IN", "BR", ""}).Draw(rt, "region"),
+				units:  quota.Units(rapid.IntRange(1, 100).Draw(rt, "units")), calls: 1}
 			c.grant = d.spend(c.method, c.region, c.units)
 			d.calls = append(d.calls, c)
 		case "note":
 			n := &drawnCall{at: d.clock.Now(), method: "m", units: 5, calls: 2}
-			if err := d.guard.Note(d.t.Context(), quota.Note{Call: quota.Call{Account: "p", Method: "m", Units: 5}, Calls: 2}); err != nil {
+			if err := d.guard.Note(d.t.Context(), quota.Note{Call: quota.Call{Account: "p", Method: "m", Units: 5},
+				Calls: 2}); err != nil {
 				rt.Fatal(err)
 			}
 			d.calls = append(d.calls, n)
@@ -299,7 +316,8 @@ func (d *drawn) play(rt *rapid.T) {
 			filled = d.clock.Now()
 		case "wait":
 			step := time.Duration(rapid.Int64Range(1, int64(d.horizon)).Draw(rt, "wait")).Truncate(time.Microsecond)
-			if d.clock.Now().Add(step).Sub(filled) >= d.horizon { // then the log no longer keeps what was spent at the last fill
+			// then the log no longer keeps what was spent at the last fill
+			if d.clock.Now().Add(step).Sub(filled) >= d.horizon {
 				d.fill(0)
 				filled = d.clock.Now()
 			}

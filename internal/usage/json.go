@@ -26,28 +26,38 @@ type BudgetReport struct {
 	CooldownUntil  *time.Time  `json:"cooldown_until"`
 	CooldownReason *string     `json:"cooldown_reason"`
 	Attribution
-	Reconciled quota.Units      `json:"reconciled_units"` // of what is used, in its measure: found missing by an operator
-	Reported   quota.Units      `json:"reported_units"`   // likewise, by the upstream's answers, or noted of other hosts when the ledger was restored
-	Floors     map[string]Floor `json:"floors"`           // by region
-	Keys       *KeyCountReport  `json:"keys,omitempty"`   // only if each key has the limit; what is used is then of calls without a key
-	Ahead      int64            `json:"ahead_s"`          // how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
+	// of what is used, in its measure: found missing by an operator
+	Reconciled quota.Units `json:"reconciled_units"`
+	// likewise, by the upstream's answers, or noted of other hosts when the ledger was restored
+	Reported quota.Units      `json:"reported_units"`
+	Floors   map[string]Floor `json:"floors"` // by region
+	// only if each key has the limit; what is used is then of calls without a key
+	Keys *KeyCountReport `json:"keys,omitempty"`
+	// how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
+	Ahead int64 `json:"ahead_s"`
 
-	ConfiguredLimit quota.Units `json:"own_limit"`   // of this configuration
-	LimitUntil      *time.Time  `json:"limit_until"` // when a lower limit ends that another one has asked; null if own_limit holds
+	ConfiguredLimit quota.Units `json:"own_limit"` // of this configuration
+	// when a lower limit ends that another one has asked; null if own_limit holds
+	LimitUntil *time.Time `json:"limit_until"`
 
-	PaceHour  *float64   `json:"pace_per_hour"`       // of the last pace_over_s, in its measure; null if the log is too short
-	PaceOver  *int64     `json:"pace_over_s"`         // likewise
-	RunsOutAt *time.Time `json:"runs_out_at"`         // at that pace; null if that is not before the end of the next window
-	PlanOutAt *time.Time `json:"runs_out_by_plan_at"` // when the schedule's first call is refused; null without a schedule, or if none is
+	// of the last pace_over_s, in its measure; null if the log is too short
+	PaceHour *float64 `json:"pace_per_hour"`
+	PaceOver *int64   `json:"pace_over_s"` // likewise
+	// at that pace; null if that is not before the end of the next window
+	RunsOutAt *time.Time `json:"runs_out_at"`
+	// when the schedule's first call is refused; null without a schedule, or if none is
+	PlanOutAt *time.Time `json:"runs_out_by_plan_at"`
 
-	Shadow           bool         `json:"shadow"`               // it refuses nothing
-	WouldRefuse      *int         `json:"would_refuse"`         // calls that a shadow would have refused in its window; null if it is none
+	Shadow bool `json:"shadow"` // it refuses nothing
+	// calls that a shadow would have refused in its window; null if it is none
+	WouldRefuse      *int         `json:"would_refuse"`
 	WouldRefuseUnits *quota.Units `json:"would_refuse_units"`   // their units
 	WouldRefuseAt    *time.Time   `json:"would_refuse_last_at"` // the last of them
 
 	Reserved  quota.Units `json:"reserved"`   // of what is used: calls in flight may give it back
 	LimitText string      `json:"limit_text"` // what the limit is: 20, +1 per 60s
-	Outside   *string     `json:"outside"`    // what the upstream must have counted beside ration: see Outside; null if nothing
+	// what the upstream must have counted beside ration: see Outside; null if nothing
+	Outside *string `json:"outside"`
 
 	WindowText string `json:"-"` // the window in words
 }
@@ -65,9 +75,14 @@ func (b *BudgetReport) Number(n quota.Units) string { return quota.Measure(b.Mea
 
 // NewBudgetReport returns a budget's status for JSON.
 func NewBudgetReport(b *BudgetStatus) *BudgetReport {
-	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Limit(), LimitText: b.Budget.LimitText(b.Limit()), ConfiguredLimit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining, Reserved: b.Open,
-		Window: b.Budget.Window.String(), WindowText: b.Budget.Window.Words(), Shadow: b.Budget.Shadow, Measure: b.Budget.Measure.String(), Ahead: seconds(b.Ahead),
-		LimitUntil: jsonTime(b.LimitUntil), NextFreeAt: jsonTime(b.NextFree), NextFree: append([]Return{}, b.Returns...), Attribution: b.Attribution.NotNil(), Reconciled: b.Corrected, Reported: b.Reported, Floors: map[string]Floor{}}
+	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Limit(),
+		LimitText: b.Budget.LimitText(b.Limit()), ConfiguredLimit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
+		Reserved: b.Open,
+		Window:   b.Budget.Window.String(), WindowText: b.Budget.Window.Words(), Shadow: b.Budget.Shadow,
+		Measure: b.Budget.Measure.String(), Ahead: seconds(b.Ahead),
+		LimitUntil: jsonTime(b.LimitUntil), NextFreeAt: jsonTime(b.NextFree),
+		NextFree: append([]Return{}, b.Returns...), Attribution: b.Attribution.NotNil(), Reconciled: b.Corrected,
+		Reported: b.Reported, Floors: map[string]Floor{}}
 	for region, units := range b.Budget.Floor { // as long as there is no ledger, none of it is used
 		s.Floors[region] = Floor{Floor: units, Kept: units}
 	}
@@ -86,8 +101,9 @@ func NewBudgetReport(b *BudgetStatus) *BudgetReport {
 
 // LogReport summarizes the log of an account, for JSON.
 type LogReport struct {
-	Account         string      `json:"account"`
-	Keeps           int64       `json:"keeps_s"` // how long entries are kept for the windows and the history; 0 if none are
+	Account string `json:"account"`
+	// how long entries are kept for the windows and the history; 0 if none are
+	Keeps           int64       `json:"keeps_s"`
 	Entries         int64       `json:"entries"`
 	Calls           quota.Units `json:"calls"`
 	Units           quota.Units `json:"units"`
@@ -150,9 +166,12 @@ func (a Amounts) String() string {
 
 // NewLineReport returns a line for JSON.
 func NewLineReport(l *Line) *LineReport {
-	return &LineReport{At: l.At, ID: l.ID.String(), Account: l.Account, Method: name(l.Method), Units: l.Units, Calls: l.Calls,
-		Amounts: Amounts(l.Measures), Lane: name(l.Caller.Lane), Job: name(l.Caller.Job), Region: name(l.Caller.Region), Key: l.Key, Host: name(l.Host),
-		Run: Run(l.ID.Client), Kind: l.Kind.String(), Remark: strings.Trim(remark(&l.Entry)+"; "+Amounts(l.Measures).String(), "; ")}
+	return &LineReport{At: l.At, ID: l.ID.String(), Account: l.Account, Method: name(l.Method), Units: l.Units,
+		Calls:   l.Calls,
+		Amounts: Amounts(l.Measures), Lane: name(l.Caller.Lane), Job: name(l.Caller.Job), Region: name(l.Caller.Region),
+		Key: l.Key, Host: name(l.Host),
+		Run: Run(l.ID.Client), Kind: l.Kind.String(),
+		Remark: strings.Trim(remark(&l.Entry)+"; "+Amounts(l.Measures).String(), "; ")}
 }
 
 // remark says what an entry is that is not a call.

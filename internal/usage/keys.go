@@ -19,7 +19,8 @@ type KeyReport struct {
 	Measure    string      `json:"measure"`
 	Share      float64     `json:"share"` // of the limit
 	NextFreeAt *time.Time  `json:"next_free_at"`
-	Ahead      int64       `json:"ahead_s"` // how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
+	// how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
+	Ahead int64 `json:"ahead_s"`
 }
 
 // KeysReport is the state of the keys of some accounts. No slice is nil.
@@ -73,8 +74,10 @@ type KeyCountReport struct {
 func newKeyReport(k *quota.KeyBalance) (best KeyReport, used bool) {
 	for _, b := range k.Balances {
 		if share := float64(b.Used) / float64(b.Limit()); share > best.Share {
-			best = KeyReport{Account: b.Budget.Account, Key: k.Key, Budget: b.Budget.Name, Used: b.Used, Limit: b.Limit(),
-				Remaining: b.Remaining, Measure: b.Budget.Measure.String(), Share: share, NextFreeAt: jsonTime(b.NextFree), Ahead: seconds(b.Ahead)}
+			best = KeyReport{Account: b.Budget.Account, Key: k.Key, Budget: b.Budget.Name, Used: b.Used,
+				Limit:     b.Limit(),
+				Remaining: b.Remaining, Measure: b.Budget.Measure.String(), Share: share,
+				NextFreeAt: jsonTime(b.NextFree), Ahead: seconds(b.Ahead)}
 			used = true
 		}
 	}

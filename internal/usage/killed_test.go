@@ -47,10 +47,12 @@ func TestKilledWhileItLowersANote(t *testing.T) {
 	for steps, err := 0, errKilled; errors.Is(err, errKilled); steps++ {
 		ledger := testledger.Memory(nil)
 		r := newReconcileStand(t, ledger, []quota.Budget{{Name: "all"}})
-		if err := r.guard.Note(t.Context(), quota.Note{Call: quota.Call{Account: "p", Method: "x", Units: 400}}); err != nil {
+		if err := r.guard.Note(t.Context(),
+			quota.Note{Call: quota.Call{Account: "p", Method: "x", Units: 400}}); err != nil {
 			t.Fatal(err)
 		}
-		err = newReconcileStand(t, &killed{ledger, steps}, []quota.Budget{{Name: "all"}}).reconcile(true, map[string]quota.Units{"all": 150})
+		err = newReconcileStand(t, &killed{ledger, steps}, []quota.Budget{{Name: "all"}}).reconcile(true,
+			map[string]quota.Units{"all": 150})
 		if used := r.balances()[0].Used; used < 150 {
 			t.Errorf("%d units after %d operations, %v; want 150 at least", used, steps, err)
 		}
@@ -88,7 +90,8 @@ func TestInterruptedWhileItLowersANote(t *testing.T) {
 		defer ledger.Close()
 		budgets := []quota.Budget{{Name: "all"}}
 		r := newReconcileStand(t, ledger, budgets)
-		if err := r.guard.Note(t.Context(), quota.Note{Call: quota.Call{Account: "p", Method: "x", Units: 400}}); err != nil {
+		if err := r.guard.Note(t.Context(),
+			quota.Note{Call: quota.Call{Account: "p", Method: "x", Units: 400}}); err != nil {
 			t.Fatal(err)
 		}
 		ctx, interrupt := context.WithCancel(t.Context())

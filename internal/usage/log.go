@@ -23,7 +23,8 @@ func Dimensions() []string { return []string{"run", "job", "region", "lane", "me
 
 // field returns the filter's field for a dimension.
 func (f *Filter) field(dimension string) string {
-	return map[string]string{"run": f.Run, "job": f.Job, "region": f.Region, "lane": f.Lane, "method": f.Method, "key": f.Key, "host": f.Host}[dimension]
+	return map[string]string{"run": f.Run, "job": f.Job, "region": f.Region, "lane": f.Lane, "method": f.Method,
+		"key": f.Key, "host": f.Host}[dimension]
 }
 
 // Selects reports whether f selects an entry.
@@ -65,9 +66,11 @@ func Run(client uint64) string {
 type LogReader struct {
 	Ledger   quota.Log
 	Accounts []string
-	Since    time.Time // the earliest timestamp; zero selects from the oldest entry of the log, and others also what this host's copy still has
-	Until    time.Time // the latest timestamp, exclusive; zero selects to the newest entry
-	Filter   Filter
+	// the earliest timestamp; zero selects from the oldest entry of the log, and others also what
+	// this host's copy still has
+	Since  time.Time
+	Until  time.Time // the latest timestamp, exclusive; zero selects to the newest entry
+	Filter Filter
 }
 
 // Line is an entry and the account to whose log it belongs.
@@ -79,7 +82,8 @@ type Line struct {
 // entries yields the selected entries of an account, oldest first.
 func (s *LogReader) entries(ctx context.Context, account string) iter.Seq2[quota.Entry, error] {
 	return func(yield func(quota.Entry, error) bool) {
-		for e, err := range s.Ledger.Entries(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until, Past: !s.Since.IsZero()}) {
+		for e, err := range s.Ledger.Entries(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until,
+			Past: !s.Since.IsZero()}) {
 			isYielded := err != nil || s.Filter.Selects(&e)
 			if isYielded && !yield(e, err) {
 				return
@@ -145,11 +149,13 @@ const maxNames = 50
 func (s *LogReader) Names(ctx context.Context) (map[string][]string, error) {
 	var entries []quota.Entry // the first one of each name
 	for _, account := range s.Accounts {
-		for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until, Past: !s.Since.IsZero()}) {
+		for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until,
+			Past: !s.Since.IsZero()}) {
 			if err != nil {
 				return nil, err
 			}
-			entries = append(entries, quota.Entry{At: sum.First, Kind: sum.Kind, Method: sum.Method, Caller: sum.Caller, Host: sum.Host})
+			entries = append(entries, quota.Entry{At: sum.First, Kind: sum.Kind, Method: sum.Method, Caller: sum.Caller,
+				Host: sum.Host})
 		}
 	}
 	slices.SortStableFunc(entries, func(x, y quota.Entry) int { return x.At.Compare(y.At) })

@@ -49,7 +49,8 @@ func TestNameBeyondTheFiftiethIsUnknown(t *testing.T) {
 	for i := range 60 {
 		s.spend(t, quota.Call{Method: "m", Units: 1, Caller: quota.Caller{Job: fmt.Sprint("job", i)}})
 	}
-	source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p"}, Filter: usage.Filter{Job: "job59", Method: "m"}}
+	source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p"},
+		Filter: usage.Filter{Job: "job59", Method: "m"}}
 	names, err := source.Names(t.Context())
 	if err != nil || len(names["job"]) != 51 {
 		t.Fatalf("%v, %v; want 50 jobs and the filter's", names, err)
@@ -98,7 +99,8 @@ func TestYoungLogMissesEntries(t *testing.T) {
 // called reconcile to the corrections, whose job has that name too.
 func TestJobCalledReconcileHasTheCorrections(t *testing.T) {
 	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
-	call := quota.Call{Account: "p", Method: "list", Units: 5, Caller: quota.Caller{Lane: quota.LaneManual, Job: "reconcile"}}
+	call := quota.Call{Account: "p", Method: "list", Units: 5,
+		Caller: quota.Caller{Lane: quota.LaneManual, Job: "reconcile"}}
 	s.spend(t, call)
 	correction := quota.Note{Call: call, Kind: quota.EntryCorrection}
 	correction.Units = 40
@@ -109,7 +111,8 @@ func TestJobCalledReconcileHasTheCorrections(t *testing.T) {
 	if by := s.status(t)[0].ByJob; !maps.Equal(by, want) {
 		t.Errorf("status by job: %v; want %v", by, want)
 	}
-	for job, want := range map[string]map[string]quota.Units{"": want, "reconcile": want, usage.Corrections: {usage.Corrections: 40}} {
+	for job, want := range map[string]map[string]quota.Units{"": want, "reconcile": want,
+		usage.Corrections: {usage.Corrections: 40}} {
 		source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p"}, Filter: usage.Filter{Job: job}}
 		all, err := totals(t.Context(), source, "job")
 		by := map[string]quota.Units{}
@@ -126,11 +129,13 @@ func TestJobCalledReconcileHasTheCorrections(t *testing.T) {
 // of corrections was said to be the one that does not occur.
 func TestJobOfCorrectionsIsUnknown(t *testing.T) {
 	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
-	call := quota.Call{Account: "p", Method: "list", Units: 40, Caller: quota.Caller{Lane: quota.LaneManual, Job: "reconcile"}}
+	call := quota.Call{Account: "p", Method: "list", Units: 40,
+		Caller: quota.Caller{Lane: quota.LaneManual, Job: "reconcile"}}
 	if err := s.guard.Note(t.Context(), quota.Note{Call: call, Kind: quota.EntryCorrection}); err != nil {
 		t.Fatal(err)
 	}
-	source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p"}, Filter: usage.Filter{Job: "reconcile", Region: "ZZ"}}
+	source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p"},
+		Filter: usage.Filter{Job: "reconcile", Region: "ZZ"}}
 	names, err := source.Names(t.Context())
 	if by, name, found := source.Filter.Unknown(names); err != nil || !found || name != "ZZ" {
 		t.Errorf("%v: %s %q is unknown; want the region", err, by, name)

@@ -11,7 +11,8 @@ import (
 // TestPeakOfACalendarDay: the peak of a day was what the day before had spent,
 // where that was more.
 func TestPeakOfACalendarDay(t *testing.T) {
-	w := newWorld(t, t.TempDir(), inMemory, budget("day", quota.Daily(time.UTC)), budget("month", quota.Monthly(time.UTC)))
+	w := newWorld(t, t.TempDir(), inMemory, budget("day", quota.Daily(time.UTC)),
+		budget("month", quota.Monthly(time.UTC)))
 	defer w.close()
 	w.clock.Set(time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC))
 	w.spend("m", "IN", 500)

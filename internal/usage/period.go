@@ -78,7 +78,8 @@ func (s *LogReader) first(ctx context.Context, account string) (time.Time, error
 // one that this host's copy still has. retention
 // says how long an account's log keeps entries, 0 if it keeps none, and now is
 // the ledger's time.
-func (s *LogReader) Missing(ctx context.Context, retention func(account string) time.Duration, now time.Time) (map[string]time.Time, error) {
+func (s *LogReader) Missing(ctx context.Context, retention func(account string) time.Duration,
+	now time.Time) (map[string]time.Time, error) {
 	missing := map[string]time.Time{}
 	if s.Since.IsZero() {
 		return missing, nil
@@ -113,7 +114,8 @@ func (s *LogReader) dropped(ctx context.Context, account string, keeps time.Dura
 	if keeps == 0 {
 		return true, nil
 	}
-	all := &quota.Charge{Coverage: quota.NewCoverage(quota.Coverage{}), Limit: quota.MaxLimit, Window: quota.Sliding(keeps)}
+	all := &quota.Charge{Coverage: quota.NewCoverage(quota.Coverage{}), Limit: quota.MaxLimit,
+		Window: quota.Sliding(keeps)}
 	standings, err := s.Ledger.WindowUsages(ctx, account, "", []*quota.Charge{all})
 	return err == nil && standings[0].Trimmed, err
 }

@@ -81,7 +81,8 @@ type BoundaryError struct {
 
 // Error names the budget and says when to try again.
 func (e *BoundaryError) Error() string {
-	return fmt.Sprintf("%s is between two windows, and a correction would count for both; try again at %s", e.Budget, e.Until.Format(time.RFC3339Nano))
+	return fmt.Sprintf("%s is between two windows, and a correction would count for both; try again at %s", e.Budget,
+		e.Until.Format(time.RFC3339Nano))
 }
 
 // Reconcile brings the budgets of an account to their readings. It returns a
@@ -95,20 +96,24 @@ func (e *BoundaryError) Error() string {
 // correction that would change another budget that was reconciled within its
 // current window is rejected; give a reading for that budget too. Once Account
 // changes something, it makes all changes, even if ctx ends.
-func Reconcile(ctx context.Context, guard *quota.Guard, account string, readings []Reading, force bool) ([]Correction, error) {
+func Reconcile(ctx context.Context, guard *quota.Guard, account string, readings []Reading, force bool) ([]Correction,
+	error) {
 	balances, err := guard.Balances(ctx) // fails if the ledger is down; Correct alone may be granted by an allowance
 	if err != nil {
 		return nil, err
 	}
 	results := make([]Correction, len(readings))
 	for i, r := range readings {
-		at := slices.IndexFunc(balances, func(b quota.Balance) bool { return b.Budget.Account == account && b.Budget.Name == r.Budget })
+		at := slices.IndexFunc(balances,
+			func(b quota.Balance) bool { return b.Budget.Account == account && b.Budget.Name == r.Budget })
 		if at < 0 {
 			return nil, rejected("account %s has no budget %q", account, r.Budget)
 		}
 		switch moved := balances[at].Moved; {
 		case moved != nil && moved.Arriving:
-			return nil, fmt.Errorf("%w: account %q is being copied here; reconcile it when ration ledger copy has ended", quota.ErrLedgerBusy, account)
+			return nil,
+				fmt.Errorf("%w: account %q is being copied here; reconcile it when ration ledger copy has ended",
+					quota.ErrLedgerBusy, account)
 		case moved != nil:
 			return nil, &quota.MovedError{Account: account, Ledger: moved.Ledger}
 		}
@@ -117,7 +122,8 @@ func Reconcile(ctx context.Context, guard *quota.Guard, account string, readings
 			return nil, rejected("%s counts calls in flight, which end by themselves; name another budget", b.Name)
 		}
 		if r.Used > max(b.Limit, r.Upstream) && !force {
-			return nil, needsForce("%s is above the limit of %s, %s %s, and may be a typo", b.Measure.Number(r.Used), b.Name, b.Measure.Number(b.Limit), b.Measure)
+			return nil, needsForce("%s is above the limit of %s, %s %s, and may be a typo", b.Measure.Number(r.Used),
+				b.Name, b.Measure.Number(b.Limit), b.Measure)
 		}
 		results[i] = Correction{Balance: balances[at], Target: r.Used, Also: []string{}}
 	}
@@ -164,7 +170,8 @@ func correct(ctx context.Context, guard *quota.Guard, account string, results []
 	}
 	if lowered { // a call that is removed takes its units with it
 		others, err = adjustOthers(ctx, guard, account, results, force)
-		if errors.As(err, new(*RejectedError)) || errors.As(err, new(*BoundaryError)) { // which mean that nothing was changed
+		// which mean that nothing was changed
+		if errors.As(err, new(*RejectedError)) || errors.As(err, new(*BoundaryError)) {
 			err = errors.New("the calls were corrected, but nothing else: " + err.Error())
 		}
 		if err != nil {
@@ -180,7 +187,8 @@ func correct(ctx context.Context, guard *quota.Guard, account string, results []
 }
 
 // adjustOthers finds and checks the changes of each measure but calls.
-func adjustOthers(ctx context.Context, guard *quota.Guard, account string, results []Correction, force bool) (others []*adjustment, err error) {
+func adjustOthers(ctx context.Context, guard *quota.Guard, account string, results []Correction,
+	force bool) (others []*adjustment, err error) {
 	var measures []quota.Measure
 	for i := range results {
 		if m := results[i].Balance.Budget.Measure; m != quota.Calls && !slices.Contains(measures, m) {
@@ -215,7 +223,8 @@ func resultsOf(results []Correction, measure quota.Measure) (named []*Correction
 }
 
 // newAdjustment finds and checks the changes of one measure.
-func newAdjustment(ctx context.Context, guard *quota.Guard, account string, results []Correction, measure quota.Measure, force bool) (*adjustment, error) {
+func newAdjustment(ctx context.Context, guard *quota.Guard, account string, results []Correction, measure quota.Measure,
+	force bool) (*adjustment, error) {
 	named := resultsOf(results, measure)
 	if len(named) == 0 {
 		return &adjustment{changes: &changes{}}, nil
@@ -260,7 +269,8 @@ func (a *adjustment) checkUnits(ctx context.Context, results []Correction) error
 		return nil
 	}
 	slices.Sort(affected)
-	return rejected("calls that are taken off take their units off %s, which was reconciled before; give the console's numbers for all of these budgets: %s %s",
+	return rejected("calls that are taken off take their units off %s, which was reconciled before; give the "+
+		"console's numbers for all of these budgets: %s %s",
 		strings.Join(affected, ", "), a.arguments(nil), s.arguments(affected))
 }
 
@@ -298,7 +308,8 @@ func (s *snapshot) checkExcess(named []*Correction) error {
 			budget := &r.Balance.Budget
 			why := "consoles lag behind, and other hosts may use this ledger: check again in a few minutes"
 			if noted := s.noted(s.index[budget.Name]); noted > 0 {
-				why = fmt.Sprintf("%s of them are noted, by the upstream's answers or a restoration, and that can be more than was spent", s.measure.Number(noted))
+				why = fmt.Sprintf("%s of them are noted, by the upstream's answers or a restoration, and that can "+
+					"be more than was spent", s.measure.Number(noted))
 			}
 			number := budget.Measure.Number
 			return needsForce("%s has %s of %s %s used, more than the %s of the console; %s",
@@ -320,7 +331,8 @@ func (s *snapshot) checkChanges(c *changes) error {
 		}
 	}
 	if len(affected) > 0 {
-		return rejected("this would change %s, which was reconciled before, so that units might be counted twice; give the console's numbers for all of these budgets: %s",
+		return rejected("this would change %s, which was reconciled before, so that units might be counted twice; "+
+			"give the console's numbers for all of these budgets: %s",
 			strings.Join(affected, ", "), s.arguments(affected))
 	}
 	for _, added := range c.added {

@@ -139,13 +139,16 @@ func TestReconcileCorrectsALedgerThatWasLeft(t *testing.T) {
 // holds its reading, or the command is refused and changes nothing.
 func TestReconcileInTheOrderOfStatusCountsTwice(t *testing.T) {
 	budgets := func() []quota.Budget {
-		return []quota.Budget{{Name: "youtube"}, {Name: "youtube-day", Window: quota.Sliding(25 * time.Hour)}, {Name: "youtube-search", Methods: []string{"search.list"}}}
+		return []quota.Budget{{Name: "youtube"}, {Name: "youtube-day", Window: quota.Sliding(25 * time.Hour)},
+			{Name: "youtube-search", Methods: []string{"search.list"}}}
 	}
 	console := map[string]quota.Units{"youtube": 844, "youtube-day": 844, "youtube-search": 800}
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for _, order := range [][]string{
-		{"youtube", "youtube-day", "youtube-search"}, {"youtube-search", "youtube-day", "youtube"}, {"youtube-day", "youtube-search", "youtube"},
-		{"youtube-search", "youtube", "youtube-day"}, {"youtube", "youtube-search", "youtube-day"}, {"youtube-day", "youtube", "youtube-search"},
+		{"youtube", "youtube-day", "youtube-search"}, {"youtube-search", "youtube-day", "youtube"},
+		{"youtube-day", "youtube-search", "youtube"},
+		{"youtube-search", "youtube", "youtube-day"}, {"youtube", "youtube-search", "youtube-day"},
+		{"youtube-day", "youtube", "youtube-search"},
 	} {
 		t.Run(strings.Join(order, ","), func(t *testing.T) {
 			eachLedger(t, at, func(t *testing.T, l quota.Log, clock *time.Time) {
@@ -156,7 +159,8 @@ func TestReconcileInTheOrderOfStatusCountsTwice(t *testing.T) {
 					err := r.reconcile(false, map[string]quota.Units{name: console[name]})
 					if err == nil {
 						taken[name] = console[name]
-					} else if text := err.Error(); !rejected(err) || !strings.Contains(text, "for all of these budgets: youtube") || !strings.Contains(text, name+"=") {
+					} else if text := err.Error(); !rejected(err) || !strings.Contains(text,
+						"for all of these budgets: youtube") || !strings.Contains(text, name+"=") {
 						t.Fatalf("%s: %v; want the readings to give", name, err)
 					}
 					r.holds(taken)
@@ -174,15 +178,20 @@ func TestReconcileInTheOrderOfStatusCountsTwice(t *testing.T) {
 // console, which include calls without the ledger. Given together, all budgets
 // must then hold their readings.
 func TestReconcileOverlappingBudgets(t *testing.T) {
-	budgets := []quota.Budget{{Name: "all"}, {Name: "search", Methods: []string{"search.list"}}, {Name: "backfill", Lanes: []string{"backfill"}},
-		{Name: "rest", Except: []string{"search.list"}}, {Name: "india", Regions: []string{"IN"}, Methods: []string{"search.list", "videos.list"}}, {Name: "unnamed", Lanes: []string{"cron"}}}
+	budgets := []quota.Budget{{Name: "all"}, {Name: "search", Methods: []string{"search.list"}},
+		{Name: "backfill", Lanes: []string{"backfill"}},
+		{Name: "rest", Except: []string{"search.list"}},
+		{Name: "india", Regions: []string{"IN"}, Methods: []string{"search.list", "videos.list"}},
+		{Name: "unnamed", Lanes: []string{"cron"}}}
 	rapid.Check(t, func(d *rapid.T) {
 		r := newReconcileStand(t, testledger.Memory(nil), slices.Clone(budgets))
 		truth := map[string]quota.Units{}
 		for range rapid.IntRange(1, 12).Draw(d, "calls") {
-			call := quota.Call{Account: "p", Method: rapid.SampledFrom([]string{"search.list", "videos.list", "x"}).Draw(d, "method"),
-				Units: quota.Units(rapid.IntRange(1, 50).Draw(d, "units")), Caller: quota.Caller{
-					Lane: rapid.SampledFrom([]string{"cron", "backfill"}).Draw(d, "lane"), Region: rapid.SampledFrom([]string{"", "IN", "US"}).Draw(d, "region")}}
+			call := quota.Call{Account: "p",
+				Method: rapid.SampledFrom([]string{"search.list", "videos.list", "x"}).Draw(d, "method"),
+				Units:  quota.Units(rapid.IntRange(1, 50).Draw(d, "units")), Caller: quota.Caller{
+					Lane:   rapid.SampledFrom([]string{"cron", "backfill"}).Draw(d, "lane"),
+					Region: rapid.SampledFrom([]string{"", "IN", "US"}).Draw(d, "region")}}
 			for _, b := range r.guard.Covering(call) {
 				truth[b.Name] += call.Units
 			}
@@ -215,7 +224,8 @@ func TestReconcileOverlappingBudgets(t *testing.T) {
 			return
 		}
 		if err := r.reconcile(false, taken); err != nil {
-			if refused, ok := errors.AsType[*usage.RejectedError](err); !ok || !refused.NeedsForce { // a reading that was given twice is too high
+			// a reading that was given twice is too high
+			if refused, ok := errors.AsType[*usage.RejectedError](err); !ok || !refused.NeedsForce {
 				d.Fatalf("%v: %v", taken, err)
 			}
 			if err := r.reconcile(true, taken); err != nil {
@@ -248,8 +258,10 @@ func (s *reconcileStand) mustHold(d *rapid.T, want map[string]quota.Units) {
 // TestReconcileOfANamedMeasure: a console that shows dollars changed nothing,
 // and the budget "agreed".
 func TestReconcileOfANamedMeasure(t *testing.T) {
-	s := newReconcileStand(t, quota.NewLog(memledger.Open(nil), nil), []quota.Budget{{Name: "money", Measure: quota.USD, Limit: 10_000_000}, {Name: "units"}})
-	spent := quota.Call{Account: "p", Method: "chat", Units: 1, Measures: map[quota.Measure]quota.Units{quota.USD: 1_000_000}}
+	s := newReconcileStand(t, quota.NewLog(memledger.Open(nil), nil),
+		[]quota.Budget{{Name: "money", Measure: quota.USD, Limit: 10_000_000}, {Name: "units"}})
+	spent := quota.Call{Account: "p", Method: "chat", Units: 1,
+		Measures: map[quota.Measure]quota.Units{quota.USD: 1_000_000}}
 	if _, err := s.guard.Spend(t.Context(), spent); err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +269,8 @@ func TestReconcileOfANamedMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.holds(map[string]quota.Units{"money": 1_500_000, "units": 4})
-	if err := s.reconcile(false, map[string]quota.Units{"money": 250_000}); err == nil || !strings.Contains(err.Error(), "money has 1.50 of 10.00 usd used, more than the 0.25 of the console") {
+	if err := s.reconcile(false, map[string]quota.Units{"money": 250_000}); err == nil ||
+		!strings.Contains(err.Error(), "money has 1.50 of 10.00 usd used, more than the 0.25 of the console") {
 		t.Errorf("%v; want dollars, and that it takes force", err)
 	}
 	if err := s.reconcile(true, map[string]quota.Units{"money": 250_000}); err != nil {
@@ -269,7 +282,8 @@ func TestReconcileOfANamedMeasure(t *testing.T) {
 // TestReconcileRejectsContradictions: numbers that contradict each other
 // change nothing.
 func TestReconcileRejectsContradictions(t *testing.T) {
-	r := newReconcileStand(t, testledger.Memory(nil), []quota.Budget{{Name: "long"}, {Name: "short", Window: quota.Sliding(time.Hour)}})
+	r := newReconcileStand(t, testledger.Memory(nil),
+		[]quota.Budget{{Name: "long"}, {Name: "short", Window: quota.Sliding(time.Hour)}})
 	err := r.reconcile(false, map[string]quota.Units{"long": 844, "short": 600})
 	if !rejected(err) || !strings.Contains(err.Error(), "cannot hold these numbers together") {
 		t.Errorf("%v; want a refusal", err)
@@ -280,12 +294,14 @@ func TestReconcileRejectsContradictions(t *testing.T) {
 // TestArgumentsWithSpaces: a name with spaces was several arguments of the
 // command that the error asks for.
 func TestArgumentsWithSpaces(t *testing.T) {
-	r := newReconcileStand(t, testledger.Memory(nil), []quota.Budget{{Name: "the day"}, {Name: "search", Methods: []string{"search.list"}}})
+	r := newReconcileStand(t, testledger.Memory(nil),
+		[]quota.Budget{{Name: "the day"}, {Name: "search", Methods: []string{"search.list"}}})
 	if err := r.reconcile(false, map[string]quota.Units{"the day": 100}); err != nil {
 		t.Fatal(err)
 	}
 	err := r.reconcile(false, map[string]quota.Units{"search": 50})
-	if want := " search=50 " + human.ShellQuote("the day") + "=N"; !rejected(err) || !strings.HasSuffix(err.Error(), want) {
+	if want := " search=50 " + human.ShellQuote("the day") + "=N"; !rejected(err) ||
+		!strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v; want the arguments%s", err, want)
 	}
 }
@@ -293,7 +309,8 @@ func TestArgumentsWithSpaces(t *testing.T) {
 // TestRejectedReadingsChangeCalls: readings of calls and of units are checked
 // before any is applied.
 func TestRejectedReadingsChangeCalls(t *testing.T) {
-	r := newReconcileStand(t, testledger.Memory(nil), []quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "search", Methods: []string{"search.list"}}})
+	r := newReconcileStand(t, testledger.Memory(nil),
+		[]quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "search", Methods: []string{"search.list"}}})
 	if err := r.reconcile(false, map[string]quota.Units{"search": 20}); err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +327,8 @@ func TestRejectedReadingsChangeCalls(t *testing.T) {
 // TestForcedReadingsOfCallsAndUnits: a call that is removed for the calls takes
 // its units with it, and the units end at their reading all the same.
 func TestForcedReadingsOfCallsAndUnits(t *testing.T) {
-	r := newReconcileStand(t, testledger.Memory(nil), []quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "all"}})
+	r := newReconcileStand(t, testledger.Memory(nil),
+		[]quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "all"}})
 	for range 5 {
 		if _, err := r.guard.Spend(t.Context(), quota.Call{Account: "p", Method: "x", Units: 10}); err != nil {
 			t.Fatal(err)
@@ -326,7 +344,8 @@ func TestForcedReadingsOfCallsAndUnits(t *testing.T) {
 // its units off a budget that had just been reconciled, which then granted them
 // again.
 func TestCallsTakeReconciledUnitsAway(t *testing.T) {
-	r := newReconcileStand(t, testledger.Memory(nil), []quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "all"}, {Name: "other", Methods: []string{"y"}}})
+	r := newReconcileStand(t, testledger.Memory(nil),
+		[]quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "all"}, {Name: "other", Methods: []string{"y"}}})
 	for range 3 {
 		if _, err := r.guard.Spend(t.Context(), quota.Call{Account: "p", Method: "x", Units: 10}); err != nil {
 			t.Fatal(err)
@@ -336,7 +355,9 @@ func TestCallsTakeReconciledUnitsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := r.reconcile(true, map[string]quota.Units{"calls": 1})
-	if !rejected(err) || !strings.HasSuffix(err.Error(), " take their units off all, which was reconciled before; give the console's numbers for all of these budgets: calls=1 all=N") {
+	if !rejected(err) || !strings.HasSuffix(err.Error(),
+		" take their units off all, which was reconciled before; give the console's numbers for all of these "+
+			"budgets: calls=1 all=N") {
 		t.Errorf("%v; want a refusal", err)
 	}
 	r.holds(map[string]quota.Units{"calls": 3, "all": 40})
@@ -349,13 +370,15 @@ func TestCallsTakeReconciledUnitsAway(t *testing.T) {
 // TestRaisedBudgetLowersAnother: without force no budget is lowered, however
 // much is added to another at the same time.
 func TestRaisedBudgetLowersAnother(t *testing.T) {
-	r := newReconcileStand(t, testledger.Memory(nil), []quota.Budget{{Name: "search", Methods: []string{"search.list"}}, {Name: "upload", Methods: []string{"videos.insert"}}})
+	r := newReconcileStand(t, testledger.Memory(nil), []quota.Budget{{Name: "search", Methods: []string{"search.list"}},
+		{Name: "upload", Methods: []string{"videos.insert"}}})
 	if err := r.reconcile(false, map[string]quota.Units{"search": 100, "upload": 100}); err != nil {
 		t.Fatal(err)
 	}
 	console := map[string]quota.Units{"search": 50, "upload": 200}
 	err := r.reconcile(false, console)
-	if refused, ok := errors.AsType[*usage.RejectedError](err); !ok || !refused.NeedsForce || !strings.Contains(err.Error(), "search has 100 of 9500 units used") {
+	if refused, ok := errors.AsType[*usage.RejectedError](err); !ok || !refused.NeedsForce ||
+		!strings.Contains(err.Error(), "search has 100 of 9500 units used") {
 		t.Errorf("%v; want a refusal without force", err)
 	}
 	r.holds(map[string]quota.Units{"search": 100, "upload": 100})
@@ -368,14 +391,17 @@ func TestRaisedBudgetLowersAnother(t *testing.T) {
 // TestExcessOfANote: what a restoration or the upstream's answers noted was
 // taken for a console that lags, and the operator was told to wait.
 func TestExcessOfANote(t *testing.T) {
-	r := newReconcileStand(t, testledger.Memory(nil), []quota.Budget{{Name: "all"}, {Name: "search", Methods: []string{"search.list"}}})
+	r := newReconcileStand(t, testledger.Memory(nil),
+		[]quota.Budget{{Name: "all"}, {Name: "search", Methods: []string{"search.list"}}})
 	if _, err := r.guard.Spend(t.Context(), quota.Call{Account: "p", Method: "x", Units: 100}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.guard.Note(t.Context(), quota.Note{Call: quota.Call{Account: "p", Method: "x", Units: 300}}); err != nil {
+	if err := r.guard.Note(t.Context(),
+		quota.Note{Call: quota.Call{Account: "p", Method: "x", Units: 300}}); err != nil {
 		t.Fatal(err)
 	}
-	const want = "all has 400 of 9500 units used, more than the 150 of the console; 300 of them are noted, by the upstream's answers or a restoration, and that can be more than was spent"
+	const want = "all has 400 of 9500 units used, more than the 150 of the console; 300 of them are noted, by the " +
+		"upstream's answers or a restoration, and that can be more than was spent"
 	if err := r.reconcile(false, map[string]quota.Units{"all": 150}); err == nil || err.Error() != want {
 		t.Errorf("%v; want %s", err, want)
 	}

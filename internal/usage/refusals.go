@@ -18,7 +18,8 @@ import (
 // state folder, each once. A ledger does not record refusals: the client that
 // is refused counts them, in a file a day. Files of complete days are deleted
 // when all of their counts have been added.
-func AddRefusals(ctx context.Context, store *catalog.Catalog, state string, budgets []quota.Budget, now time.Time) error {
+func AddRefusals(ctx context.Context, store *catalog.Catalog, state string, budgets []quota.Budget,
+	now time.Time) error {
 	files, err := client.RefusalFiles(state)
 	if err != nil {
 		return fmt.Errorf("history: refusals: %w", err)
@@ -54,7 +55,8 @@ func byDay(counts []client.RefusalCount, windows map[[2]string]quota.Window) []c
 	for _, c := range counts {
 		add := func(budget string, window quota.Window) {
 			day := window.Days().Day(c.At).Start
-			all = append(all, catalog.DayRefusals{Account: c.Account, Budget: budget, Day: day.UnixMilli(), Date: date(day.UnixMilli(), window.Zone()),
+			all = append(all, catalog.DayRefusals{Account: c.Account, Budget: budget, Day: day.UnixMilli(),
+				Date:   date(day.UnixMilli(), window.Zone()),
 				Method: c.Method, Region: c.Region, Job: c.Job, Lane: c.Lane, Count: c.Count})
 		}
 		add("", quota.Window{}) // of the whole account

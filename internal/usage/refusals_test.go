@@ -30,7 +30,9 @@ func (keptOpen) RealTime() bool { return false }
 func TestRefusalsOfSeveralProcessesAreCountedOnce(t *testing.T) {
 	dir := t.TempDir()
 	now := func() time.Time { return historyNoon }
-	table, err := costs.Parse(filepath.Join(dir, "costs.yaml"), []byte("version: 1\nupstream: u\naccount: p\nhosts: [u.example]\nroutes:\n  GET /m: m\ncosts: {m: 60}\nbudgets:\n  - {name: b, limit: 100, window: {day: America/Los_Angeles}}\n"))
+	table, err := costs.Parse(filepath.Join(dir, "costs.yaml"),
+		[]byte("version: 1\nupstream: u\naccount: p\nhosts: [u.example]\nroutes:\n  GET /m: m\ncosts: {m: "+
+			"60}\nbudgets:\n  - {name: b, limit: 100, window: {day: America/Los_Angeles}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +45,8 @@ func TestRefusalsOfSeveralProcessesAreCountedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuse := func(region string, times int) {
-		c, err := client.New(table, &client.Options{State: dir, Replica: filepath.Join(dir, "replica"), Opened: ledger, Now: now})
+		c, err := client.New(table, &client.Options{State: dir, Replica: filepath.Join(dir, "replica"), Opened: ledger,
+			Now: now})
 		if err != nil {
 			t.Error(err)
 			return

@@ -24,7 +24,8 @@ func (r Correction) MarshalJSON() ([]byte, error) {
 		Entered quota.Units `json:"entered"`
 		Lowered quota.Units `json:"lowered"`
 		Also    []string    `json:"also_charged"`
-	}{b.Budget.Account, b.Budget.Name, b.Budget.Measure.String(), b.Limit(), r.Before, b.Used, b.Remaining, r.Entered, r.Lowered, r.Also})
+	}{b.Budget.Account, b.Budget.Name, b.Budget.Measure.String(), b.Limit(), r.Before, b.Used, b.Remaining, r.Entered,
+		r.Lowered, r.Also})
 }
 
 // Describe says in one line what was done to the budget.
@@ -49,11 +50,13 @@ func (r *Correction) Describe() string {
 		}
 		return fmt.Sprintf("%s had %s: %s%s%s", name, before, entered, left, also)
 	case r.Lowered > 0 && r.Lowered < r.Before-r.Target:
-		return fmt.Sprintf("%s had %s: %s taken off, and the rest is older than %d entries and stays%s", name, before, lowered, maxEntries, left)
+		return fmt.Sprintf("%s had %s: %s taken off, and the rest is older than %d entries and stays%s", name, before,
+			lowered, maxEntries, left)
 	case r.Lowered > 0:
 		return fmt.Sprintf("%s had %s: %s taken off%s", name, before, lowered, left)
 	case r.Target < r.Before:
-		return fmt.Sprintf("%s had %s: none could be taken off, they are older than %d entries%s", name, before, maxEntries, left)
+		return fmt.Sprintf("%s had %s: none could be taken off, they are older than %d entries%s", name, before,
+			maxEntries, left)
 	}
 	return fmt.Sprintf("%s agrees: %s%s", name, before, left)
 }

@@ -118,7 +118,8 @@ func (s *series) add(e *quota.Entry, labels unique.Handle[catalog.SumLabels]) {
 }
 
 func labelsOf(e *quota.Entry) unique.Handle[catalog.SumLabels] {
-	return unique.Make(catalog.SumLabels{Method: seriesName(e.Method), Region: seriesName(e.Caller.Region), Job: JobOf(e.Kind, e.Caller), Lane: seriesName(e.Caller.Lane)})
+	return unique.Make(catalog.SumLabels{Method: seriesName(e.Method), Region: seriesName(e.Caller.Region),
+		Job: JobOf(e.Kind, e.Caller), Lane: seriesName(e.Caller.Lane)})
 }
 
 // name returns s, or "-" if s is empty, as in reports.

@@ -30,8 +30,10 @@ type snapshot struct {
 const maxEntries = 256
 
 // newSnapshot reads the budgets and the log, and sets Before of the results.
-func newSnapshot(ctx context.Context, guard *quota.Guard, account string, measure quota.Measure, named []*Correction) (*snapshot, error) {
-	s := &snapshot{guard: guard, account: account, measure: measure, index: map[string]int{}, targets: map[int]quota.Units{}, reconciled: map[int]bool{}}
+func newSnapshot(ctx context.Context, guard *quota.Guard, account string, measure quota.Measure,
+	named []*Correction) (*snapshot, error) {
+	s := &snapshot{guard: guard, account: account, measure: measure, index: map[string]int{},
+		targets: map[int]quota.Units{}, reconciled: map[int]bool{}}
 	balances, err := guard.Balances(ctx)
 	if err != nil {
 		return nil, err
@@ -110,7 +112,8 @@ func (s *snapshot) noted(budget int) (sum quota.Units) {
 
 // addRemark records a remark about a budget.
 func (s *snapshot) addRemark(ctx context.Context, method, budget string) error {
-	return s.guard.Note(ctx, quota.Note{Call: quota.Call{Account: s.account, Method: method, Caller: quota.Caller{Lane: ReconcileLane, Job: remarkJob(budget)}}})
+	return s.guard.Note(ctx, quota.Note{Call: quota.Call{Account: s.account, Method: method,
+		Caller: quota.Caller{Lane: ReconcileLane, Job: remarkJob(budget)}}})
 }
 
 // remarkJob returns the job of remarks about a budget.
@@ -151,12 +154,16 @@ func (s *snapshot) arguments(further []string) string {
 	}
 	var numbers []number
 	for i, used := range s.targets {
-		numbers = append(numbers, number{used, human.ShellQuote(s.balances[i].Budget.Name) + "=" + s.measure.Number(used)})
+		numbers = append(numbers,
+			number{used, human.ShellQuote(s.balances[i].Budget.Name) + "=" + s.measure.Number(used)})
 	}
 	for _, name := range further {
 		numbers = append(numbers, number{s.balances[s.index[name]].Used, human.ShellQuote(name) + "=N"})
 	}
-	slices.SortFunc(numbers, func(x, y number) int { return cmp.Or(cmp.Compare(x.used, y.used), cmp.Compare(x.text, y.text)) })
+	slices.SortFunc(numbers, func(x,
+		y number) int {
+		return cmp.Or(cmp.Compare(x.used, y.used), cmp.Compare(x.text, y.text))
+	})
 	words := make([]string, len(numbers))
 	for i, n := range numbers {
 		words[i] = n.text
@@ -202,7 +209,8 @@ func (s *snapshot) add(ctx context.Context, call quota.Call, amount quota.Units)
 		note := quota.Note{Call: call, Calls: amounts.Calls, Kind: quota.EntryCorrection}
 		note.Units, note.Measures = amounts.Units, amounts.Named
 		if err := s.guard.Note(ctx, note); err != nil {
-			return fmt.Errorf("after %s of %s %s: %w", s.measure.Number(entered), s.measure.Number(amount), s.measure, err)
+			return fmt.Errorf("after %s of %s %s: %w", s.measure.Number(entered), s.measure.Number(amount), s.measure,
+				err)
 		}
 		entered += part
 	}
@@ -222,13 +230,15 @@ func (s *snapshot) remove(ctx context.Context, e *quota.Entry, amount quota.Unit
 	case isCall || left.IsZero(): // a call goes as a whole, with its units
 		return s.guard.Log().Refund(ctx, receipt)
 	}
-	rest := quota.Note{Call: quota.Call{Account: s.account, Method: e.Method, Units: left.Units, Measures: left.Named, Caller: e.Caller},
+	rest := quota.Note{Call: quota.Call{Account: s.account, Method: e.Method, Units: left.Units, Measures: left.Named,
+		Caller: e.Caller},
 		Calls: left.Calls, Kind: quota.EntryCorrection}
 	if err := s.guard.Note(ctx, rest); err != nil {
 		return err
 	}
 	if err := s.guard.Log().Refund(ctx, receipt); err != nil {
-		return fmt.Errorf("%d units and %d calls are counted twice; reconcile again, which takes them off: %w", rest.Units, rest.Calls, err)
+		return fmt.Errorf("%d units and %d calls are counted twice; reconcile again, which takes them off: %w",
+			rest.Units, rest.Calls, err)
 	}
 	return nil
 }

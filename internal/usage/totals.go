@@ -125,8 +125,10 @@ func (t *Totals) Largest(n int) []Total {
 		whole[name] = whole[name].Plus(quota.Amounts{Units: one.Units, Calls: one.Calls})
 	}
 	slices.SortFunc(all, func(x, y Total) int {
-		of, than := whole[totalName{account: x.Account, name: x.Name}], whole[totalName{account: y.Account, name: y.Name}]
-		return cmp.Or(cmp.Compare(than.Units, of.Units), cmp.Compare(than.Calls, of.Calls), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Account, y.Account), cmp.Compare(x.Day, y.Day))
+		of, than := whole[totalName{account: x.Account, name: x.Name}],
+			whole[totalName{account: y.Account, name: y.Name}]
+		return cmp.Or(cmp.Compare(than.Units, of.Units), cmp.Compare(than.Calls, of.Calls), cmp.Compare(x.Name, y.Name),
+			cmp.Compare(x.Account, y.Account), cmp.Compare(x.Day, y.Day))
 	})
 	if n > 0 {
 		all = all[:min(n, len(all))]

@@ -48,7 +48,8 @@ type Breakdown struct {
 // Breakdowns returns the maps that tell something, with the names of their
 // dimensions. That nothing has a region tells nothing, nor does an only host.
 func (a *Attribution) Breakdowns() (all []Breakdown) {
-	for _, by := range []Breakdown{{"method", a.ByMethod}, {"region", a.ByRegion}, {"lane", a.ByLane}, {"job", a.ByJob}, {"host", a.ByHost}} {
+	for _, by := range []Breakdown{{"method", a.ByMethod}, {"region", a.ByRegion}, {"lane", a.ByLane}, {"job", a.ByJob},
+		{"host", a.ByHost}} {
 		_, hasNone := by.Sums[Unattributed]
 		if isOnly := hasNone || by.By == "host"; len(by.Sums) > 1 || len(by.Sums) == 1 && !isOnly {
 			all = append(all, by)

@@ -64,7 +64,8 @@ func (s *stand) status(t *testing.T) []usage.BudgetStatus {
 // job's name and the entry's amounts, so a free answer to a job of that name
 // looked like a correction.
 func TestAJobCalledReconcileIsNotACorrection(t *testing.T) {
-	s := newStand(t, quota.Budget{Name: "units", Window: quota.Sliding(24 * time.Hour)}, quota.Budget{Name: "calls", Window: quota.Sliding(24 * time.Hour), Measure: quota.Calls})
+	s := newStand(t, quota.Budget{Name: "units", Window: quota.Sliding(24 * time.Hour)},
+		quota.Budget{Name: "calls", Window: quota.Sliding(24 * time.Hour), Measure: quota.Calls})
 	call := quota.Call{Method: "reconcile", Units: 5, Caller: quota.Caller{Lane: "upstream", Job: "reconcile"}}
 	if err := s.spend(t, call).Settle(t.Context(), 0); err != nil {
 		t.Fatal(err)
@@ -86,11 +87,13 @@ func TestAJobCalledReconcileIsNotACorrection(t *testing.T) {
 		}
 	}
 	standings := s.status(t)
-	if standings[0].Drift != (usage.Drift{Corrected: 5, Reported: 5}) || standings[1].Drift != (usage.Drift{Corrected: 2, Reported: 2}) {
+	if standings[0].Drift != (usage.Drift{Corrected: 5, Reported: 5}) ||
+		standings[1].Drift != (usage.Drift{Corrected: 2, Reported: 2}) {
 		t.Errorf("%+v, %+v; want what was entered", standings[0].Drift, standings[1].Drift)
 	}
 	log, err := usage.Log(t.Context(), s.guard, "p")
-	if err != nil || log.Units != standings[0].Used || log.Calls != standings[1].Used || log.ReconciledUnits != 5 || log.ReportedUnits != 5 || log.ReconciledCalls != 2 || log.ReportedCalls != 2 {
+	if err != nil || log.Units != standings[0].Used || log.Calls != standings[1].Used || log.ReconciledUnits != 5 ||
+		log.ReportedUnits != 5 || log.ReconciledCalls != 2 || log.ReportedCalls != 2 {
 		t.Errorf("%+v, %v; want what status says", log, err)
 	}
 }
@@ -101,12 +104,15 @@ func TestAJobCalledReconcileIsNotACorrection(t *testing.T) {
 func TestStatusAddsUpToWhatIsUsed(t *testing.T) {
 	rapid.Check(t, func(d *rapid.T) {
 		day := quota.Daily(time.UTC).At(11 * time.Hour).WithMargin(20 * time.Minute)
-		s := newStand(t, quota.Budget{Name: "all", Window: quota.Sliding(3 * time.Hour)}, quota.Budget{Name: "search", Window: quota.Sliding(10 * time.Minute), Methods: []string{"search"}},
-			quota.Budget{Name: "day", Window: day}, quota.Budget{Name: "calls", Window: quota.Sliding(time.Hour), Measure: quota.Calls})
+		s := newStand(t, quota.Budget{Name: "all", Window: quota.Sliding(3 * time.Hour)},
+			quota.Budget{Name: "search", Window: quota.Sliding(10 * time.Minute), Methods: []string{"search"}},
+			quota.Budget{Name: "day", Window: day}, quota.Budget{Name: "calls", Window: quota.Sliding(time.Hour),
+				Measure: quota.Calls})
 		s.now = noon.Add(-3 * time.Hour)
 		for range rapid.IntRange(0, 30).Draw(d, "calls") {
 			s.now = s.now.Add(time.Duration(rapid.IntRange(0, 600).Draw(d, "seconds")) * time.Second)
-			s.spend(t, quota.Call{Method: rapid.SampledFrom([]string{"search", "list"}).Draw(d, "method"), Units: quota.Units(rapid.IntRange(1, 9).Draw(d, "units"))})
+			s.spend(t, quota.Call{Method: rapid.SampledFrom([]string{"search", "list"}).Draw(d, "method"),
+				Units: quota.Units(rapid.IntRange(1, 9).Draw(d, "units"))})
 		}
 		standings := s.status(t)
 		for i, b := range standings {
@@ -141,7 +147,8 @@ func TestLinesOfSeveralAccountsAreOrdered(t *testing.T) {
 		var all []string
 		for range rapid.IntRange(0, 40).Draw(d, "calls") {
 			s.now = s.now.Add(time.Duration(rapid.IntRange(0, 1).Draw(d, "seconds")) * time.Second)
-			call := quota.Call{Account: rapid.SampledFrom([]string{"p", "q"}).Draw(d, "account"), Method: rapid.SampledFrom([]string{"a", "b"}).Draw(d, "method"), Units: 1}
+			call := quota.Call{Account: rapid.SampledFrom([]string{"p", "q"}).Draw(d, "account"),
+				Method: rapid.SampledFrom([]string{"a", "b"}).Draw(d, "method"), Units: 1}
 			if _, err := s.guard.Spend(t.Context(), call); err != nil {
 				d.Fatal(err)
 			}
@@ -171,11 +178,13 @@ func TestLinesOfSeveralAccountsAreOrdered(t *testing.T) {
 // TestTotals adds up by one label, largest first, separately for each account.
 func TestTotals(t *testing.T) {
 	line := func(minute int, account, region string, units, calls quota.Units) usage.Line {
-		return usage.Line{Account: account, Entry: quota.Entry{At: noon.Add(time.Duration(minute) * time.Minute), Caller: quota.Caller{Region: region}, Units: units, Calls: calls}}
+		return usage.Line{Account: account, Entry: quota.Entry{At: noon.Add(time.Duration(minute) * time.Minute),
+			Caller: quota.Caller{Region: region}, Units: units, Calls: calls}}
 	}
 	dear := line(0, "p", "GB", 1, 1)
 	dear.Measures = map[quota.Measure]quota.Units{quota.USD: 30}
-	got := usage.TotalsOf([]usage.Line{dear, dear, line(1, "p", "IN", 100, 1), line(2, "q", "GB", 7, 1), line(3, "p", "GB", 48, 0), line(4, "p", "GB", 50, 0), line(5, "p", "", 0, 1)}, "region").Largest(0)
+	got := usage.TotalsOf([]usage.Line{dear, dear, line(1, "p", "IN", 100, 1), line(2, "q", "GB", 7, 1),
+		line(3, "p", "GB", 48, 0), line(4, "p", "GB", 50, 0), line(5, "p", "", 0, 1)}, "region").Largest(0)
 	want := []usage.Total{
 		{"region", "GB", "", "p", 100, 2, 0.5, noon, noon.Add(4 * time.Minute), usage.Amounts{quota.USD: 60}},
 		{"region", "IN", "", "p", 100, 1, 0.5, noon.Add(time.Minute), noon.Add(time.Minute), nil},
@@ -198,7 +207,8 @@ func TestLineReportSaysWhatIsNotACall(t *testing.T) {
 		"found missing by the upstream's answers or a restoration": {Kind: quota.EntryNote, Calls: 1},
 	} {
 		r := usage.NewLineReport(&usage.Line{Entry: e, Account: "p"})
-		if r.Remark != want || r.Kind != e.Kind.String() || r.Region != usage.Unattributed || r.Method != usage.Unattributed {
+		if r.Remark != want || r.Kind != e.Kind.String() || r.Region != usage.Unattributed ||
+			r.Method != usage.Unattributed {
 			t.Errorf("%s: %+v; want the remark %q", e.Kind, r, want)
 		}
 	}
@@ -206,9 +216,11 @@ func TestLineReportSaysWhatIsNotACall(t *testing.T) {
 
 func TestDriftText(t *testing.T) {
 	for want, d := range map[string]usage.Drift{
-		"": {}, "3 units by ration ledger reconcile": {Corrected: 3}, "2 units by the upstream's answers or a restoration": {Reported: 2},
-		"1 unit by ration ledger reconcile": {Corrected: 1},
-		"3 units by ration ledger reconcile, 2 units by the upstream's answers or a restoration": {Corrected: 3, Reported: 2},
+		"": {}, "3 units by ration ledger reconcile": {Corrected: 3},
+		"2 units by the upstream's answers or a restoration": {Reported: 2},
+		"1 unit by ration ledger reconcile":                  {Corrected: 1},
+		"3 units by ration ledger reconcile, 2 units by the upstream's answers or a restoration": {Corrected: 3,
+			Reported: 2},
 	} {
 		if got := d.Text("units"); got != want {
 			t.Errorf("%+v: %q; want %q", d, got, want)
@@ -221,7 +233,8 @@ func TestDriftText(t *testing.T) {
 func TestReturnsOfAShortWindow(t *testing.T) {
 	now := noon
 	ledger := testledger.Memory(&memledger.Options{Now: func() time.Time { return now }})
-	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "minute", Limit: 50, Window: quota.Sliding(time.Minute)}}, nil)
+	guard, err := quota.NewGuard(ledger,
+		[]quota.Budget{{Account: "p", Name: "minute", Limit: 50, Window: quota.Sliding(time.Minute)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +252,8 @@ func TestReturnsOfAShortWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	back := noon.Add(time.Minute)
-	want := []usage.Return{{At: back, Units: 10}, {At: back.Add(1500 * time.Millisecond), Units: 30}, {At: back.Add(23500 * time.Millisecond), Units: 5}}
+	want := []usage.Return{{At: back, Units: 10}, {At: back.Add(1500 * time.Millisecond), Units: 30},
+		{At: back.Add(23500 * time.Millisecond), Units: 5}}
 	if diff := cmp.Diff(want, statuses[0].Returns); diff != "" {
 		t.Error(diff)
 	}

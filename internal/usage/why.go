@@ -56,7 +56,8 @@ func Explain(ctx context.Context, guard *quota.Guard, refused *quota.RefusedErro
 
 // read sets what e says about the window of a budget at the time of the
 // refusal.
-func (e *Explanation) read(ctx context.Context, ledger quota.Log, b *quota.Balance, refused *quota.RefusedError, at time.Time) error {
+func (e *Explanation) read(ctx context.Context, ledger quota.Log, b *quota.Balance, refused *quota.RefusedError,
+	at time.Time) error {
 	e.Window, e.Since = b.Budget.Window, at.Add(time.Microsecond-b.Budget.Horizon())
 	if e.Window.Kind() == quota.KindCalendar {
 		e.Since = e.Window.Day(at).Since
@@ -69,7 +70,8 @@ func (e *Explanation) read(ctx context.Context, ledger quota.Log, b *quota.Balan
 		key = refused.Key
 	}
 	spent := spenders{}
-	for sum, err := range ledger.Sums(ctx, quota.Query{Account: refused.Account, Key: key, Since: e.Since, Until: at.Add(time.Microsecond)}) {
+	for sum, err := range ledger.Sums(ctx, quota.Query{Account: refused.Account, Key: key, Since: e.Since,
+		Until: at.Add(time.Microsecond)}) {
 		if err != nil {
 			return err
 		}
@@ -81,7 +83,8 @@ func (e *Explanation) read(ctx context.Context, ledger quota.Log, b *quota.Balan
 		e.Held += n
 		e.add(&quota.Entry{Kind: sum.Kind, Method: sum.Method, Caller: sum.Caller, Host: sum.Host}, n)
 		region := sum.Caller.Region
-		if b.Budget.Floor[region] == 0 || region == refused.Caller.Region { // had it not used its floor, more would be reserved
+		// had it not used its floor, more would be reserved
+		if b.Budget.Floor[region] == 0 || region == refused.Caller.Region {
 			spent.add(sum.Kind, sum.Caller, "", n)
 		}
 	}

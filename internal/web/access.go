@@ -31,7 +31,8 @@ func (p *Page) hasToken(r *http.Request) bool {
 		return true
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if strings.EqualFold(scheme, "Bearer") && equal(strings.TrimSpace(token), p.options.Token) || equal(r.Header.Get("Ration-Token"), p.options.Token) {
+	if strings.EqualFold(scheme, "Bearer") && equal(strings.TrimSpace(token), p.options.Token) ||
+		equal(r.Header.Get("Ration-Token"), p.options.Token) {
 		return true
 	}
 	return slices.ContainsFunc(r.CookiesNamed(gateway.PageCookie), func(cookie *http.Cookie) bool {
@@ -66,7 +67,8 @@ func (p *Page) needForm(next http.HandlerFunc) http.HandlerFunc {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if !isFromHere(r) || !equal(r.PostFormValue("form"), p.formToken()) {
 			p.write(w, http.StatusForbidden, "message", &message{Assets: assets(), Title: "Nothing was changed",
-				Text: "The form is not from this page as it is now: ration has restarted since, or another site sent it. Open the page again."})
+				Text: "The form is not from this page as it is now: ration has restarted since, or another site " +
+					"sent it. Open the page again."})
 			return
 		}
 		next(w, r)
@@ -104,5 +106,6 @@ func (p *Page) signOut(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Page) setCookie(w http.ResponseWriter, r *http.Request, value string, seconds int) {
-	http.SetCookie(w, &http.Cookie{Name: gateway.PageCookie, Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: gateway.PageCookie, Value: value, Path: "/", MaxAge: seconds, HttpOnly: true,
+		Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
 }

@@ -47,7 +47,8 @@ func TestThePageNeedsTheToken(t *testing.T) {
 		t.Errorf("with the token in a header: %s", r.Status)
 	}
 	for _, wrong := range []string{"", "wrong", secret + "x"} {
-		if r := fetch(t, "POST", s.url+"/page/sign-in", url.Values{"token": {wrong}}.Encode(), form(s)); r.StatusCode != http.StatusUnauthorized || len(r.Cookies()) > 0 {
+		if r := fetch(t, "POST", s.url+"/page/sign-in", url.Values{"token": {wrong}}.Encode(),
+			form(s)); r.StatusCode != http.StatusUnauthorized || len(r.Cookies()) > 0 {
 			t.Errorf("token %q: %s", wrong, r.Status)
 		}
 	}
@@ -62,7 +63,8 @@ func TestThePageNeedsTheToken(t *testing.T) {
 	if r := s.fetch("/", func(r *request) { r.AddCookie(cookie) }); r.StatusCode != http.StatusOK {
 		t.Errorf("with the cookie: %s", r.Status)
 	}
-	if r := s.fetch("/v1/cooldowns", func(r *request) { r.AddCookie(cookie) }); r.StatusCode != http.StatusUnauthorized {
+	if r := s.fetch("/v1/cooldowns",
+		func(r *request) { r.AddCookie(cookie) }); r.StatusCode != http.StatusUnauthorized {
 		t.Errorf("the API with the cookie: %s", r.Status)
 	}
 	other := newScene(t, sceneOptions{token: secret + "other"})
@@ -75,7 +77,8 @@ func TestThePageNeedsTheToken(t *testing.T) {
 // without what only the page has, change nothing.
 func TestOnlyThePagesFormLiftsACooldown(t *testing.T) {
 	s := newScene(t, sceneOptions{})
-	if err := s.Guard().Cool(t.Context(), quota.Cooldown{Account: "my-project", Budget: "youtube", For: time.Hour, Reason: "a test"}); err != nil {
+	if err := s.Guard().Cool(t.Context(), quota.Cooldown{Account: "my-project", Budget: "youtube", For: time.Hour,
+		Reason: "a test"}); err != nil {
 		t.Fatal(err)
 	}
 	found := formField.FindStringSubmatch(s.fetch("/").text)
@@ -98,15 +101,18 @@ func TestOnlyThePagesFormLiftsACooldown(t *testing.T) {
 	for name, r := range map[string]*response{
 		"GET":                 fetch(t, "GET", lift+"?"+fields.Encode(), "", form(s)),
 		"another site's form": fetch(t, "POST", lift, fields.Encode(), form(s), header("Sec-Fetch-Site", "cross-site")),
-		"another origin":      fetch(t, "POST", lift, fields.Encode(), form(s), header("Origin", "http://evil.example")),
-		"the origin null":     fetch(t, "POST", lift, fields.Encode(), form(s), header("Origin", "null")),
-		"no origin":           fetch(t, "POST", lift, fields.Encode(), form(s), func(r *request) { r.Header.Del("Origin") }),
-		"no form token":       fetch(t, "POST", lift, with("form", ""), form(s)),
-		"a wrong form token":  fetch(t, "POST", lift, with("form", "x"), form(s)),
-		"a token in the URL":  fetch(t, "POST", lift+"?form="+url.QueryEscape(found[1]), with("form", ""), form(s)),
-		"an unknown budget":   fetch(t, "POST", lift, with("budget", "other"), form(s)),
-		"an unknown account":  fetch(t, "POST", lift, with("account", "other"), form(s)),
-		"another host's name": fetch(t, "POST", lift, fields.Encode(), form(s), func(r *request) { r.Host = "rebound.example" }),
+		"another origin": fetch(t, "POST", lift, fields.Encode(), form(s),
+			header("Origin", "http://evil.example")),
+		"the origin null": fetch(t, "POST", lift, fields.Encode(), form(s), header("Origin", "null")),
+		"no origin": fetch(t, "POST", lift, fields.Encode(), form(s),
+			func(r *request) { r.Header.Del("Origin") }),
+		"no form token":      fetch(t, "POST", lift, with("form", ""), form(s)),
+		"a wrong form token": fetch(t, "POST", lift, with("form", "x"), form(s)),
+		"a token in the URL": fetch(t, "POST", lift+"?form="+url.QueryEscape(found[1]), with("form", ""), form(s)),
+		"an unknown budget":  fetch(t, "POST", lift, with("budget", "other"), form(s)),
+		"an unknown account": fetch(t, "POST", lift, with("account", "other"), form(s)),
+		"another host's name": fetch(t, "POST", lift, fields.Encode(), form(s),
+			func(r *request) { r.Host = "rebound.example" }),
 	} {
 		if r.StatusCode < 400 {
 			t.Errorf("%s: %s", name, r.Status)
@@ -130,8 +136,12 @@ func TestThePageIsForThisSite(t *testing.T) {
 	s := newScene(t, sceneOptions{})
 	r := s.fetch("/")
 	policy := r.Header.Get("Content-Security-Policy")
-	contains(t, policy, "default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'", "form-action 'self'", "base-uri 'none'")
-	if strings.Contains(policy, "unsafe") || strings.Contains(r.text, " style=") || strings.Contains(r.text, "<style") || regexp.MustCompile(`(?:src|href|action)="(?:[a-z]+:)?//`).MatchString(r.text) || regexp.MustCompile(`\son[a-z]+=`).MatchString(r.text) {
+	contains(t, policy, "default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'",
+		"form-action 'self'", "base-uri 'none'")
+	if strings.Contains(policy, "unsafe") || strings.Contains(r.text, " style=") ||
+		strings.Contains(r.text, "<style") ||
+		regexp.MustCompile(`(?:src|href|action)="(?:[a-z]+:)?//`).MatchString(r.text) ||
+		regexp.MustCompile(`\son[a-z]+=`).MatchString(r.text) {
 		t.Errorf("policy %q of\n%s", policy, r.text)
 	}
 	browser := func(site, mode, dest string) func(*request) {
@@ -150,7 +160,8 @@ func TestThePageIsForThisSite(t *testing.T) {
 			t.Errorf("%s; want %d", r.Status, want)
 		}
 	}
-	for path, want := range map[string]int{"/page/page.js": 200, "/page/page.css": 200, "/page/icon.svg": 200, "/page/page.html": 404, "/page/": 404, "/favicon.ico": 404} {
+	for path, want := range map[string]int{"/page/page.js": 200, "/page/page.css": 200, "/page/icon.svg": 200,
+		"/page/page.html": 404, "/page/": 404, "/favicon.ico": 404} {
 		if r := s.fetch(path); r.StatusCode != want {
 			t.Errorf("%s: %s; want %d", path, r.Status, want)
 		}
@@ -190,9 +201,11 @@ func TestThePageShowsThatTheLedgerIsDown(t *testing.T) {
 	}
 	address := listener.Addr().String()
 	listener.Close()
-	s := newScene(t, sceneOptions{ledger: "redis://" + address + "/0", every: time.Nanosecond, costs: sceneCosts + "when_ledger_down: {videos.list: {allow: 1}, default: refuse}\n"})
+	s := newScene(t, sceneOptions{ledger: "redis://" + address + "/0", every: time.Nanosecond,
+		costs: sceneCosts + "when_ledger_down: {videos.list: {allow: 1}, default: refuse}\n"})
 	first := s.fetch("/").text
-	contains(t, first, "The ledger is down", "The budgets have not been read yet; they appear here when it answers.", "<dd>cannot be read")
+	contains(t, first, "The ledger is down", "The budgets have not been read yet; they appear here when it answers.",
+		"<dd>cannot be read")
 	if strings.Contains(first, "What follows is of") {
 		t.Error("the first visit says that numbers follow")
 	}
@@ -202,7 +215,8 @@ func TestThePageShowsThatTheLedgerIsDown(t *testing.T) {
 		t.Errorf("%s", r.Status)
 	}
 	contains(t, r.text, "The ledger is down", "The log cannot be read", "It would not pass", "redis://"+address)
-	contains(t, s.fetch("/").text, "The runs cannot be read.", "The log cannot be read.", "</data> unit went out", "</data> unit was sent")
+	contains(t, s.fetch("/").text, "The runs cannot be read.", "The log cannot be read.", "</data> unit went out",
+		"</data> unit was sent")
 }
 
 // replaceable is a ledger in whose place another can be put.
@@ -263,7 +277,8 @@ func TestStreamsAreLimited(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
-		if want := map[bool]int{true: http.StatusOK, false: http.StatusServiceUnavailable}[i < 100]; resp.StatusCode != want {
+		if want := map[bool]int{true: http.StatusOK,
+			false: http.StatusServiceUnavailable}[i < 100]; resp.StatusCode != want {
 			t.Fatalf("stream %d: %s", i+1, resp.Status)
 		}
 	}

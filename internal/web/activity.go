@@ -50,7 +50,8 @@ type activity struct {
 // readActivity reads the log of an account, and adds to the passes of a
 // snapshot what they spent.
 func readActivity(ctx context.Context, log quota.Log, account string, s *snapshot) (*activity, error) {
-	a := &activity{hours: hours{}, refused: map[int64]int{}, runs: map[string]*runRow{}, refusals: map[refusalID]*refusalGroup{}}
+	a := &activity{hours: hours{}, refused: map[int64]int{}, runs: map[string]*runRow{},
+		refusals: map[refusalID]*refusalGroup{}}
 	passes, cut := newPassIndex(s), hourOf(s.At)-keptHours
 	for e, err := range log.Entries(ctx, quota.Query{Account: account}) {
 		if err != nil {
@@ -64,7 +65,8 @@ func readActivity(ctx context.Context, log quota.Log, account string, s *snapsho
 			continue
 		}
 		if hour > cut {
-			a.hours.add(hour, series{e.Caller.Region, usage.JobOf(e.Kind, e.Caller), e.Method, e.Caller.Lane, e.Host, e.Key}, e.Units)
+			a.hours.add(hour, series{e.Caller.Region, usage.JobOf(e.Kind, e.Caller), e.Method, e.Caller.Lane, e.Host,
+				e.Key}, e.Units)
 		}
 		a.addRun(account, &e)
 		passes.add(&e)

@@ -41,7 +41,8 @@ type violation struct {
 func (p *tab) axe(script string) []violation {
 	p.t.Helper()
 	p.eval(script + "; true")
-	text, _ := p.eval("axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations))").(string)
+	text,
+		_ := p.eval("axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations))").(string)
 	var found []violation
 	if err := json.Unmarshal([]byte(text), &found); err != nil {
 		p.t.Fatal(err)

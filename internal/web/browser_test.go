@@ -40,8 +40,10 @@ func newBrowser(t *testing.T) *browser {
 		t.Skip("chromium is not installed")
 	}
 	dir := t.TempDir()
-	cmd := exec.Command(path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions", "--hide-scrollbars",
-		"--disable-background-networking", "--force-color-profile=srgb", "--remote-debugging-port=0", "--remote-allow-origins=http://127.0.0.1", "--user-data-dir="+dir, "about:blank")
+	cmd := exec.Command(path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--no-first-run", "--disable-extensions", "--hide-scrollbars",
+		"--disable-background-networking", "--force-color-profile=srgb", "--remote-debugging-port=0",
+		"--remote-allow-origins=http://127.0.0.1", "--user-data-dir="+dir, "about:blank")
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
@@ -51,7 +53,8 @@ func newBrowser(t *testing.T) *browser {
 	go func() { _ = cmd.Wait(); close(ended) }()
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
 	for late := time.After(30 * time.Second); ; {
-		if port, err := os.ReadFile(filepath.Join(dir, "DevToolsActivePort")); err == nil && bytes.Contains(port, []byte("\n")) {
+		if port, err := os.ReadFile(filepath.Join(dir, "DevToolsActivePort")); err == nil &&
+			bytes.Contains(port, []byte("\n")) {
 			line, _, _ := strings.Cut(string(port), "\n")
 			return &browser{t, "http://127.0.0.1:" + line}
 		}
@@ -160,7 +163,8 @@ func (p *tab) eval(expression string) any {
 		Result           struct{ Value any }
 		ExceptionDetails *struct{ Exception struct{ Description string } }
 	}
-	text := p.call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true})
+	text := p.call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true,
+		"awaitPromise": true})
 	if err := json.Unmarshal(text, &got); err != nil {
 		p.t.Fatal(err)
 	}
@@ -173,7 +177,8 @@ func (p *tab) eval(expression string) any {
 // until waits until an expression is true, in the page as it then is.
 func (p *tab) until(expression string) {
 	p.t.Helper()
-	for late := time.Now().Add(time.Minute); p.eval("Boolean("+expression+")") != true; time.Sleep(20 * time.Millisecond) {
+	for late := time.Now().Add(time.Minute); p.eval("Boolean("+expression+
+		")") != true; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(late) {
 			p.t.Fatalf("%s does not become true; the page is\n%v", expression, p.eval("document.body.innerText"))
 		}
@@ -196,8 +201,11 @@ func (p *tab) script(on bool) {
 // dress sets the size of the window, and its colours.
 func (p *tab) dress(width, height int, scheme string) {
 	p.t.Helper()
-	p.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
-	p.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}})
+	p.call("Emulation.setDeviceMetricsOverride",
+		map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
+	p.call("Emulation.setEmulatedMedia",
+		map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme},
+			{"name": "prefers-reduced-motion", "value": "reduce"}}})
 }
 
 // picture takes a screenshot as PNG.

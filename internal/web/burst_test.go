@@ -17,7 +17,8 @@ func TestBurstAtTheHour(t *testing.T) {
 	ledger := testledger.Memory(&memledger.Options{Now: func() time.Time { return at }})
 	batch := &quota.Batch{Account: "my-project"}
 	for range 5000 {
-		batch.Requests = append(batch.Requests, quota.Request{Method: "videos.list", Units: 1, Force: true, Caller: quota.Caller{Region: "US"}})
+		batch.Requests = append(batch.Requests,
+			quota.Request{Method: "videos.list", Units: 1, Force: true, Caller: quota.Caller{Region: "US"}})
 	}
 	if _, err := ledger.Spend(t.Context(), batch); err != nil {
 		t.Fatal(err)

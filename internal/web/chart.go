@@ -117,13 +117,15 @@ func newChart(id string, s *snapshot, account *accountState, by string) *chart {
 
 // newDayChart returns the chart of an account by days, from the history: with
 // as many days before them. store may be nil.
-func newDayChart(ctx context.Context, id string, s *snapshot, account *accountState, v view, store *catalog.Catalog) *chart {
+func newDayChart(ctx context.Context, id string, s *snapshot, account *accountState, v view,
+	store *catalog.Catalog) *chart {
 	c := &chart{ID: id, Account: account.Name, By: v.By, Days: v.Days, NoHistory: store == nil, Limit: account.limit}
 	const day = 24 * time.Hour
 	spent, today := hours{}, s.At.Truncate(day)
 	refused := map[int64]int{}
 	if store != nil {
-		sums, err := store.History(ctx, &catalog.DayQuery{Account: account.Name, Budget: new(string), From: today.Add(-time.Duration(2*v.Days-1) * day), By: v.By})
+		sums, err := store.History(ctx, &catalog.DayQuery{Account: account.Name, Budget: new(string),
+			From: today.Add(-time.Duration(2*v.Days-1) * day), By: v.By})
 		c.HistoryErr = err
 		for i := range sums {
 			name, number := sums[i].Name, sums[i].Day.Unix()/int64(day/time.Second)
@@ -152,7 +154,8 @@ func (c *chart) fill(spent, planned hours, now int64, past, ahead int, each time
 		if isAhead {
 			from = planned
 		}
-		column := column{At: time.Unix(at*int64(each/time.Second), 0).UTC(), X: i * columnWidth, Ahead: isAhead, Layers: make([]quota.Units, len(c.Layers))}
+		column := column{At: time.Unix(at*int64(each/time.Second), 0).UTC(), X: i * columnWidth, Ahead: isAhead,
+			Layers: make([]quota.Units, len(c.Layers))}
 		for s, units := range from[at] {
 			column.Layers[names[s.in(c.By)]] += units
 			column.Total += units
@@ -197,7 +200,8 @@ func (c *chart) rank(spent, planned hours, first, next, end int64) map[string]in
 			l.Class = i
 			c.Layers = append(c.Layers, l)
 		} else if len(c.Layers) < mostLayers {
-			c.Layers = append(c.Layers, &layer{Name: fmt.Sprintf("%d others", len(all)-i), Class: mostLayers - 1, Spent: l.Spent, Planned: l.Planned})
+			c.Layers = append(c.Layers, &layer{Name: fmt.Sprintf("%d others", len(all)-i), Class: mostLayers - 1,
+				Spent: l.Spent, Planned: l.Planned})
 		} else {
 			others := c.Layers[mostLayers-1]
 			others.Spent, others.Planned = others.Spent+l.Spent, others.Planned+l.Planned

@@ -97,12 +97,14 @@ func searchWord(name string) string {
 
 // filterField returns the field of a filter by its name, or nil.
 func filterField(f *usage.Filter, name string) *string {
-	return map[string]*string{"method": &f.Method, "region": &f.Region, "job": &f.Job, "lane": &f.Lane, "host": &f.Host, "key": &f.Key, "run": &f.Run}[name]
+	return map[string]*string{"method": &f.Method, "region": &f.Region, "job": &f.Job, "lane": &f.Lane, "host": &f.Host,
+		"key": &f.Key, "run": &f.Run}[name]
 }
 
 // hasWords reports whether a line has each of some words in lower case.
 func hasWords(l *usage.LineReport, words []string) bool {
-	text := strings.ToLower(strings.Join([]string{l.Method, l.Region, l.Job, l.Lane, l.Host, l.Key, l.ID, l.Account, l.Remark}, "\n"))
+	text := strings.ToLower(strings.Join([]string{l.Method, l.Region, l.Job, l.Lane, l.Host, l.Key, l.ID, l.Account,
+		l.Remark}, "\n"))
 	for _, word := range words {
 		if !strings.Contains(text, word) {
 			return false

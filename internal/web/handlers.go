@@ -39,11 +39,15 @@ func (p *Page) show(w http.ResponseWriter, r *http.Request) {
 	s, parts, version := p.refresh(v)
 	if s == nil {
 		w.Header().Set("Retry-After", "1")
-		p.write(w, http.StatusServiceUnavailable, "message", &message{Assets: assets(), Title: "Starting", Text: "There is no ledger yet, or ration is ending. Load the page again in a moment."})
+		p.write(w, http.StatusServiceUnavailable, "message",
+			&message{Assets: assets(), Title: "Starting",
+				Text: "There is no ledger yet, or ration is ending. Load the page again in a moment."})
 		return
 	}
-	data := &pageData{snapshot: s, Assets: assets(), View: v, By: dimensions(v.Days), Form: p.formToken(), Version: version, Program: p.options.Version,
-		Periods: periods(), SignedIn: p.options.Token != "", HasPlan: p.options.Regions != nil, Parts: map[string]template.HTML{}, Budgets: make([][]template.HTML, len(s.Accounts))}
+	data := &pageData{snapshot: s, Assets: assets(), View: v, By: dimensions(v.Days), Form: p.formToken(),
+		Version: version, Program: p.options.Version,
+		Periods: periods(), SignedIn: p.options.Token != "", HasPlan: p.options.Regions != nil,
+		Parts: map[string]template.HTML{}, Budgets: make([][]template.HTML, len(s.Accounts))}
 	for _, one := range parts {
 		account, isBudget := strings.CutPrefix(one.ID, "budget-")
 		if !isBudget {
@@ -171,11 +175,15 @@ func (p *Page) lift(w http.ResponseWriter, r *http.Request) {
 	key := r.PostFormValue("key")
 	isMeant := func(b quota.Budget) bool { return b.Account == account && (budget == "" || b.Name == budget) }
 	if c == nil || !slices.ContainsFunc(c.Table().Budgets(), isMeant) {
-		p.write(w, http.StatusUnprocessableEntity, "message", &message{Assets: assets(), Title: "Nothing was changed", Text: "costs.yaml has no such account or budget now. Open the page again."})
+		p.write(w, http.StatusUnprocessableEntity, "message",
+			&message{Assets: assets(), Title: "Nothing was changed",
+				Text: "costs.yaml has no such account or budget now. Open the page again."})
 		return
 	}
 	if _, _, err := report.ClearCooldown(r.Context(), c.Guard(), account, budget, key); err != nil {
-		p.write(w, http.StatusServiceUnavailable, "message", &message{Assets: assets(), Title: "The cooldown may still be in force", Text: p.options.Redact(err.Error())})
+		p.write(w, http.StatusServiceUnavailable, "message",
+			&message{Assets: assets(), Title: "The cooldown may still be in force",
+				Text: p.options.Redact(err.Error())})
 		return
 	}
 	p.mu.Lock()

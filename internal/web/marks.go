@@ -62,7 +62,8 @@ func (c *chart) mark(refused map[int64]int, each time.Duration) {
 	for i := range c.Columns {
 		column := &c.Columns[i]
 		if column.Refused = refused[column.At.Unix()/int64(each/time.Second)]; column.Refused > 0 && !column.Ahead {
-			fmt.Fprintf(&path, "M%d 0h%dl-%d %dz", column.X+barInset, columnWidth-2*barInset, columnWidth/2-barInset, markHeight)
+			fmt.Fprintf(&path, "M%d 0h%dl-%d %dz", column.X+barInset, columnWidth-2*barInset, columnWidth/2-barInset,
+				markHeight)
 			c.Refused += column.Refused
 		}
 	}

@@ -34,7 +34,8 @@ func (s *scene) refuse() {
 	for err == nil {
 		_, err = s.Guard().Spend(s.t.Context(), call)
 	}
-	if err := s.Guard().Cool(s.t.Context(), quota.Cooldown{Account: "my-project", Budget: "youtube-search", For: 40 * time.Minute, Reason: "403 quotaExceeded"}); err != nil {
+	if err := s.Guard().Cool(s.t.Context(), quota.Cooldown{Account: "my-project", Budget: "youtube-search",
+		For: 40 * time.Minute, Reason: "403 quotaExceeded"}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -49,7 +50,8 @@ func (s *scene) finishPass(region string) {
 	defer store.Close()
 	tick := time.Now().Add(-time.Hour).Truncate(time.Minute)
 	for _, name := range []string{region, region + "2"} {
-		page := catalog.Page{Region: name, Tick: tick, Step: "trending", Method: "videos.list", Videos: []catalog.Video{{ID: "v", Title: "A video"}}, Next: "2"}
+		page := catalog.Page{Region: name, Tick: tick, Step: "trending", Method: "videos.list",
+			Videos: []catalog.Video{{ID: "v", Title: "A video"}}, Next: "2"}
 		if err := store.Commit(s.t.Context(), page); err != nil {
 			s.t.Fatal(err)
 		}
@@ -104,7 +106,8 @@ func (s *scene) status() (said []shownBudget) {
 		if err := json.Unmarshal(text, &r); err != nil {
 			s.t.Fatal(err)
 		}
-		b := shownBudget{Account: r.Account, Name: r.Name, Used: r.Used, Remaining: r.Remaining, Limit: r.Limit, Returns: r.NextFree, Who: map[string]map[string]quota.Units{}}
+		b := shownBudget{Account: r.Account, Name: r.Name, Used: r.Used, Remaining: r.Remaining, Limit: r.Limit,
+			Returns: r.NextFree, Who: map[string]map[string]quota.Units{}}
 		for _, one := range r.Breakdowns() {
 			by, sums := one.By, one.Sums
 			if len(sums) > 0 {
@@ -144,12 +147,14 @@ func TestThePageShowsWhatStatusSays(t *testing.T) {
 	}
 	text := fmt.Sprint(p.eval("document.body.innerText"))
 	contains(t, text, "Times are in UTC.", "youtube-search-burst", "planned", "nothing is owed to the ledger")
-	if html := fmt.Sprint(p.eval("document.body.outerHTML")); strings.Contains(html, "%!") || strings.Contains(html, "cannot be shown") {
+	if html := fmt.Sprint(p.eval("document.body.outerHTML")); strings.Contains(html, "%!") ||
+		strings.Contains(html, "cannot be shown") {
 		t.Errorf("a part is not rendered: %s", html)
 	}
 	p.visit(s.url + "/?q=region:IN+search#log-title")
 	p.until("document.querySelectorAll('#found tbody tr').length > 3")
-	if others := p.eval("[...document.querySelectorAll('#found tbody tr')].filter(r => r.cells[r.cells.length-3].textContent !== 'IN' || !r.innerText.includes('search')).length"); others != 0.0 {
+	if others := p.eval("[...document.querySelectorAll('#found tbody tr')].filter(r => " +
+		"r.cells[r.cells.length-3].textContent !== 'IN' || !r.innerText.includes('search')).length"); others != 0.0 {
 		t.Errorf("%v entries do not match what was searched", others)
 	}
 }
@@ -175,9 +180,11 @@ func TestDaysComeFromTheHistory(t *testing.T) {
 	s = newScene(t, sceneOptions{catalog: filepath.Join(s.state, "catalog.db")})
 	p.visit(s.url + "/?days=7&by=job")
 	p.until("document.querySelector('.legend data')")
-	contains(t, fmt.Sprint(p.eval("document.querySelector('figure').innerText")), "Last 7 days 203, the 7 days before 0", "search:music 200", "trending 3")
+	contains(t, fmt.Sprint(p.eval("document.querySelector('figure').innerText")),
+		"Last 7 days 203, the 7 days before 0", "search:music 200", "trending 3")
 	p.eval("document.querySelector('figure details').open = true")
-	contains(t, fmt.Sprint(p.eval("document.querySelector('figure table').innerText")), time.Now().UTC().Format("2006-01-02"))
+	contains(t, fmt.Sprint(p.eval("document.querySelector('figure table').innerText")),
+		time.Now().UTC().Format("2006-01-02"))
 }
 
 // TestAVisitorWhoLeavesTakesNoHistoryAway: a request that ended while the chart
@@ -213,9 +220,11 @@ func TestAVisitorWhoLeavesTakesNoHistoryAway(t *testing.T) {
 
 // TestAShadowSaysWhatItWouldRefuse: beside what it holds.
 func TestAShadowSaysWhatItWouldRefuse(t *testing.T) {
-	s := newScene(t, sceneOptions{every: time.Nanosecond, costs: strings.Replace(sceneCosts, "name: youtube-search,", "name: youtube-search, shadow: true,", 1)})
+	s := newScene(t, sceneOptions{every: time.Nanosecond,
+		costs: strings.Replace(sceneCosts, "name: youtube-search,", "name: youtube-search, shadow: true,", 1)})
 	s.spend("search.list", "US", "search:music", 3)
-	want := regexp.MustCompile(`(?s)data-budget="youtube-search">.*<strong>shadow</strong>.*in its window it would have refused no call`)
+	want := regexp.MustCompile(`(?s)data-budget="youtube-search">.*<strong>shadow</strong>.*in its window it would ` +
+		`have refused no call`)
 	for late := time.Now().Add(time.Minute); !want.MatchString(s.fetch("/").text); {
 		if time.Now().After(late) {
 			t.Fatal(s.fetch("/").text)
@@ -227,10 +236,13 @@ func TestAShadowSaysWhatItWouldRefuse(t *testing.T) {
 // this January.
 func TestTimeOfAnotherYear(t *testing.T) {
 	s := newScene(t, sceneOptions{})
-	if err := s.Guard().Cool(t.Context(), quota.Cooldown{Account: "my-project", Until: time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC), Reason: "long"}); err != nil {
+	if err := s.Guard().Cool(t.Context(),
+		quota.Cooldown{Account: "my-project", Until: time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC),
+			Reason: "long"}); err != nil {
 		t.Fatal(err)
 	}
-	contains(t, s.fetch("/").text, `is in cooldown until <time datetime="2031-01-02T03:04:05Z">2031-01-02 03:04:05Z</time>`)
+	contains(t, s.fetch("/").text,
+		`is in cooldown until <time datetime="2031-01-02T03:04:05Z">2031-01-02 03:04:05Z</time>`)
 }
 
 // TestPageWithoutASchedule links to no plan, which there is none of, and names
@@ -259,13 +271,15 @@ func TestUpdatesArrive(t *testing.T) {
 	p.visit(s.url + "/")
 	p.until("document.querySelector('#live').textContent === 'Live'")
 	p.until("document.querySelector('#health dl') && !document.body.innerText.includes('being read')")
-	p.eval("document.querySelector('#budget-0-0-more').open = true; document.querySelector('#budget-0-0-more summary').focus(); window.same = 1")
+	p.eval("document.querySelector('#budget-0-0-more').open = true; document.querySelector('#budget-0-0-more " +
+		"summary').focus(); window.same = 1")
 	s.spend("videos.list", "US", "trending", 7)
 	p.until("document.querySelector('#budget-0-0 [data-is=used] data').value === '7'")
 	p.until("document.querySelectorAll('#log tbody tr').length === 7")
 	p.until("document.querySelector('.legend').innerText.includes('US 7')")
 	p.until("document.querySelector('#runs tbody').innerText.includes('trending')")
-	if p.eval("document.querySelector('#budget-0-0-more').open && document.activeElement.parentElement.id === 'budget-0-0-more'") != true {
+	if p.eval("document.querySelector('#budget-0-0-more').open && document.activeElement.parentElement.id === "+
+		"'budget-0-0-more'") != true {
 		t.Error("the fold is closed, or the focus is lost")
 	}
 	s.refuse()
@@ -275,7 +289,8 @@ func TestUpdatesArrive(t *testing.T) {
 		t.Error("the page was loaded again")
 	}
 	p.eval("document.querySelector('#cooldowns-0 button').click()")
-	p.until("!window.same && document.querySelector('#live')?.textContent === 'Live' && !document.querySelector('#cooldowns-0 button')")
+	p.until("!window.same && document.querySelector('#live')?.textContent === 'Live' && " +
+		"!document.querySelector('#cooldowns-0 button')")
 	if _, held, err := s.Guard().Cooldowns(t.Context(), "my-project"); err != nil || len(held) > 0 {
 		t.Errorf("cooldowns %v, %v; want none", held, err)
 	}
@@ -290,25 +305,31 @@ func TestHostileNamesAreText(t *testing.T) {
 	s := newScene(t, sceneOptions{every: 50 * time.Millisecond})
 	p := b.open()
 	p.visit(s.url + "/?" + url.Values{"call": {hostile}, "q": {hostile}, "by": {hostile}}.Encode())
-	call := quota.Call{Account: "my-project", Method: hostile, Units: 1, Caller: quota.Caller{Lane: hostile, Job: hostile, Region: hostile}}
+	call := quota.Call{Account: "my-project", Method: hostile, Units: 1,
+		Caller: quota.Caller{Lane: hostile, Job: hostile, Region: hostile}}
 	if _, err := s.Guard().Spend(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Guard().Cool(t.Context(), quota.Cooldown{Account: "my-project", Budget: "youtube", For: time.Hour, Reason: hostile}); err != nil {
+	if err := s.Guard().Cool(t.Context(), quota.Cooldown{Account: "my-project", Budget: "youtube", For: time.Hour,
+		Reason: hostile}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Guard().Spend(t.Context(), call); !errors.Is(err, quota.ErrRefused) {
 		t.Fatalf("%v; want a refusal", err)
 	}
-	p.until("document.querySelector('#refusals summary') && document.querySelector('#cooldowns-0 button') && document.querySelector('.legend').innerText.includes('alert')")
+	p.until("document.querySelector('#refusals summary') && document.querySelector('#cooldowns-0 button') && " +
+		"document.querySelector('.legend').innerText.includes('alert')")
 	p.visit(s.url + "/?by=method")
-	p.until("document.querySelector('#budget-0-0 table[data-by=method]') && document.querySelector('#log tbody tr') && document.querySelector('#live').textContent === 'Live'")
+	p.until("document.querySelector('#budget-0-0 table[data-by=method]') && document.querySelector('#log tbody tr') " +
+		"&& document.querySelector('#live').textContent === 'Live'")
 	if found := p.eval("document.querySelectorAll('img, main script').length"); found != 0.0 {
 		t.Errorf("%v elements come from names", found)
 	}
 	shown := strings.ReplaceAll(hostile, "\u202e", `\u202e`)
-	if p.eval(fmt.Sprintf("document.querySelector('#budget-0-0 table[data-by=method] td').textContent === %q", shown)) != true {
-		t.Errorf("the method is shown as %v", p.eval("document.querySelector('#budget-0-0 table[data-by=method] td').textContent"))
+	if p.eval(fmt.Sprintf("document.querySelector('#budget-0-0 table[data-by=method] td').textContent === %q",
+		shown)) != true {
+		t.Errorf("the method is shown as %v",
+			p.eval("document.querySelector('#budget-0-0 table[data-by=method] td').textContent"))
 	}
 	for _, line := range p.complaints() {
 		t.Errorf("the browser complains: %s", line)
@@ -332,7 +353,8 @@ func TestScreenshots(t *testing.T) {
 	}{"page": {1200, 860, "light"}, "page-dark": {1200, 860, "dark"}, "page-phone": {390, 844, "light"}} {
 		p.dress(of.width, of.height, of.scheme)
 		p.visit(s.url + "/?call=search.list&region=DE")
-		p.until("document.querySelector('#live').textContent === 'Live' && document.querySelector('.legend data') && document.querySelector('#budget-0-0 table[data-by]')")
+		p.until("document.querySelector('#live').textContent === 'Live' && document.querySelector('.legend data') " +
+			"&& document.querySelector('#budget-0-0 table[data-by]')")
 		png := p.picture()
 		if len(png) < 10_000 {
 			t.Errorf("%s has %d bytes", name, len(png))

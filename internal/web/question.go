@@ -25,13 +25,15 @@ type question struct {
 
 // verbs are what a question may begin with.
 func verbs() []string {
-	return []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead}
+	return []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodHead}
 }
 
 // answerQuestion answers the question of a request, or returns nil if it
 // has none.
 func (p *Page) answerQuestion(r *http.Request, c *client.Client) *question {
-	q := &question{Call: strings.TrimSpace(r.FormValue("call")), Region: strings.TrimSpace(r.FormValue("region")), Lane: strings.TrimSpace(r.FormValue("lane")), Now: time.Now()}
+	q := &question{Call: strings.TrimSpace(r.FormValue("call")), Region: strings.TrimSpace(r.FormValue("region")),
+		Lane: strings.TrimSpace(r.FormValue("lane")), Now: time.Now()}
 	if q.Call == "" {
 		return nil
 	}
@@ -48,7 +50,8 @@ func (p *Page) answerQuestion(r *http.Request, c *client.Client) *question {
 	for _, b := range c.Guard().Covering(call) {
 		names = append(names, b.Name)
 	}
-	q.Cost = fmt.Sprintf("%s costs %s of %s, charged to %s", human.Name(call.Method), human.Count(call.Units, "unit"), human.Name(call.Account), strings.Join(names, ", "))
+	q.Cost = fmt.Sprintf("%s costs %s of %s, charged to %s", human.Name(call.Method), human.Count(call.Units, "unit"),
+		human.Name(call.Account), strings.Join(names, ", "))
 	q.probe(r, c, call)
 	q.Answer = p.options.Redact(q.Answer)
 	return q

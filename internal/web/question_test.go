@@ -19,7 +19,8 @@ func TestRegionInSmallLetters(t *testing.T) {
 	s.spend("videos.list", "US", "trending", 4)
 	s.spend("videos.list", "IN", "trending", 1)
 	s.spend("videos.list", "US", "trending", 1)
-	for region, want := range map[string]string{"in": "It would pass.", "IN": "It would pass.", "us": "It would be refused: all has 0 ", "-": "It would be refused: all has 0 "} {
+	for region, want := range map[string]string{"in": "It would pass.", "IN": "It would pass.",
+		"us": "It would be refused: all has 0 ", "-": "It would be refused: all has 0 "} {
 		page := s.fetch("/?" + url.Values{"call": {"videos.list"}, "region": {region}}.Encode()).text
 		contains(t, page, "<strong>"+want)
 	}
@@ -28,7 +29,9 @@ func TestRegionInSmallLetters(t *testing.T) {
 
 // TestCallsInFlightHaveNoSpenders: the page said that it reads them, always.
 func TestCallsInFlightHaveNoSpenders(t *testing.T) {
-	s := newScene(t, sceneOptions{costs: "version: 1\naccount: my-project\ncosts: {videos.list: 1}\nbudgets: [{name: few, limit: 10, in_flight: true}]\n"})
+	s := newScene(t,
+		sceneOptions{costs: "version: 1\naccount: my-project\ncosts: {videos.list: 1}\nbudgets: [{name: few, limit: " +
+			"10, in_flight: true}]\n"})
 	s.spend("videos.list", "US", "trending", 1)
 	contains(t, s.fetch("/").text, `<p class="note">Calls that have not ended.</p>`)
 }

@@ -23,7 +23,8 @@ func TestUpdatesShowWhatWasSettled(t *testing.T) {
 	s := newScene(t, sceneOptions{opened: log, every: time.Nanosecond})
 	batch := &quota.Batch{Account: "my-project"}
 	for range 5000 {
-		batch.Requests = append(batch.Requests, quota.Request{Method: "videos.list", Units: 1, Force: true, Caller: quota.Caller{Region: "US"}})
+		batch.Requests = append(batch.Requests,
+			quota.Request{Method: "videos.list", Units: 1, Force: true, Caller: quota.Caller{Region: "US"}})
 	}
 	if _, err := log.Spend(t.Context(), batch); err != nil {
 		t.Fatal(err)
@@ -63,9 +64,11 @@ func TestTheFirstPaintHasTheWholeLog(t *testing.T) {
 	s := newScene(t, sceneOptions{opened: testledger.Memory(nil), every: time.Nanosecond})
 	s.spend("videos.list", "US", "j", 2110)
 	text := s.fetch("/").text
-	contains(t, text, `<td class="n desk"><data value="2110">2,110</data></td><td class="n"><data value="2110">2,110</data></td>`,
+	contains(t, text,
+		`<td class="n desk"><data value="2110">2,110</data></td><td class="n"><data value="2110">2,110</data></td>`,
 		`Last 24 hours <strong><data value="2110">`)
-	if !regexp.MustCompile(`(?s)budget-0-0.*data-by="job">.*<td>j</td><td class="n"><data value="2110">`).MatchString(text) {
+	if !regexp.MustCompile(`(?s)budget-0-0.*data-by="job">.*<td>j</td><td class="n"><data value="2110">`).MatchString(
+		text) {
 		t.Errorf("who spent is missing in\n%s", text)
 	}
 }
@@ -79,10 +82,15 @@ func bigCosts() string {
 			account = fmt.Sprint("small", u)
 			b.WriteString("---\n")
 		}
-		fmt.Fprintf(&b, "version: 1\nupstream: %s\naccount: %[1]s\nhosts: [%[1]s.example.com]\nfeedback: generic\nhistory: 3d\n", account)
-		fmt.Fprint(&b, "routes: {\"GET /v1/{m}\": m0}\ncosts: {m0: 1, m1: 1, m2: 2, m3: 5, m4: 1, m5: 1, m6: 1, m7: 1, m8: 1, m9: 10}\nbudgets:\n")
+		fmt.Fprintf(&b,
+			"version: 1\nupstream: %s\naccount: %[1]s\nhosts: [%[1]s.example.com]\nfeedback: generic\nhistory: 3d\n",
+			account)
+		fmt.Fprint(&b,
+			"routes: {\"GET /v1/{m}\": m0}\ncosts: {m0: 1, m1: 1, m2: 2, m3: 5, m4: 1, m5: 1, m6: 1, m7: 1, m8: 1, "+
+				"m9: 10}\nbudgets:\n")
 		for i := range 40 {
-			fmt.Fprintf(&b, "  - {name: b%d-%02d, limit: %d, window: %dh, methods: [m%d]}\n", u, i, 100_000+i*10_000, 6*(1+i/10), i%10)
+			fmt.Fprintf(&b, "  - {name: b%d-%02d, limit: %d, window: %dh, methods: [m%d]}\n", u, i, 100_000+i*10_000,
+				6*(1+i/10), i%10)
 		}
 	}
 	return b.String()
@@ -94,7 +102,8 @@ func fillLog(t *testing.T, path string, n int) {
 	end := time.Now()
 	start := end.Add(-48 * time.Hour)
 	at := start
-	l, err := testledger.SQLite(path, &sqliteledger.Options{Now: func() time.Time { return at }, Sync: sqliteledger.Normal})
+	l, err := testledger.SQLite(path,
+		&sqliteledger.Options{Now: func() time.Time { return at }, Sync: sqliteledger.Normal})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +115,10 @@ func fillLog(t *testing.T, path string, n int) {
 		at = start.Add(end.Sub(start) / time.Duration(n) * time.Duration(i))
 		b := &quota.Batch{Account: "big", History: 72 * time.Hour}
 		for range batch {
-			b.Requests = append(b.Requests, quota.Request{Method: fmt.Sprintf("m%d", random.IntN(10)), Units: 1, Force: true,
-				Caller: quota.Caller{Lane: "cron", Job: fmt.Sprintf("job%d", random.IntN(6)), Region: regions[random.IntN(len(regions))]}})
+			b.Requests = append(b.Requests, quota.Request{Method: fmt.Sprintf("m%d", random.IntN(10)), Units: 1,
+				Force: true,
+				Caller: quota.Caller{Lane: "cron", Job: fmt.Sprintf("job%d", random.IntN(6)),
+					Region: regions[random.IntN(len(regions))]}})
 		}
 		if _, err := l.Spend(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -136,7 +147,9 @@ func TestALongLogStaysUsable(t *testing.T) {
 	fillLog(t, file, bigLog(t))
 	s := newScene(t, sceneOptions{ledger: file, costs: bigCosts()})
 	spend := func(method, job string) {
-		if _, err := s.Guard().Spend(t.Context(), quota.Call{Account: "big", Method: method, Units: 1, Caller: quota.Caller{Lane: "cron", Region: "US", Job: job}}); err != nil {
+		if _, err := s.Guard().Spend(t.Context(),
+			quota.Call{Account: "big", Method: method, Units: 1,
+				Caller: quota.Caller{Lane: "cron", Region: "US", Job: job}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -147,8 +160,11 @@ func TestALongLogStaysUsable(t *testing.T) {
 	for _, visit := range []string{"first", "second"} {
 		p.visit(s.url + "/")
 		p.until("performance.getEntriesByName('first-contentful-paint').length")
-		t.Logf("%s visit: first paint after %.0f ms, %v bytes", visit, p.eval("performance.getEntriesByName('first-contentful-paint')[0].startTime"), p.eval("performance.getEntriesByType('navigation')[0].decodedBodySize"))
-		p.until("document.querySelectorAll('tbody[data-budget]').length === 200 && document.querySelector('.legend data')")
+		t.Logf("%s visit: first paint after %.0f ms, %v bytes", visit,
+			p.eval("performance.getEntriesByName('first-contentful-paint')[0].startTime"),
+			p.eval("performance.getEntriesByType('navigation')[0].decodedBodySize"))
+		p.until("document.querySelectorAll('tbody[data-budget]').length === 200 && document.querySelector('.legend " +
+			"data')")
 	}
 	spend("m3", "new")
 	p.until("document.querySelector('#log tbody tr').innerText.includes('new')")

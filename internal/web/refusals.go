@@ -134,7 +134,8 @@ func (r *reader) readRefusals(ctx context.Context, s *snapshot) {
 const shownRefusals = 20
 
 // explain asks the ledger about a refusal that it has not explained yet.
-func (r *reader) explain(ctx context.Context, refusal *client.Refusal, explained map[refusalKey]*report.Why, s *snapshot) *report.Why {
+func (r *reader) explain(ctx context.Context, refusal *client.Refusal, explained map[refusalKey]*report.Why,
+	s *snapshot) *report.Why {
 	key := keyOf(refusal)
 	e := explained[key]
 	if e == nil {

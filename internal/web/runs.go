@@ -25,7 +25,8 @@ func (a *activity) addRun(account string, e *quota.Entry) {
 	name := usage.Run(e.ID.Client)
 	row := a.runs[name]
 	if row == nil {
-		row = &runRow{Name: name, Account: account, jobs: map[string]bool{}, lanes: map[string]bool{}, regions: map[string]bool{}}
+		row = &runRow{Name: name, Account: account, jobs: map[string]bool{}, lanes: map[string]bool{},
+			regions: map[string]bool{}}
 		a.runs[name] = row
 	}
 	row.Units += e.Units

@@ -83,13 +83,15 @@ func newScene(t *testing.T, o sceneOptions) *scene {
 	case !strings.Contains(o.ledger, "://"):
 		o.ledger = "sqlite:" + o.ledger
 	}
-	c, err := client.New(table, &client.Options{Ledger: o.ledger, State: s.state, Opened: o.opened, Replica: filepath.Join(s.state, "replica")})
+	c, err := client.New(table, &client.Options{Ledger: o.ledger, State: s.state, Opened: o.opened,
+		Replica: filepath.Join(s.state, "replica")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
 	s.Client, s.gateway = c, gateway.New(&gateway.Options{Token: o.token})
-	s.page = web.New(&web.Options{Client: s.gateway.Acquire, Token: o.token, Every: o.every, Catalog: o.catalog, Region: setup.SpellRegion,
+	s.page = web.New(&web.Options{Client: s.gateway.Acquire, Token: o.token, Every: o.every, Catalog: o.catalog,
+		Region: setup.SpellRegion,
 		Regions: func(*costs.Table) ([]jobs.Region, error) {
 			if o.regions == "" {
 				return nil, nil
@@ -145,7 +147,8 @@ func (s *scene) spend(method, region, job string, calls int) {
 func past(t *testing.T, file string, now time.Time) {
 	t.Helper()
 	at := now.Add(-48 * time.Hour)
-	l, err := testledger.SQLite(file, &sqliteledger.Options{Now: func() time.Time { return at }, Sync: sqliteledger.Normal})
+	l, err := testledger.SQLite(file,
+		&sqliteledger.Options{Now: func() time.Time { return at }, Sync: sqliteledger.Normal})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +167,8 @@ func past(t *testing.T, file string, now time.Time) {
 			add := func(method, job string, units quota.Units, calls int) {
 				caller.Job = job
 				for range calls {
-					b.Requests = append(b.Requests, quota.Request{Method: method, Units: units, Caller: caller, Force: true})
+					b.Requests = append(b.Requests,
+						quota.Request{Method: method, Units: units, Caller: caller, Force: true})
 				}
 			}
 			add("videos.list", "trending", 1, 2+random.IntN(4))

@@ -15,8 +15,10 @@ import (
 // it around.
 func TestSearchMissesNamesWithSpaces(t *testing.T) {
 	s := newScene(t, sceneOptions{})
-	for _, c := range []quota.Caller{{Job: "nightly fetch", Region: "New York"}, {Job: "nightly", Region: "US"}, {Job: "a \u202eb\u2066"}, {Region: `"q" r`}} {
-		if _, err := s.Guard().Spend(t.Context(), quota.Call{Account: "my-project", Method: "videos.list", Units: 1, Caller: c}); err != nil {
+	for _, c := range []quota.Caller{{Job: "nightly fetch", Region: "New York"}, {Job: "nightly", Region: "US"},
+		{Job: "a \u202eb\u2066"}, {Region: `"q" r`}} {
+		if _, err := s.Guard().Spend(t.Context(), quota.Call{Account: "my-project", Method: "videos.list", Units: 1,
+			Caller: c}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,14 +44,16 @@ func TestSearchMissesNamesWithSpaces(t *testing.T) {
 func TestJobCalledReconcileHasThePagesCorrections(t *testing.T) {
 	s := newScene(t, sceneOptions{})
 	s.spend("videos.list", "US", "reconcile", 5)
-	correction := quota.Call{Account: "my-project", Method: "reconcile", Units: 40, Caller: quota.Caller{Lane: "manual", Job: "reconcile"}}
+	correction := quota.Call{Account: "my-project", Method: "reconcile", Units: 40,
+		Caller: quota.Caller{Lane: "manual", Job: "reconcile"}}
 	if err := s.Guard().Note(t.Context(), quota.Note{Call: correction, Kind: quota.EntryCorrection}); err != nil {
 		t.Fatal(err)
 	}
 	page := s.fetch("/?" + url.Values{"by": {"job"}, "q": {"job:" + usage.Corrections}}.Encode()).text
 	contains(t, page, `</svg> (corrections) <data value="40">`, `</svg> reconcile <data value="5">`)
 	_, found, _ := strings.Cut(page, `id="found"`)
-	if found, _, _ = strings.Cut(found, "</section>"); strings.Count(found, "<tr>") != 2 || !strings.Contains(found, `<data value="40">`) {
+	if found, _, _ = strings.Cut(found, "</section>"); strings.Count(found, "<tr>") != 2 ||
+		!strings.Contains(found, `<data value="40">`) {
 		t.Errorf("the search finds more or less than the correction: %s", found)
 	}
 }

@@ -58,7 +58,8 @@ func relative(t, now time.Time) template.HTML {
 	if t.Before(now) {
 		text = human.Duration(now.Sub(t)) + " ago"
 	}
-	return template.HTML(fmt.Sprintf(`<span class="rel" data-at="%s">%s</span>`, human.JSONTime(t).Format(time.RFC3339Nano), text))
+	return template.HTML(fmt.Sprintf(`<span class="rel" data-at="%s">%s</span>`,
+		human.JSONTime(t).Format(time.RFC3339Nano), text))
 }
 
 // assets returns a name for the embedded files as they are.

@@ -69,7 +69,8 @@ func TestAPageOfALedgerThatIsDown(t *testing.T) {
 	defer opened.Close()
 	w := httptest.NewRecorder()
 	opened.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-	contains(t, w.Body.String(), "The ledger is down", "What follows is what this host knows.", `data-is="used"><data value="700">`, `Last 24 hours <strong><data value="700">`)
+	contains(t, w.Body.String(), "The ledger is down", "What follows is what this host knows.",
+		`data-is="used"><data value="700">`, `Last 24 hours <strong><data value="700">`)
 }
 
 // TestAPassHasWhatTheLogHas: a complete pass had 0 pages and 0 videos, and one
@@ -94,14 +95,17 @@ func TestEqualRefusalsOfAllHostsAreOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, region := range []string{"DE", "FR"} {
-			r := &quota.RefusedError{Account: "my-project", Budget: "youtube-search", Method: "search.list", Caller: quota.Caller{Region: region, Job: "search:music"}}
+			r := &quota.RefusedError{Account: "my-project", Budget: "youtube-search", Method: "search.list",
+				Caller: quota.Caller{Region: region, Job: "search:music"}}
 			if err := guard.RecordRefusal(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	text := s.fetch("/").text
-	contains(t, text, `<strong>search.list</strong> by youtube-search on host-1, host-2 <span class="note">4 refusals, the last`, `of search:music for DE, FR.`)
+	contains(t, text,
+		`<strong>search.list</strong> by youtube-search on host-1, host-2 <span class="note">4 refusals, the last`,
+		`of search:music for DE, FR.`)
 	if n := strings.Count(text, `class="refusal"`); n != 1 {
 		t.Errorf("%d groups of refusals; want 1", n)
 	}
@@ -121,11 +125,13 @@ func TestAPhoneNeedNotScrollSideways(t *testing.T) {
 	p.visit(s.url + "/?by=job&call=search.list")
 	p.until("document.querySelector('#live').textContent === 'Live'")
 	p.eval("document.querySelectorAll('details').forEach(e => e.open = true)")
-	wide := p.eval("[document.documentElement, ...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).map(e => e.scrollWidth + ' ' + (e.ariaLabel ?? e.tagName)).join()")
+	wide := p.eval("[document.documentElement, ...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > " +
+		"e.clientWidth).map(e => e.scrollWidth + ' ' + (e.ariaLabel ?? e.tagName)).join()")
 	if wide != "" {
 		t.Errorf("wider than the window: %v", wide)
 	}
-	contains(t, fmt.Sprint(p.eval("document.querySelector('.budgets').innerText")), "units, 24 hours, sliding", "units, day in Los Angeles")
+	contains(t, fmt.Sprint(p.eval("document.querySelector('.budgets').innerText")), "units, 24 hours, sliding",
+		"units, day in Los Angeles")
 }
 
 // TestTheChartMarksWhatStops: the limit, the hours with refusals, and a
@@ -137,5 +143,6 @@ func TestTheChartMarksWhatStops(t *testing.T) {
 	s = newScene(t, sceneOptions{})
 	s.refuse()
 	text := s.fetch("/").text
-	contains(t, text, `refusals <data value="1">`, `<path class="refused" d="M464 0h12`, `<rect class="cooling" x="480" width="33"`)
+	contains(t, text, `refusals <data value="1">`, `<path class="refused" d="M464 0h12`,
+		`<rect class="cooling" x="480" width="33"`)
 }

@@ -111,7 +111,8 @@ func New(o *Options) *Page {
 	p.mux.HandleFunc("POST /page/lift", p.needToken(p.needForm(p.lift)))
 	p.mux.HandleFunc("POST /page/sign-in", p.signIn)
 	p.mux.HandleFunc("POST /page/sign-out", p.needToken(p.needForm(p.signOut)))
-	for name, kind := range map[string]string{"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"} {
+	for name, kind := range map[string]string{"page.css": "text/css; charset=utf-8",
+		"page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"} {
 		p.mux.HandleFunc("GET /page/"+name, serveFile(name, kind))
 	}
 	return p
@@ -130,7 +131,8 @@ func (p *Page) Close() {
 
 // policy allows what the page has: its own script, style and icon, its stream,
 // and its forms.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // ServeHTTP implements http.Handler.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {

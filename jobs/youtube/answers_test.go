@@ -42,16 +42,21 @@ func TestMalformedAnswersDoNotPanic(t *testing.T) {
 		items string
 		want  catalog.Page
 	}{
-		"videos.list": {`null, {}, {"id": ""}, {"id": "a"}, {"id": "b", "snippet": {"title": "B", "publishedAt": "soon"}, "statistics": {}}`,
+		"videos.list": {`null, {}, {"id": ""}, {"id": "a"}, {"id": "b", "snippet": {"title": "B", "publishedAt": ` +
+			`"soon"}, "statistics": {}}`,
 			catalog.Page{Videos: []catalog.Video{{ID: "a"}, {ID: "b", Title: "B", Views: new(int64(0))}}}},
-		"search.list": {`null, {}, {"id": {}}, {"id": {"videoId": ""}, "snippet": {}}, {"id": {"videoId": "a"}}, {"id": {"videoId": "b"}, "snippet": {"title": "B"}}`,
+		"search.list": {`null, {}, {"id": {}}, {"id": {"videoId": ""}, "snippet": {}}, {"id": {"videoId": "a"}}, ` +
+			`{"id": {"videoId": "b"}, "snippet": {"title": "B"}}`,
 			catalog.Page{Snippets: true, Videos: []catalog.Video{{ID: "b", Title: "B"}}}},
-		"channels.list": {`null, {}, {"id": ""}, {"id": "UC2", "statistics": {"hiddenSubscriberCount": true, "subscriberCount": "7", "viewCount": "9"}}`,
-			catalog.Page{Channels: []catalog.Channel{{ID: "UC2", Views: new(int64(9)), Videos: new(int64(0))}}, MissingChannels: []string{"UC1"}}},
+		"channels.list": {`null, {}, {"id": ""}, {"id": "UC2", "statistics": {"hiddenSubscriberCount": true, ` +
+			`"subscriberCount": "7", "viewCount": "9"}}`,
+			catalog.Page{Channels: []catalog.Channel{{ID: "UC2", Views: new(int64(9)), Videos: new(int64(0))}},
+				MissingChannels: []string{"UC1"}}},
 		"videoCategories.list": {`null, {"id": "1"}, {"id": "2", "snippet": {"title": "Music"}}`,
 			catalog.Page{Categories: []catalog.Category{{ID: "2", Title: "Music"}}}},
 	} {
-		client := newClient(t, says(200, `{"kind": "list", "etag": "e", "nextPageToken": "n", "items": [`+c.items+`]}`), nil)
+		client := newClient(t, says(200, `{"kind": "list", "etag": "e", "nextPageToken": "n", "items": [`+c.items+`]}`),
+			nil)
 		page, err := calls(t, client)[method]()
 		if c.want.Next, c.want.ETag = "n", "e"; method == "channels.list" {
 			c.want.Next, c.want.ETag = "", ""
@@ -73,12 +78,18 @@ func TestPageFields(t *testing.T) {
 	}{
 		"videos.list": {`{"id": "a", "snippet": {"title": "T", "description": "D", "tags": ["x", "y"], "channelId": "UC1", "channelTitle": "C", "categoryId": "10", "publishedAt": "2026-11-20T08:00:00+02:00"},
 			"statistics": {"viewCount": "5", "likeCount": "4", "commentCount": "3"}}`,
-			catalog.Page{Videos: []catalog.Video{{ID: "a", Title: "T", Description: "D", Tags: []string{"x", "y"}, ChannelID: "UC1", ChannelTitle: "C", CategoryID: "10", PublishedAt: published,
+			catalog.Page{Videos: []catalog.Video{{ID: "a", Title: "T", Description: "D", Tags: []string{"x", "y"},
+				ChannelID: "UC1", ChannelTitle: "C", CategoryID: "10", PublishedAt: published,
 				Views: new(int64(5)), Likes: new(int64(4)), Comments: new(int64(3))}}}},
-		"search.list": {`{"id": {"videoId": "a"}, "snippet": {"title": "T", "description": "D", "channelId": "UC1", "channelTitle": "C", "publishedAt": "2026-11-20T06:00:00Z"}}`,
-			catalog.Page{Snippets: true, Videos: []catalog.Video{{ID: "a", Title: "T", Description: "D", ChannelID: "UC1", ChannelTitle: "C", PublishedAt: published}}}},
-		"channels.list": {`{"id": "UC1", "snippet": {"title": "T"}, "statistics": {"subscriberCount": "7", "viewCount": "9", "videoCount": "2"}}`,
-			catalog.Page{Channels: []catalog.Channel{{ID: "UC1", Title: "T", Subscribers: new(int64(7)), Views: new(int64(9)), Videos: new(int64(2))}}, MissingChannels: []string{"UC2"}}},
+		"search.list": {`{"id": {"videoId": "a"}, "snippet": {"title": "T", "description": "D", "channelId": "UC1", ` +
+			`"channelTitle": "C", "publishedAt": "2026-11-20T06:00:00Z"}}`,
+			catalog.Page{Snippets: true,
+				Videos: []catalog.Video{{ID: "a", Title: "T", Description: "D", ChannelID: "UC1", ChannelTitle: "C",
+					PublishedAt: published}}}},
+		"channels.list": {`{"id": "UC1", "snippet": {"title": "T"}, "statistics": {"subscriberCount": "7", ` +
+			`"viewCount": "9", "videoCount": "2"}}`,
+			catalog.Page{Channels: []catalog.Channel{{ID: "UC1", Title: "T", Subscribers: new(int64(7)),
+				Views: new(int64(9)), Videos: new(int64(2))}}, MissingChannels: []string{"UC2"}}},
 	} {
 		page, err := calls(t, newClient(t, says(200, `{"kind": "list", "items": [`+c.item+`]}`), nil))[method]()
 		if diff := cmp.Diff(c.want, page); err != nil || diff != "" {
@@ -91,7 +102,9 @@ func TestPageFields(t *testing.T) {
 func TestAnswerWithoutAListIsAnError(t *testing.T) {
 	for _, body := range []string{"{}", `{"items": []}`, "null"} {
 		for method, call := range calls(t, newClient(t, says(200, body), nil)) {
-			if page, err := call(); err == nil || !strings.HasPrefix(err.Error(), method+": the upstream's answer is not a list") || !cmp.Equal(page, catalog.Page{}) {
+			if page, err := call(); err == nil ||
+				!strings.HasPrefix(err.Error(), method+": the upstream's answer is not a list") ||
+				!cmp.Equal(page, catalog.Page{}) {
 				t.Errorf("%s, %s: %+v, %v; want that it is not a list", method, body, page, err)
 			}
 		}
@@ -101,18 +114,21 @@ func TestAnswerWithoutAListIsAnError(t *testing.T) {
 // TestEveryMethodNamesItsFailure with status, reason and message, and no page.
 func TestEveryMethodNamesItsFailure(t *testing.T) {
 	long := strings.Repeat("é", 101)
-	body := `{"error": {"code": 400, "message": "` + long + `", "errors": [{"reason": "badRequest", "message": "` + long + `"}]}}`
+	body := `{"error": {"code": 400, "message": "` + long + `", "errors": [{"reason": "badRequest", "message": "` +
+		long + `"}]}}`
 	for method, call := range calls(t, newClient(t, says(400, body), nil)) {
 		page, err := call()
 		want := method + `: the upstream answered 400, "badRequest": "` + strings.Repeat("é", 100) + `…"`
 		answer, ok := errors.AsType[*youtube.APIError](err)
 		cause, google := errors.AsType[*googleapi.Error](err)
-		if !ok || err.Error() != want || answer.Method != method || !google || cause.Code != 400 || !cmp.Equal(page, catalog.Page{}) {
+		if !ok || err.Error() != want || answer.Method != method || !google || cause.Code != 400 ||
+			!cmp.Equal(page, catalog.Page{}) {
 			t.Errorf("%+v, %v; want %s", page, err, want)
 		}
 	}
 	short := strings.Repeat("x", 200)
-	if text := (&youtube.APIError{Method: "m", Status: 400, Message: short}).Error(); !strings.HasSuffix(text, short+`"`) {
+	if text := (&youtube.APIError{Method: "m", Status: 400, Message: short}).Error(); !strings.HasSuffix(text,
+		short+`"`) {
 		t.Errorf("%s; want the whole message of 200 bytes", text)
 	}
 }

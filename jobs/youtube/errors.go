@@ -66,7 +66,8 @@ func (e *APIError) Stops() bool {
 
 // keyRefused matches the reasons with which Google refuses a key, old ones
 // included: it is wrong, has expired, or may not use this API.
-var keyRefused = regexp.MustCompile(`"(API_KEY_[A-Z_]+|SERVICE_DISABLED|keyInvalid|keyExpired|accessNotConfigured|ipRefererBlocked)"`)
+var keyRefused = regexp.MustCompile(`"(API_KEY_[A-Z_]+|SERVICE_DISABLED|keyInvalid|keyExpired|accessNotConfigured|` +
+	`ipRefererBlocked)"`)
 
 // KeyRefused reports whether the upstream refuses the API key itself.
 func (e *APIError) KeyRefused() bool {
@@ -113,7 +114,8 @@ func checkList(method string, isList bool, err error) error {
 	case err != nil:
 		return cleanError(method, err)
 	case !isList:
-		return fmt.Errorf("%s: the upstream's answer is not a list; check the endpoint and any proxy before the API", method)
+		return fmt.Errorf("%s: the upstream's answer is not a list; check the endpoint and any proxy before the API",
+			method)
 	}
 	return nil
 }

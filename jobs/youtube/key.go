@@ -33,7 +33,8 @@ func (t *KeyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		var err error
 		key, err = t.Key()
 		if err == nil && key != "" && !quota.Confidential(req.URL) {
-			err = fmt.Errorf("the API key is not sent to %s://%s, which is not encrypted; use https", req.URL.Scheme, req.URL.Host)
+			err = fmt.Errorf("the API key is not sent to %s://%s, which is not encrypted; use https", req.URL.Scheme,
+				req.URL.Host)
 		}
 		if err != nil {
 			if req.Body != nil {

@@ -69,7 +69,8 @@ func (c *Client) IfNoneMatch(etag string) *Client { return &Client{service: c.se
 // Trending fetches a page of a region's chart. token is the Next of the page
 // before it, or "" for the first page. Next is "" on the last page.
 func (c *Client) Trending(ctx context.Context, region, token string) (catalog.Page, error) {
-	call := c.service.Videos.List([]string{"snippet", "statistics"}).Chart("mostPopular").RegionCode(region).MaxResults(PageSize).Context(ctx)
+	call := c.service.Videos.List([]string{"snippet",
+		"statistics"}).Chart("mostPopular").RegionCode(region).MaxResults(PageSize).Context(ctx)
 	if token != "" {
 		call.PageToken(token)
 	}
@@ -97,7 +98,8 @@ func isVideo(item *yt.SearchResult) bool {
 // Search fetches a page of the videos that match a query in a region, as
 // snippets; see catalog.Page.Snippets. token is as for Trending.
 func (c *Client) Search(ctx context.Context, region, query, token string) (catalog.Page, error) {
-	call := c.service.Search.List([]string{"snippet"}).Type("video").Q(query).RegionCode(region).MaxResults(PageSize).Context(ctx)
+	call := c.service.Search.List([]string{"snippet"}).Type("video").Q(query).RegionCode(region).MaxResults(
+		PageSize).Context(ctx)
 	if token != "" {
 		call.PageToken(token)
 	}
@@ -112,7 +114,8 @@ func (c *Client) Search(ctx context.Context, region, query, token string) (catal
 		}
 		page.Videos = append(page.Videos, catalog.Video{
 			ID: item.Id.VideoId, Title: item.Snippet.Title, Description: item.Snippet.Description,
-			ChannelID: item.Snippet.ChannelId, ChannelTitle: item.Snippet.ChannelTitle, PublishedAt: parseTime(item.Snippet.PublishedAt),
+			ChannelID: item.Snippet.ChannelId, ChannelTitle: item.Snippet.ChannelTitle,
+			PublishedAt: parseTime(item.Snippet.PublishedAt),
 		})
 	}
 	return page, nil
@@ -121,7 +124,8 @@ func (c *Client) Search(ctx context.Context, region, query, token string) (catal
 // Channels fetches up to PageSize channels. Ids that the API does not know are
 // in the page's MissingChannels.
 func (c *Client) Channels(ctx context.Context, ids []string) (catalog.Page, error) {
-	answer, err := c.service.Channels.List([]string{"snippet", "statistics"}).Id(ids...).MaxResults(PageSize).Context(ctx).Do()
+	answer, err := c.service.Channels.List([]string{"snippet",
+		"statistics"}).Id(ids...).MaxResults(PageSize).Context(ctx).Do()
 	if err := checkList("channels.list", answer != nil && answer.Kind != "", err); err != nil {
 		return catalog.Page{}, err
 	}

@@ -24,7 +24,8 @@ func newClient(t *testing.T, upstream http.Handler, wrap func(http.RoundTripper)
 	t.Helper()
 	web := httptest.NewServer(upstream)
 	t.Cleanup(web.Close)
-	var transport http.RoundTripper = &youtube.KeyTransport{Key: func() (string, error) { return secret, nil }, Hosts: []string{strings.TrimPrefix(web.URL, "http://")}, Base: &http.Transport{}}
+	var transport http.RoundTripper = &youtube.KeyTransport{Key: func() (string, error) { return secret, nil },
+		Hosts: []string{strings.TrimPrefix(web.URL, "http://")}, Base: &http.Transport{}}
 	if wrap != nil {
 		transport = wrap(transport)
 	}
@@ -72,7 +73,8 @@ func TestPages(t *testing.T) {
 		t.Errorf("search: %d videos, snippets %t, %v", len(found.Videos), found.Snippets, err)
 	}
 	channels, err := client.Channels(ctx, []string{chart[0].ChannelID, "UCnobody"})
-	if err != nil || len(channels.Channels) != 1 || channels.Channels[0].ID != chart[0].ChannelID || len(channels.MissingChannels) != 1 {
+	if err != nil || len(channels.Channels) != 1 || channels.Channels[0].ID != chart[0].ChannelID ||
+		len(channels.MissingChannels) != 1 {
 		t.Errorf("channels: %+v, %v; want the one there is, and the other missing", channels, err)
 	}
 	categories, err := client.Categories(ctx, "DE")
@@ -89,12 +91,16 @@ func TestErrorsHoldNoURL(t *testing.T) {
 		want  string
 		class feedback.Class
 	}{
-		"forbidden":   {youtubetest.Fault{Status: 403, Reason: "forbidden"}, `videos.list: the upstream answered 403, "forbidden"`, feedback.Permanent},
-		"exhausted":   {youtubetest.Fault{Status: 403, Reason: "quotaExceeded"}, `videos.list: the upstream answered 403, "quotaExceeded"`, feedback.Exhausted},
-		"broken":      {youtubetest.Fault{Status: 500}, `videos.list: the upstream answered 500`, feedback.Transient},
-		"a web page":  {youtubetest.Fault{Status: 502, Body: "<html>\x1b[2Jkey=" + secret + "</html>"}, `videos.list: the upstream answered 502, an answer without a reason`, feedback.Transient},
-		"half a page": {youtubetest.Fault{Delivery: youtubetest.Halved}, `videos.list: the upstream's answer is malformed or truncated JSON`, 0},
-		"no answer":   {youtubetest.Fault{Delivery: youtubetest.Dropped}, `videos.list: `, 0},
+		"forbidden": {youtubetest.Fault{Status: 403, Reason: "forbidden"},
+			`videos.list: the upstream answered 403, "forbidden"`, feedback.Permanent},
+		"exhausted": {youtubetest.Fault{Status: 403, Reason: "quotaExceeded"},
+			`videos.list: the upstream answered 403, "quotaExceeded"`, feedback.Exhausted},
+		"broken": {youtubetest.Fault{Status: 500}, `videos.list: the upstream answered 500`, feedback.Transient},
+		"a web page": {youtubetest.Fault{Status: 502, Body: "<html>\x1b[2Jkey=" + secret + "</html>"},
+			`videos.list: the upstream answered 502, an answer without a reason`, feedback.Transient},
+		"half a page": {youtubetest.Fault{Delivery: youtubetest.Halved},
+			`videos.list: the upstream's answer is malformed or truncated JSON`, 0},
+		"no answer": {youtubetest.Fault{Delivery: youtubetest.Dropped}, `videos.list: `, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			upstream := youtubetest.New(nil)
@@ -103,7 +109,8 @@ func TestErrorsHoldNoURL(t *testing.T) {
 			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 				t.Fatalf("got %v; want %s…", err, c.want)
 			}
-			if text := err.Error(); strings.Contains(text, secret) || strings.Contains(text, "http://") || strings.ContainsAny(text, "\x1b\n") {
+			if text := err.Error(); strings.Contains(text, secret) || strings.Contains(text, "http://") ||
+				strings.ContainsAny(text, "\x1b\n") {
 				t.Errorf("not fit to be shown: %q", text)
 			}
 			if answer, ok := errors.AsType[*youtube.APIError](err); ok && answer.Class != c.class {
@@ -114,7 +121,8 @@ func TestErrorsHoldNoURL(t *testing.T) {
 }
 
 func TestRefusalsAreReturnedUnwrapped(t *testing.T) {
-	guard, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{{Account: "a", Name: "all", Limit: 5, Window: quota.Sliding(time.Hour)}}, nil)
+	guard, err := quota.NewGuard(testledger.Memory(nil),
+		[]quota.Budget{{Account: "a", Name: "all", Limit: 5, Window: quota.Sliding(time.Hour)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,9 +159,13 @@ func TestKeyIsSentToItsHostsOnly(t *testing.T) {
 	}
 	elsewhere := note("elsewhere", nil)
 	defer elsewhere.Close()
-	home := note("home", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) })
+	home := note("home", func(w http.ResponseWriter,
+		r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL, http.StatusFound)
+	})
 	defer home.Close()
-	client := &http.Client{Transport: &youtube.KeyTransport{Key: func() (string, error) { return secret, nil }, Hosts: []string{strings.TrimPrefix(home.URL, "http://")}, Base: &http.Transport{}}}
+	client := &http.Client{Transport: &youtube.KeyTransport{Key: func() (string, error) { return secret, nil },
+		Hosts: []string{strings.TrimPrefix(home.URL, "http://")}, Base: &http.Transport{}}}
 	req, err := http.NewRequestWithContext(t.Context(), "GET", home.URL, nil)
 	if err != nil {
 		t.Fatal(err)

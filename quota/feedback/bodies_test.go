@@ -18,11 +18,13 @@ import (
 func TestRulesSeeEveryBody(t *testing.T) {
 	rules := []feedback.Rule{
 		{
-			When: feedback.RuleCondition{Status: feedback.RuleWords{"200", "4xx"}, Text: feedback.RuleWords{"too * for you"}},
+			When: feedback.RuleCondition{Status: feedback.RuleWords{"200", "4xx"},
+				Text: feedback.RuleWords{"too * for you"}},
 			Stop: &feedback.Stop{Until: feedback.RuleUntils{{Pause: "7s"}}},
 		},
 		{
-			When: feedback.RuleCondition{Status: feedback.RuleWords{"200", "4xx"}, Body: map[string]feedback.RuleWords{"code": {"x"}}},
+			When: feedback.RuleCondition{Status: feedback.RuleWords{"200", "4xx"},
+				Body: map[string]feedback.RuleWords{"code": {"x"}}},
 			Stop: &feedback.Stop{Until: feedback.RuleUntils{{Pause: "7s"}}},
 		},
 	}

@@ -160,10 +160,12 @@ func (c *rule) checkUntil(u *RuleUntil) error {
 func (c *rule) checkLimit(l *Limit) error {
 	isOfUse := l.Left != nil || l.Pair != nil
 	if !isOfUse && l.Used == nil {
-		return errors.New("a limit without left, used or pair says nothing: write left: {header: X-RateLimit-Remaining}")
+		return errors.New("a limit without left, used or pair says nothing: write left: {header: " +
+			"X-RateLimit-Remaining}")
 	}
 	if !isOfUse && l.Limit == nil {
-		return errors.New("used without limit does not say what is left: write limit: {header: X-RateLimit-Limit} beside it")
+		return errors.New("used without limit does not say what is left: write limit: {header: X-RateLimit-Limit} " +
+			"beside it")
 	}
 	isAlone := l.Limit == nil && l.Used == nil
 	isKnown := l.Budget+l.Window != "" || l.Name != nil

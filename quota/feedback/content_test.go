@@ -23,7 +23,8 @@ func TestContentIsNotAnError(t *testing.T) {
 		body   string
 		stops  bool
 	}{
-		{200, `{"id":7,"status":"error","message":"job failed: rate limit exceeded at vendor","retry_after":86400}`, false},
+		{200, `{"id":7,"status":"error","message":"job failed: rate limit exceeded at vendor","retry_after":86400}`,
+			false},
 		{200, `{"code":429,"count":17}`, false},
 		{200, `{"errors":[{"message":"Item 4 skipped: too many requests to vendor"}],"imported":96}`, false},
 		{404, `{"message":"article How we handle too many requests not found"}`, false},

@@ -26,7 +26,8 @@ func TestABudgetOfErrors(t *testing.T) {
 	day := quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)}
 	few := quota.Budget{Account: "a", Name: "few", Limit: 2, Window: quota.Sliding(time.Minute), Measure: quota.Errors}
 	free := feedback.Rule{When: feedback.RuleCondition{Status: []string{"404"}}, Counts: new(false)}
-	read, err := feedback.New("generic", feedback.Options{Rules: []feedback.Rule{free}, Budgets: []quota.Budget{day, few}})
+	read, err := feedback.New("generic",
+		feedback.Options{Rules: []feedback.Rule{free}, Budgets: []quota.Budget{day, few}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,8 @@ func TestABudgetOfErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Transport: &quota.Transport{Guard: guard, Feedback: read, Base: &statuses{200, 400, 200, 404},
+	client := &http.Client{Transport: &quota.Transport{Guard: guard, Feedback: read,
+		Base: &statuses{200, 400, 200, 404},
 		Price: func(*http.Request) (quota.Call, error) {
 			return quota.Call{Account: "a", Method: "m", Units: 5}, nil
 		}}}

@@ -44,8 +44,9 @@ func reader(t testing.TB, name string, o feedback.Options) func(quota.Call, *htt
 
 // response returns a response whose header is given as "Name: value" lines.
 func response(status int, header, text string) *http.Response {
-	resp := &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), ContentLength: int64(len(text)),
-		Request: &http.Request{URL: &url.URL{Path: "/graphql"}}}
+	resp := &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)),
+		ContentLength: int64(len(text)),
+		Request:       &http.Request{URL: &url.URL{Path: "/graphql"}}}
 	for line := range strings.Lines(header) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		resp.Header.Add(name, value)
@@ -85,7 +86,8 @@ func TestSpentDayEndsAfterPacificMidnight(t *testing.T) {
 		"2026-03-08T08:01:00Z": "2026-03-09T07:00:30Z", // 23 hours
 		"2026-11-01T07:01:00Z": "2026-11-02T08:00:30Z", // 25 hours
 	} {
-		got := reader(t, "google", feedback.Options{Now: clock(now)})(call, response(403, "", body(403, spentHTML, "quotaExceeded")))
+		got := reader(t, "google", feedback.Options{Now: clock(now)})(call,
+			response(403, "", body(403, spentHTML, "quotaExceeded")))
 		want := quota.Verdict{For: at(until).Sub(at(now)), Reason: "403 quotaExceeded"}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("at %s: %+v; want %+v", now, got, want)
@@ -115,7 +117,8 @@ func TestSpentDayEndsAtTheDocumentsReset(t *testing.T) {
 			"google":  response(403, "", body(403, spentHTML, "quotaExceeded")),
 			"hubspot": response(200, "X-HubSpot-RateLimit-Daily: 250000\nX-HubSpot-RateLimit-Daily-Remaining: 0", ""),
 		} {
-			if got := reader(t, dialect, feedback.Options{Zone: time.UTC, Resets: c.window, Now: clock(c.now)})(call, resp); got.For != at(c.until).Sub(at(c.now)) {
+			if got := reader(t, dialect, feedback.Options{Zone: time.UTC, Resets: c.window, Now: clock(c.now)})(call,
+				resp); got.For != at(c.until).Sub(at(c.now)) {
 				t.Errorf("%s, %s, at %s: for %s; want until %s", dialect, c.window, c.now, got.For, c.until)
 			}
 		}
@@ -137,7 +140,8 @@ func TestGzippedBody(t *testing.T) {
 		sent  string
 		class bool
 	}{
-		"whole": {pack(spent), true}, "cut short": {pack(spent)[:80], false}, "not packed": {spent, true}, "empty": {"", false},
+		"whole": {pack(spent), true}, "cut short": {pack(spent)[:80], false}, "not packed": {spent, true},
+		"empty":  {"", false},
 		"a bomb": {pack(`{"error":{"errors":[{"reason":"quotaExceeded"}]}` + strings.Repeat(" ", 10<<20) + "}"), false},
 	} {
 		resp := response(403, "Content-Encoding: gzip", c.sent)
@@ -155,13 +159,16 @@ func TestGzippedBody(t *testing.T) {
 var (
 	buckets = []quota.Budget{
 		{Account: "my-project", Name: "cron", Limit: 90, Window: quota.Daily(time.UTC), Lanes: []string{"cron"}},
-		{Account: "my-project", Name: "searches", Limit: 90, Window: quota.Daily(time.UTC), Methods: []string{"search.list"}, Measure: quota.Calls},
-		{Account: "my-project", Name: "others", Limit: 9500, Window: quota.Daily(time.UTC), Except: []string{"search.list"}},
+		{Account: "my-project", Name: "searches", Limit: 90, Window: quota.Daily(time.UTC),
+			Methods: []string{"search.list"}, Measure: quota.Calls},
+		{Account: "my-project", Name: "others", Limit: 9500, Window: quota.Daily(time.UTC),
+			Except: []string{"search.list"}},
 	}
 	shared = []quota.Budget{
 		{Account: "my-project", Name: "youtube", Limit: 9500, Window: quota.Sliding(24 * time.Hour)},
 		{Account: "my-project", Name: "youtube-day", Limit: 9500, Window: quota.Daily(time.UTC)},
-		{Account: "my-project", Name: "youtube-search", Limit: 4000, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search.list"}},
+		{Account: "my-project", Name: "youtube-search", Limit: 4000, Window: quota.Sliding(24 * time.Hour),
+			Methods: []string{"search.list"}},
 	}
 )
 
@@ -184,23 +191,39 @@ func TestGoogleErrorCoolsDownTheWrongBudget(t *testing.T) {
 			guess("others", 0, 25*time.Hour+31*time.Minute, "429 Too Many Requests"), soonest,
 		},
 		{"fine", buckets, searches, response(200, "Retry-After: 60", "quotaExceeded"), quota.Verdict{}, time.Time{}},
-		{"a bucket's day", buckets, searches, response(429, "Retry-After: 90", daySearch), quota.Verdict{Budget: "searches", Reason: "429 rateLimitExceeded search_list"}, midnight},
-		{"a bucket's day, no budget of its own", shared[:2], searches, response(429, "", daySearch), quota.Verdict{Reason: "429 rateLimitExceeded search_list"}, midnight},
-		{"a bucket's day, in the older table", shared, searches, response(429, "", daySearch), quota.Verdict{Budget: "youtube-search", Reason: "429 rateLimitExceeded search_list"}, midnight},
-		{"the day", buckets, videos, response(403, "", body(403, spentHTML, "quotaExceeded")), quota.Verdict{Budget: "others", Reason: "403 quotaExceeded"}, midnight},
-		{"the day, of a search", shared, searches, response(403, "", body(403, spentHTML, "quotaExceeded")), quota.Verdict{Reason: "403 quotaExceeded"}, midnight},
-		{"too fast", buckets, videos, response(429, "Retry-After: 90", ""), quota.Verdict{Budget: "others", Reason: "429 Too Many Requests", Transient: soon.Transient, After: soon.After}, now.Add(90 * time.Second)},
-		{"too fast, in a short window", []quota.Budget{{Account: "my-project", Name: "burst", Limit: 5, Window: quota.Sliding(10 * time.Second)}}, videos, response(429, "", ""),
+		{"a bucket's day", buckets, searches, response(429, "Retry-After: 90", daySearch),
+			quota.Verdict{Budget: "searches", Reason: "429 rateLimitExceeded search_list"}, midnight},
+		{"a bucket's day, no budget of its own", shared[:2], searches, response(429, "", daySearch),
+			quota.Verdict{Reason: "429 rateLimitExceeded search_list"}, midnight},
+		{"a bucket's day, in the older table", shared, searches, response(429, "", daySearch),
+			quota.Verdict{Budget: "youtube-search", Reason: "429 rateLimitExceeded search_list"}, midnight},
+		{"the day", buckets, videos, response(403, "", body(403, spentHTML, "quotaExceeded")),
+			quota.Verdict{Budget: "others", Reason: "403 quotaExceeded"}, midnight},
+		{"the day, of a search", shared, searches, response(403, "", body(403, spentHTML, "quotaExceeded")),
+			quota.Verdict{Reason: "403 quotaExceeded"}, midnight},
+		{"too fast", buckets, videos, response(429, "Retry-After: 90", ""),
+			quota.Verdict{Budget: "others", Reason: "429 Too Many Requests", Transient: soon.Transient,
+				After: soon.After}, now.Add(90 * time.Second)},
+		{"too fast, in a short window",
+			[]quota.Budget{{Account: "my-project", Name: "burst", Limit: 5, Window: quota.Sliding(10 * time.Second)}},
+			videos, response(429, "", ""),
 			guess("burst", 0, 10*time.Second, "429 Too Many Requests"), soonest},
 		{
-			"too fast, nonsense", buckets, videos, response(403, "Retry-After: -1", body(403, "x", "rateLimitExceeded")),
+			"too fast, nonsense", buckets, videos,
+			response(403, "Retry-After: -1", body(403, "x", "rateLimitExceeded")),
 			guess("others", 0, 25*time.Hour+31*time.Minute, "403 rateLimitExceeded"), soonest,
 		},
-		{"never", buckets, searches, response(429, "Retry-After: 90", body(429, "x", "rateLimitExceeded", searchDay, search, "quota_limit_value=0")), quota.Verdict{Never: true, Reason: "429 rateLimitExceeded search_list"}, time.Time{}},
+		{"never", buckets, searches,
+			response(429, "Retry-After: 90",
+				body(429, "x", "rateLimitExceeded", searchDay, search, "quota_limit_value=0")),
+			quota.Verdict{Never: true, Reason: "429 rateLimitExceeded search_list"}, time.Time{}},
 		{"forbidden", buckets, videos, response(403, "", body(403, "x", "forbidden")), quota.Verdict{}, time.Time{}},
-		{"forbidden for a while", buckets, videos, response(403, "Retry-After: 90", body(403, "x", "forbidden")), quota.Verdict{Budget: "others", Reason: "403 forbidden"}, now.Add(90 * time.Second)},
-		{"an outage", buckets, videos, response(503, "", body(503, "x", "backendError")), quota.Verdict{Transient: true}, time.Time{}},
-		{"an outage with an end", buckets, videos, response(503, "Retry-After: 90", body(503, "x", "backendError")), quota.Verdict{Reason: "503 backendError", Transient: true, After: soon.After}, now.Add(90 * time.Second)},
+		{"forbidden for a while", buckets, videos, response(403, "Retry-After: 90", body(403, "x", "forbidden")),
+			quota.Verdict{Budget: "others", Reason: "403 forbidden"}, now.Add(90 * time.Second)},
+		{"an outage", buckets, videos, response(503, "", body(503, "x", "backendError")),
+			quota.Verdict{Transient: true}, time.Time{}},
+		{"an outage with an end", buckets, videos, response(503, "Retry-After: 90", body(503, "x", "backendError")),
+			quota.Verdict{Reason: "503 backendError", Transient: true, After: soon.After}, now.Add(90 * time.Second)},
 	}
 	for _, test := range tests {
 		c := call
@@ -208,7 +231,9 @@ func TestGoogleErrorCoolsDownTheWrongBudget(t *testing.T) {
 		if !test.until.IsZero() {
 			test.want.For = test.until.Sub(now)
 		}
-		if got := reader(t, "google", feedback.Options{Zone: time.UTC, Budgets: test.budgets, Now: clock("2026-11-20T12:00:00Z")})(c, test.resp); !reflect.DeepEqual(got, test.want) {
+		if got := reader(t, "google",
+			feedback.Options{Zone: time.UTC, Budgets: test.budgets, Now: clock("2026-11-20T12:00:00Z")})(c,
+			test.resp); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: %+v; want %+v", test.name, got, test.want)
 		}
 	}
@@ -270,7 +295,8 @@ func TestBodyReadsTheSame(t *testing.T) {
 		}
 	}
 	known := &tracked{Reader: strings.NewReader(long)}
-	reader(t, "openai", feedback.Options{})(call, &http.Response{StatusCode: 200, Header: json, Body: known, ContentLength: int64(len(long))})
+	reader(t, "openai", feedback.Options{})(call,
+		&http.Response{StatusCode: 200, Header: json, Body: known, ContentLength: int64(len(long))})
 	if known.read.Load() != 0 {
 		t.Errorf("%d bytes were read of a body that says it is too long", known.read.Load())
 	}
@@ -292,9 +318,11 @@ func TestSpentBucketStopsOnlyItsBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Transport: &quota.Transport{Guard: guard, Feedback: reader(t, "google", feedback.Options{Budgets: shared}),
+	client := &http.Client{Transport: &quota.Transport{Guard: guard,
+		Feedback: reader(t, "google", feedback.Options{Budgets: shared}),
 		Price: func(r *http.Request) (quota.Call, error) {
-			return quota.Call{Account: "my-project", Method: r.URL.Path[1:], Units: 1, Caller: quota.Caller{Lane: "cron", Job: "search:music", Region: "IN"}}, nil
+			return quota.Call{Account: "my-project", Method: r.URL.Path[1:], Units: 1,
+				Caller: quota.Caller{Lane: "cron", Job: "search:music", Region: "IN"}}, nil
 		}}}
 	get := func(method string) (string, error) {
 		resp, err := client.Get(server.URL + "/" + method)
@@ -310,7 +338,8 @@ func TestSpentBucketStopsOnlyItsBudget(t *testing.T) {
 	}
 	_, err = get("search.list")
 	refused, ok := errors.AsType[*quota.RefusedError](err)
-	if !ok || refused.Reason != quota.ReasonCooldown || refused.Budget != "youtube-search" || refused.Detail != "429 rateLimitExceeded search_list (cron/search:music IN)" {
+	if !ok || refused.Reason != quota.ReasonCooldown || refused.Budget != "youtube-search" ||
+		refused.Detail != "429 rateLimitExceeded search_list (cron/search:music IN)" {
 		t.Fatalf("after it: %v", err)
 	}
 	if _, err := get("videos.list"); err != nil || hits != 2 {

@@ -98,7 +98,8 @@ func shareReset(families []family) {
 		isAlone := from.values[leftRole]+from.values[usedRole] == ""
 		for j := range families {
 			to := &families[j]
-			isRepeated := !isAlone && from.values[leftRole] == to.values[leftRole] && from.values[maxRole] == to.values[maxRole]
+			isRepeated := !isAlone && from.values[leftRole] == to.values[leftRole] &&
+				from.values[maxRole] == to.values[maxRole]
 			isOther := !isRepeated && (!isAlone || to.span > 0)
 			if i == j || to.values[resetRole] != "" || isOther {
 				continue

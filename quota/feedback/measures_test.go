@@ -22,7 +22,8 @@ func TestAStreamIsSettledInMeasuresAlone(t *testing.T) {
 	const stream = "data: {\"delta\":\"a\"}\n\ndata: {\"usage\":{\"completion_tokens\":42}}\n\ndata: [DONE]\n\n"
 	resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}},
 		Body: io.NopCloser(strings.NewReader(stream))}
-	call := quota.Call{Account: "a", Method: "chat", Units: 1, Measures: map[quota.Measure]quota.Units{"output_tokens": 1000}}
+	call := quota.Call{Account: "a", Method: "chat", Units: 1,
+		Measures: map[quota.Measure]quota.Units{"output_tokens": 1000}}
 	client := &quota.Transport{Feedback: read}
 	verdict, err := client.Answered(t.Context(), call, nil, resp)
 	if err != nil || verdict.Measures["output_tokens"] != 42 {

@@ -252,7 +252,8 @@ func (d *Limit) read(a *answer) (limit, bool) {
 		needed, _ := d.Needed.number(a)
 		if rate > 0 {
 			missing := max(1, roundUp(needed)) - l.left
-			l.reset = ceilSecond(time.Duration(min(max(0, float64(missing))/rate, MaxDate.Seconds()) * float64(time.Second)))
+			l.reset = ceilSecond(time.Duration(min(max(0, float64(missing))/rate,
+				MaxDate.Seconds()) * float64(time.Second)))
 		}
 	}
 	return l, l.left >= 0 || l.reset >= 0
@@ -261,7 +262,8 @@ func (d *Limit) read(a *answer) (limit, bool) {
 // stop reads the stop of a rule.
 func (c *rule) stop(r *reader, a *answer, out *outcome) *halt {
 	s := c.Stop
-	h := &halt{kind: s.Kind, account: s.Scope == "account", method: s.Scope == "method", key: s.Scope == "key", rule: c.At, about: newLimit()}
+	h := &halt{kind: s.Kind, account: s.Scope == "account", method: s.Scope == "method", key: s.Scope == "key",
+		rule: c.At, about: newLimit()}
 	if h.kind == "" {
 		h.kind = Spent
 	}

@@ -45,7 +45,8 @@ func TestBatchIsReadPartByPart(t *testing.T) {
 		"one within": {
 			partsOf("200 OK\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n", fine), quota.Verdict{},
 		},
-		"a batch within": {partsOf("200 OK\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n"), quota.Verdict{}},
+		"a batch within": {partsOf("200 OK\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n"),
+			quota.Verdict{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			perCall := func(quota.Call) quota.Units { return 5 }

@@ -76,9 +76,11 @@ func TestStalledErrorCanBeClosed(t *testing.T) {
 		sent, _ := stalling("{", "", 0)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		resp := &http.Response{StatusCode: 500, Header: http.Header{}, Body: sent, Request: (&http.Request{URL: &url.URL{}}).WithContext(ctx)}
+		resp := &http.Response{StatusCode: 500, Header: http.Header{}, Body: sent,
+			Request: (&http.Request{URL: &url.URL{}}).WithContext(ctx)}
 		began := time.Now()
-		if got := reader(t, "generic", feedback.Options{})(call, resp); !got.Transient || time.Since(began) != time.Second {
+		if got := reader(t, "generic", feedback.Options{})(call, resp); !got.Transient ||
+			time.Since(began) != time.Second {
 			t.Errorf("%+v after %s; want it when the context ended", got, time.Since(began))
 		}
 		time.AfterFunc(time.Minute, func() { resp.Body.Close() })
@@ -102,7 +104,8 @@ func TestStalledErrorIsRetried(t *testing.T) {
 			sent, _ := stalling("{", "", 0)
 			return &http.Response{StatusCode: 500, Body: sent, Request: r}, nil
 		})
-		client := &http.Client{Transport: &quota.Transport{Guard: guardOf(t, budgets), Base: base, Retries: 1, MaxWait: time.Minute,
+		client := &http.Client{Transport: &quota.Transport{Guard: guardOf(t, budgets), Base: base, Retries: 1,
+			MaxWait: time.Minute,
 			Price: func(*http.Request) (quota.Call, error) {
 				return quota.Call{Account: "my-project", Method: "m", Units: 1}, nil
 			},

@@ -26,17 +26,23 @@ var upstreams = []struct {
 }{
 	{"shopify", "/admin/api/2026-10/graphql.json", func(w http.ResponseWriter, n int64) int64 {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		fmt.Fprintf(w, `{"data":{"shop":{}},"extensions":{"cost":{"requestedQueryCost":100,"actualQueryCost":%d,"throttleStatus":{"maximumAvailable":2000.0,"currentlyAvailable":%d,"restoreRate":100.0}}}}`, n*7, 2000-n)
+		fmt.Fprintf(w,
+			`{"data":{"shop":{}},"extensions":{"cost":{"requestedQueryCost":100,"actualQueryCost":%d,`+
+				`"throttleStatus":{"maximumAvailable":2000.0,"currentlyAvailable":%d,"restoreRate":100.0}}}}`, n*7,
+			2000-n)
 		return n * 7
 	}},
 	{"github", "/graphql", func(w http.ResponseWriter, n int64) int64 {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"data":{"rateLimit":{"limit":500000,"cost":%d,"remaining":499999,"resetAt":"2030-01-01T00:00:00Z"}}}`, n)
+		fmt.Fprintf(w,
+			`{"data":{"rateLimit":{"limit":500000,"cost":%d,"remaining":499999,"resetAt":"2030-01-01T00:00:00Z"}}}`, n)
 		return n
 	}},
 	{"openai", "/v1/chat/completions", func(w http.ResponseWriter, n int64) int64 {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"choices":[{"message":{"content":%q}}],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, strings.Repeat("x", int(n)*3000), 3*n, 8*n, 11*n)
+		fmt.Fprintf(w,
+			`{"choices":[{"message":{"content":%q}}],"usage":{"prompt_tokens":%d,"completion_tokens":%d,`+
+				`"total_tokens":%d}}`, strings.Repeat("x", int(n)*3000), 3*n, 8*n, 11*n)
 		return 11 * n
 	}},
 	{"openai", "/v1/chat/completions", func(w http.ResponseWriter, _ int64) int64 { // a stream without a cost
@@ -46,7 +52,9 @@ var upstreams = []struct {
 	}},
 	{"anthropic", "/v1/messages", func(w http.ResponseWriter, n int64) int64 {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"content":[],"usage":{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":9999,"output_tokens":%d}}`, n, 2*n, 6*n)
+		fmt.Fprintf(w,
+			`{"content":[],"usage":{"input_tokens":%d,"cache_creation_input_tokens":%d,`+
+				`"cache_read_input_tokens":9999,"output_tokens":%d}}`, n, 2*n, 6*n)
 		return 9 * n
 	}},
 	{"generic", "/x", func(w http.ResponseWriter, n int64) int64 {
@@ -92,7 +100,9 @@ func TestChargesAddUpToTheUpstreamsCount(t *testing.T) {
 						t.Error(err)
 					}
 				},
-				Feedback: reader(t, u.dialect, feedback.Options{Budgets: []quota.Budget{budget}, NotModified: func(quota.Call) quota.Units { return 3 }})}}
+				Feedback: reader(t, u.dialect,
+					feedback.Options{Budgets: []quota.Budget{budget},
+						NotModified: func(quota.Call) quota.Units { return 3 }})}}
 			var wg sync.WaitGroup
 			for range 8 {
 				wg.Go(func() {
@@ -112,8 +122,10 @@ func TestChargesAddUpToTheUpstreamsCount(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := balances[0].Used; int64(got) != counted.Load() || reported.Load() != counted.Load() || hits.Load() != 32 {
-				t.Errorf("the ledger holds %d units and %d were reported, the upstream counted %d in %d requests", got, reported.Load(), counted.Load(), hits.Load())
+			if got := balances[0].Used; int64(got) != counted.Load() || reported.Load() != counted.Load() ||
+				hits.Load() != 32 {
+				t.Errorf("the ledger holds %d units and %d were reported, the upstream counted %d in %d requests", got,
+					reported.Load(), counted.Load(), hits.Load())
 			}
 		})
 	}
@@ -148,7 +160,8 @@ func TestRetriesOfDialects(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			budget := quota.Budget{Account: "my-project", Name: "all", Limit: 1000, Window: quota.Sliding(24 * time.Hour)}
+			budget := quota.Budget{Account: "my-project", Name: "all", Limit: 1000,
+				Window: quota.Sliding(24 * time.Hour)}
 			guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget}, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -166,8 +179,10 @@ func TestRetriesOfDialects(t *testing.T) {
 			}
 			resp.Body.Close()
 			balances, err := guard.Balances(t.Context())
-			if err != nil || hits.Load() != c.hits || balances[0].Used != quota.Units(10*c.hits) || (resp.StatusCode == 200) != (c.hits == 2) {
-				t.Errorf("%d requests, %d units, status %d, %v; want %d requests, each charged", hits.Load(), balances[0].Used, resp.StatusCode, err, c.hits)
+			if err != nil || hits.Load() != c.hits || balances[0].Used != quota.Units(10*c.hits) ||
+				(resp.StatusCode == 200) != (c.hits == 2) {
+				t.Errorf("%d requests, %d units, status %d, %v; want %d requests, each charged", hits.Load(),
+					balances[0].Used, resp.StatusCode, err, c.hits)
 			}
 		})
 	}

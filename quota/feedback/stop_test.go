@@ -26,7 +26,8 @@ type upstreamOf struct {
 
 func (u *upstreamOf) RoundTrip(r *http.Request) (*http.Response, error) {
 	u.hits++
-	return &http.Response{StatusCode: u.status, Header: u.header.Clone(), Body: io.NopCloser(strings.NewReader(u.body)), ContentLength: int64(len(u.body)), Request: r}, nil
+	return &http.Response{StatusCode: u.status, Header: u.header.Clone(), Body: io.NopCloser(strings.NewReader(u.body)),
+		ContentLength: int64(len(u.body)), Request: r}, nil
 }
 
 // TestLongRetryAfterOn503IsASharedCooldown answers every error's status with a
@@ -50,11 +51,14 @@ func TestLongRetryAfterOn503IsASharedCooldown(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					client := &http.Client{Transport: &quota.Transport{Guard: guard, Base: up, MaxWait: 30 * time.Second, Retries: 2,
+					client := &http.Client{Transport: &quota.Transport{Guard: guard, Base: up,
+						MaxWait: 30 * time.Second, Retries: 2,
 						Price: func(*http.Request) (quota.Call, error) {
 							return quota.Call{Account: "my-project", Method: fmt.Sprint("m", stopped), Units: 100}, nil
 						},
-						Feedback: reader(t, dialect, feedback.Options{Budgets: budgets, Now: func() time.Time { return clock.Now().Add(-time.Hour) }})}}
+						Feedback: reader(t, dialect,
+							feedback.Options{Budgets: budgets,
+								Now: func() time.Time { return clock.Now().Add(-time.Hour) }})}}
 					for i := range 5 {
 						resp, err := client.Get("http://upstream/m")
 						if process == 0 && i == 0 {
@@ -64,7 +68,8 @@ func TestLongRetryAfterOn503IsASharedCooldown(t *testing.T) {
 							continue
 						}
 						refused, ok := errors.AsType[*quota.RefusedError](err)
-						if !ok || refused.Reason != quota.ReasonCooldown || refused.RetryAfter != 2*time.Hour || !strings.Contains(refused.Detail, fmt.Sprint(status)) {
+						if !ok || refused.Reason != quota.ReasonCooldown || refused.RetryAfter != 2*time.Hour ||
+							!strings.Contains(refused.Detail, fmt.Sprint(status)) {
 							t.Fatalf("%s %d: %v; want a cooldown of 2 hours that says why", dialect, status, err)
 						}
 						stopped++
@@ -105,7 +110,9 @@ func TestRetryAfterWithoutError(t *testing.T) {
 // TestRetryAfterOfAFailingUpstreamStopsItsAccount: a failing upstream stops its
 // account, another error the budget that covers the call.
 func TestRetryAfterOfAFailingUpstreamStopsItsAccount(t *testing.T) {
-	budgets := []quota.Budget{hour("all", 100), {Account: "my-project", Name: "tier2", Limit: 20, Window: quota.Sliding(time.Minute), Methods: []string{"search.list"}}}
+	budgets := []quota.Budget{hour("all", 100),
+		{Account: "my-project", Name: "tier2", Limit: 20, Window: quota.Sliding(time.Minute),
+			Methods: []string{"search.list"}}}
 	for _, c := range []struct {
 		dialect string
 		status  int
@@ -116,14 +123,16 @@ func TestRetryAfterOfAFailingUpstreamStopsItsAccount(t *testing.T) {
 		{"generic", 413, budgets, "tier2"},
 		{"slack", 503, budgets, ""}, {"slack", 404, budgets, "tier2"}, {"generic", 401, nil, ""},
 	} {
-		got := reader(t, c.dialect, feedback.Options{Budgets: c.budgets, Now: clock(noon)})(call, response(c.status, dated+"Retry-After: 90", ""))
+		got := reader(t, c.dialect, feedback.Options{Budgets: c.budgets, Now: clock(noon)})(call,
+			response(c.status, dated+"Retry-After: 90", ""))
 		if got.For != 90*time.Second || got.Budget != c.budget || got.Transient != (c.status >= 500) {
 			t.Errorf("%s %d: %+v; want 90 s of %q", c.dialect, c.status, got, c.budget)
 		}
 	}
 	both := dated + "Retry-After: 90\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: "
 	for reset, want := range map[string]time.Duration{"30": 90 * time.Second, "300": 300 * time.Second} {
-		if got := reader(t, "generic", feedback.Options{Now: clock(noon)})(call, response(503, both+reset, "")); got.For != want {
+		if got := reader(t, "generic", feedback.Options{Now: clock(noon)})(call,
+			response(503, both+reset, "")); got.For != want {
 			t.Errorf("beside a reset in %s s: %+v; want the longer", reset, got)
 		}
 	}
@@ -145,7 +154,8 @@ func TestCooldownsIgnoreTheHostClock(t *testing.T) {
 		var right quota.Verdict
 		for i, skew := range []time.Duration{0, time.Hour, -time.Hour, 26 * time.Hour, -26 * time.Hour} {
 			resp.Body = io.NopCloser(strings.NewReader(string(text)))
-			got := reader(t, dialect, feedback.Options{Zone: time.UTC, Now: func() time.Time { return at(noon).Add(skew) }})(call, resp)
+			got := reader(t, dialect,
+				feedback.Options{Zone: time.UTC, Now: func() time.Time { return at(noon).Add(skew) }})(call, resp)
 			if got.Later = nil; i == 0 {
 				right = got
 			}
@@ -154,29 +164,35 @@ func TestCooldownsIgnoreTheHostClock(t *testing.T) {
 			}
 		}
 	}
-	got := reader(t, "google", feedback.Options{Zone: time.UTC, Now: clock("2026-01-01T00:00:00Z")})(call, response(403, dated, body(403, spentHTML, "quotaExceeded")))
+	got := reader(t, "google", feedback.Options{Zone: time.UTC, Now: clock("2026-01-01T00:00:00Z")})(call,
+		response(403, dated, body(403, spentHTML, "quotaExceeded")))
 	if got.For != 12*time.Hour+30*time.Second {
 		t.Errorf("the day's end: %+v; want from noon to midnight", got)
 	}
-	got = reader(t, "google", feedback.Options{Zone: time.UTC})(call, response(403, dated+"Age: 3600", body(403, spentHTML, "quotaExceeded")))
+	got = reader(t, "google", feedback.Options{Zone: time.UTC})(call,
+		response(403, dated+"Age: 3600", body(403, spentHTML, "quotaExceeded")))
 	if got.For != 11*time.Hour+30*time.Second {
 		t.Errorf("the day's end, by a cache an hour later: %+v", got)
 	}
-	got = reader(t, "generic", feedback.Options{Now: clock(noon)})(call, response(429, "Retry-After: Fri, 20 Nov 2026 12:01:30 GMT", ""))
+	got = reader(t, "generic", feedback.Options{Now: clock(noon)})(call,
+		response(429, "Retry-After: Fri, 20 Nov 2026 12:01:30 GMT", ""))
 	if got.For != 90*time.Second {
 		t.Errorf("without a Date: %+v; want it by the host's clock", got)
 	}
 	// The ledger's own clock is another: the cooldown lasts as long on it.
 	ledgerClock := &ledgertest.Clock{}
 	ledgerClock.Set(at("2026-11-20T09:00:00Z"))
-	guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: ledgerClock.Now}), []quota.Budget{hour("all", 5)}, nil)
+	guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: ledgerClock.Now}),
+		[]quota.Budget{hour("all", 5)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	up := &upstreamOf{status: 429, header: http.Header{"Date": {date}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {epoch(10 * time.Minute)}}}
-	client := &http.Client{Transport: &quota.Transport{Guard: guard, Base: up, Price: func(*http.Request) (quota.Call, error) {
-		return quota.Call{Account: "my-project", Method: "m", Units: 1}, nil
-	}, Feedback: reader(t, "generic", feedback.Options{})}}
+	up := &upstreamOf{status: 429, header: http.Header{"Date": {date}, "X-Ratelimit-Remaining": {"0"},
+		"X-Ratelimit-Reset": {epoch(10 * time.Minute)}}}
+	client := &http.Client{Transport: &quota.Transport{Guard: guard, Base: up,
+		Price: func(*http.Request) (quota.Call, error) {
+			return quota.Call{Account: "my-project", Method: "m", Units: 1}, nil
+		}, Feedback: reader(t, "generic", feedback.Options{})}}
 	for _, wait := range []time.Duration{0, 10*time.Minute - time.Second, time.Second} {
 		ledgerClock.Add(wait)
 		client.Get("http://upstream/m")
@@ -188,7 +204,8 @@ func TestCooldownsIgnoreTheHostClock(t *testing.T) {
 
 // TestUnusualResponseIsMisread has responses that are easy to misread.
 func TestUnusualResponseIsMisread(t *testing.T) {
-	theirs := quota.Budget{Account: "another-project", Name: "core", Limit: 5000, Window: quota.Sliding(1000 * time.Hour)}
+	theirs := quota.Budget{Account: "another-project", Name: "core", Limit: 5000,
+		Window: quota.Sliding(1000 * time.Hour)}
 	month := quota.Budget{Account: "my-project", Name: "month", Limit: 100_000, Window: quota.Monthly(time.UTC)}
 	for _, c := range []struct {
 		name, dialect string
@@ -200,39 +217,78 @@ func TestUnusualResponseIsMisread(t *testing.T) {
 		{"an error body [] of 429", "google", nil, response(429, dated, "[]"),
 			guess("", 2*time.Second, 24*time.Hour, "429 Too Many Requests")},
 		{"an error body [] elsewhere", "salesforce", nil, response(403, dated, "[]"), quota.Verdict{}},
-		{"two accounts' budgets", "github", []quota.Budget{theirs, hour("mine", 5000)}, response(403, github(0, 9*time.Hour, ""), ""), stop("mine", time.Hour, "403 Forbidden core")},
-		{"two accounts' budgets, none of this one", "github", []quota.Budget{theirs}, response(403, github(0, 9*time.Hour, ""), ""), stop("", 9*time.Hour, "403 Forbidden core")},
-		{"named as its bucket", "github", []quota.Budget{hour("other", 5000), hour("core", 5000)}, response(200, github(7, 30*time.Minute, ""), ""), left(quota.Verdict{}, "core", 7)},
-		{"named as its bucket, and half as high", "github", []quota.Budget{hour("core", 2400)}, response(200, github(7, 30*time.Minute, ""), ""), left(quota.Verdict{}, "core", 7)},
-		{"a reset without a remaining", "generic", nil, response(429, dated+"X-RateLimit-Reset: 300", ""), slow("", time.Minute, "429 Too Many Requests")},
-		{"a reset without a remaining, spent", "generic", nil, response(429, dated+"X-RateLimit-Limit: 5\nX-RateLimit-Used: 5\nX-RateLimit-Reset: 30", ""), slow("", 30*time.Second, "429 Too Many Requests")},
-		{"a short reset without a remaining", "generic", nil, response(429, dated+"X-RateLimit-Reset: 30", ""), slow("", 30*time.Second, "429 Too Many Requests")},
-		{"a reset without a remaining, fine", "generic", nil, response(200, dated+"X-RateLimit-Reset: 30", ""), quota.Verdict{}},
-		{"0s", "openai", nil, response(200, asJSON+"X-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: 0s", ""), quota.Verdict{}},
-		{"0s of a 429", "openai", nil, response(429, asJSON+"X-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: 0s", ""), slow("", time.Second, "429 Too Many Requests tokens")},
-		{"a limit far below", "github", []quota.Budget{hour("github-hour", 5000)}, response(200, dated+"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 59\nX-RateLimit-Reset: 300\nX-RateLimit-Resource: core", ""), limited("github-hour", 60)},
-		{"a limit far above", "github", []quota.Budget{hour("github-hour", 2400)}, response(200, github(900, 30*time.Minute, ""), ""), limited("github-hour", 5000)},
-		{"a limit twice as high", "github", []quota.Budget{hour("github-hour", 2500)}, response(200, github(900, 30*time.Minute, ""), ""), left(quota.Verdict{}, "github-hour", 900)},
-		{"a limit just below", "github", []quota.Budget{hour("core", 5001)}, response(200, github(900, 30*time.Minute, ""), ""), limited("core", 5000)},
-		{"one of two limits fits", "openai", []quota.Budget{hour("tpm", 1000)}, response(200, dated+"X-RateLimit-Limit-Requests: 60\nX-RateLimit-Remaining-Requests: 50\nX-RateLimit-Limit-Tokens: 1000\nX-RateLimit-Remaining-Tokens: 1000", ""), quota.Verdict{}},
-		{"a bucket that fills all the time", "shopify", []quota.Budget{hour("all", 100_000)}, response(200, dated+"X-Shopify-Shop-Api-Call-Limit: 4/40", ""), quota.Verdict{}},
-		{"throttled with nothing left", "shopify", nil, response(200, asJSON, `{"errors":[{"message":"Throttled"}],"extensions":{"cost":{"requestedQueryCost":1000,"throttleStatus":{"maximumAvailable":1000,"currentlyAvailable":0,"restoreRate":50}}}}`), slow("", 20*time.Second, "200 throttled graphql")},
-		{"amounts that cannot be", "github", []quota.Budget{hour("graphql", 5000)}, response(200, asJSON, `{"data":{"rateLimit":{"limit":5000,"remaining":-5}}}`), quota.Verdict{}},
-		{"amounts beyond counting", "github", []quota.Budget{hour("graphql", 5000)}, response(200, asJSON, `{"data":{"rateLimit":{"limit":1e300,"remaining":5}}}`), left(quota.Verdict{}, "graphql", 5)},
+		{"two accounts' budgets", "github", []quota.Budget{theirs, hour("mine", 5000)},
+			response(403, github(0, 9*time.Hour, ""), ""), stop("mine", time.Hour, "403 Forbidden core")},
+		{"two accounts' budgets, none of this one", "github", []quota.Budget{theirs},
+			response(403, github(0, 9*time.Hour, ""), ""), stop("", 9*time.Hour, "403 Forbidden core")},
+		{"named as its bucket", "github", []quota.Budget{hour("other", 5000), hour("core", 5000)},
+			response(200, github(7, 30*time.Minute, ""), ""), left(quota.Verdict{}, "core", 7)},
+		{"named as its bucket, and half as high", "github", []quota.Budget{hour("core", 2400)},
+			response(200, github(7, 30*time.Minute, ""), ""), left(quota.Verdict{}, "core", 7)},
+		{"a reset without a remaining", "generic", nil, response(429, dated+"X-RateLimit-Reset: 300", ""),
+			slow("", time.Minute, "429 Too Many Requests")},
+		{"a reset without a remaining, spent", "generic", nil,
+			response(429, dated+"X-RateLimit-Limit: 5\nX-RateLimit-Used: 5\nX-RateLimit-Reset: 30", ""),
+			slow("", 30*time.Second, "429 Too Many Requests")},
+		{"a short reset without a remaining", "generic", nil, response(429, dated+"X-RateLimit-Reset: 30", ""),
+			slow("", 30*time.Second, "429 Too Many Requests")},
+		{"a reset without a remaining, fine", "generic", nil, response(200, dated+"X-RateLimit-Reset: 30", ""),
+			quota.Verdict{}},
+		{"0s", "openai", nil, response(200, asJSON+"X-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: 0s", ""),
+			quota.Verdict{}},
+		{"0s of a 429", "openai", nil,
+			response(429, asJSON+"X-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: 0s", ""),
+			slow("", time.Second, "429 Too Many Requests tokens")},
+		{"a limit far below", "github", []quota.Budget{hour("github-hour", 5000)},
+			response(200,
+				dated+
+					"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 59\nX-RateLimit-Reset: "+
+					"300\nX-RateLimit-Resource: core", ""), limited("github-hour", 60)},
+		{"a limit far above", "github", []quota.Budget{hour("github-hour", 2400)},
+			response(200, github(900, 30*time.Minute, ""), ""), limited("github-hour", 5000)},
+		{"a limit twice as high", "github", []quota.Budget{hour("github-hour", 2500)},
+			response(200, github(900, 30*time.Minute, ""), ""), left(quota.Verdict{}, "github-hour", 900)},
+		{"a limit just below", "github", []quota.Budget{hour("core", 5001)},
+			response(200, github(900, 30*time.Minute, ""), ""), limited("core", 5000)},
+		{"one of two limits fits", "openai", []quota.Budget{hour("tpm", 1000)},
+			response(200,
+				dated+
+					"X-RateLimit-Limit-Requests: 60\nX-RateLimit-Remaining-Requests: 50\nX-RateLimit-Limit-Tokens: "+
+					"1000\nX-RateLimit-Remaining-Tokens: 1000", ""), quota.Verdict{}},
+		{"a bucket that fills all the time", "shopify", []quota.Budget{hour("all", 100_000)},
+			response(200, dated+"X-Shopify-Shop-Api-Call-Limit: 4/40", ""), quota.Verdict{}},
+		{"throttled with nothing left", "shopify", nil,
+			response(200, asJSON,
+				`{"errors":[{"message":"Throttled"}],"extensions":{"cost":{"requestedQueryCost":1000,`+
+					`"throttleStatus":{"maximumAvailable":1000,"currentlyAvailable":0,"restoreRate":50}}}}`), slow("",
+				20*time.Second, "200 throttled graphql")},
+		{"amounts that cannot be", "github", []quota.Budget{hour("graphql", 5000)},
+			response(200, asJSON, `{"data":{"rateLimit":{"limit":5000,"remaining":-5}}}`), quota.Verdict{}},
+		{"amounts beyond counting", "github", []quota.Budget{hour("graphql", 5000)},
+			response(200, asJSON, `{"data":{"rateLimit":{"limit":1e300,"remaining":5}}}`),
+			left(quota.Verdict{}, "graphql", 5)},
 		{"a reset of milliseconds", "generic",
 			[]quota.Budget{{Account: "my-project", Name: "day", Limit: 5, Window: quota.Daily(time.UTC)}},
 			response(200, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 900000", ""),
 			stop("day", 15*time.Minute, "200, nothing left")},
-		{"a reset beyond its budget's window", "generic", []quota.Budget{minutely}, response(200, dated+"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("minute", time.Minute, "200, nothing left")},
-		{"a reset beyond its budget's window, beside a longer one", "generic", []quota.Budget{minutely, month}, response(200, dated+"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("minute", time.Minute, "200, nothing left")},
-		{"a reset within a month's budget", "generic", []quota.Budget{month}, response(200, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("month", 480*time.Hour, "200, nothing left")},
+		{"a reset beyond its budget's window", "generic", []quota.Budget{minutely},
+			response(200, dated+"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""),
+			stop("minute", time.Minute, "200, nothing left")},
+		{"a reset beyond its budget's window, beside a longer one", "generic", []quota.Budget{minutely, month},
+			response(200, dated+"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""),
+			stop("minute", time.Minute, "200, nothing left")},
+		{"a reset within a month's budget", "generic", []quota.Budget{month},
+			response(200, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""),
+			stop("month", 480*time.Hour, "200, nothing left")},
 		{"a reset of no known budget", "generic", []quota.Budget{minutely, month},
 			response(200, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""),
 			stop("", 480*time.Hour, "200, nothing left")},
 		{"a reset of no known budget, too fast", "generic", []quota.Budget{minutely, month},
 			response(429, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""),
 			stop("", 480*time.Hour, "429 Too Many Requests")},
-		{"a bad key's limits", "github", []quota.Budget{hour("core", 5000)}, response(401, dated+"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 300", ""), quota.Verdict{}},
+		{"a bad key's limits", "github", []quota.Budget{hour("core", 5000)},
+			response(401, dated+"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 300", ""),
+			quota.Verdict{}},
 	} {
 		got := reader(t, c.dialect, feedback.Options{Budgets: c.budgets, Now: clock(noon)})(call, c.resp)
 		if got.Later = nil; !reflect.DeepEqual(got, c.want) {
@@ -251,14 +307,16 @@ func TestUndocumentedCosts(t *testing.T) {
 		want          quota.Verdict
 	}{
 		{"0 in a header", "generic", response(200, dated+"X-RateLimit-Cost: 0", ""), guessed(1)},
-		{"much in a header", "generic", response(200, dated+"X-RateLimit-Cost: 99999999999", ""), guessed(quota.MaxUnits)},
+		{"much in a header", "generic", response(200, dated+"X-RateLimit-Cost: 99999999999", ""),
+			guessed(quota.MaxUnits)},
 		{"a parameter", "generic", response(200, dated+`RateLimit: "a";r=5;t=9;cost=0`, ""), guessed(1)},
 		{"nothing documented", "openai", response(200, asJSON, fmt.Sprintf(usage, 0)), settled(1)},
 		{"documented", "openai", response(200, asJSON, fmt.Sprintf(usage, 5)), settled(5)},
 		{"of an error", "openai", response(400, asJSON, fmt.Sprintf(usage, 5)), guessed(5)},
 		{"below nothing", "openai", response(200, asJSON, fmt.Sprintf(usage, -5)), quota.Verdict{}},
 	} {
-		if got := reader(t, c.dialect, feedback.Options{Now: clock(noon)})(call, c.resp); !reflect.DeepEqual(got, c.want) {
+		if got := reader(t, c.dialect, feedback.Options{Now: clock(noon)})(call, c.resp); !reflect.DeepEqual(got,
+			c.want) {
 			t.Errorf("%s: got %+v; want %+v", c.name, got, c.want)
 		}
 	}

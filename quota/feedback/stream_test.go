@@ -32,17 +32,21 @@ func TestCostAtTheEndOfAStream(t *testing.T) {
 		"many events": {"openai", "text/event-stream", strings.Repeat(event, 5000) + usage, 4500},
 		"no usage":    {"openai", "text/event-stream", event, 100},
 		"cut short":   {"openai", "text/event-stream", event + usage[:20], 100},
-		"lines":       {"openai", "application/x-ndjson", "{\"usage\":{\"total_tokens\":7}}\n{\"usage\":{\"total_tokens\":44}}\n", 44},
+		"lines": {"openai", "application/x-ndjson",
+			"{\"usage\":{\"total_tokens\":7}}\n{\"usage\":{\"total_tokens\":44}}\n", 44},
 		"a list": {"openai", "application/json",
 			"[{\"usage\":{\"total_tokens\":7}}\n,\n{\"usage\":{\"total_tokens\":45}}]", 45},
 		"a long list": {"openai", "application/json",
-			"[{\"usage\":{\"total_tokens\":7}}\n,\n" + strings.Repeat(" ", 70_000) + "{\"usage\":{\"total_tokens\":45}}]", 45},
+			"[{\"usage\":{\"total_tokens\":7}}\n,\n" + strings.Repeat(" ", 70_000) +
+				"{\"usage\":{\"total_tokens\":45}}]", 45},
 		"input first, output last": {"anthropic", "text/event-stream", start + strings.Repeat(event, 3000) + delta, 50},
 		"a document that is too long": {"openai", "application/json",
 			`{"choices":[{"text":"` + strings.Repeat("x", 200_000) + `"}],"usage":{"total_tokens":77},"x":1}`, 77},
-		"a document that is not": {"openai", "application/json", `{"choices":[{"text":"x"}],"usage":{"total_tokens":78}}`, 78},
+		"a document that is not": {"openai", "application/json",
+			`{"choices":[{"text":"x"}],"usage":{"total_tokens":78}}`, 78},
 		"usage within another's words": {"openai", "application/json",
-			`{"choices":[{"text":"` + strings.Repeat("x", 200_000) + `"}],"more":{"usage":{"total_tokens":9000},"a":{"b":{}}}}`,
+			`{"choices":[{"text":"` + strings.Repeat("x", 200_000) +
+				`"}],"more":{"usage":{"total_tokens":9000},"a":{"b":{}}}}`,
 			100},
 	} {
 		t.Run(name, func(t *testing.T) {

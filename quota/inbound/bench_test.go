@@ -68,7 +68,8 @@ func BenchmarkMillionClientsRedis(b *testing.B) {
 		return float64(time.Since(began).Nanoseconds()) / pings
 	}
 	memory := func() float64 { return redisMemory(b, plain) }
-	store := redisstore.New(redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 64, ContextTimeoutEnabled: true}))
+	store := redisstore.New(redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 64,
+		ContextTimeoutEnabled: true}))
 	defer store.Close()
 	clients, soak := manyClients/10, os.Getenv("RATION_SOAK") == "1"
 	if soak {
@@ -115,7 +116,8 @@ func (m *measured) report(b *testing.B) {
 	b.ReportMetric(m.failed, "failed")
 }
 
-func measure(b *testing.B, store inbound.Store, clients, workers int, now func() time.Time, memory func() float64) (m measured) {
+func measure(b *testing.B, store inbound.Store, clients, workers int, now func() time.Time,
+	memory func() float64) (m measured) {
 	var failed atomic.Int64
 	defer func() { m.failed = float64(failed.Load()) }()
 	limiter, err := inbound.New(store, benchLimits(), &inbound.Options{

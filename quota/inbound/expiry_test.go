@@ -54,7 +54,8 @@ func visit(t *testing.T, store inbound.Store, clock *clock, n int) {
 	t.Helper()
 	for i := range n {
 		clock.Add(time.Second)
-		r := &inbound.Request{Client: fmt.Sprint(i), Limits: both(10, time.Minute), Cost: 1, At: clock.Now().UnixMicro()}
+		r := &inbound.Request{Client: fmt.Sprint(i), Limits: both(10, time.Minute), Cost: 1,
+			At: clock.Now().UnixMicro()}
 		if _, err := store.Count(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +74,8 @@ func TestFileKeepsExpiredClients(t *testing.T) {
 	visit(t, store, newClock(), 1000)
 	var rows int
 	if err := openFile(t, path).QueryRow("SELECT count(*) FROM windows").Scan(&rows); err != nil || rows > 2*(121+8) {
-		t.Errorf("%d rows, %v; want those of two minutes at most, and of the requests since they were deleted", rows, err)
+		t.Errorf("%d rows, %v; want those of two minutes at most, and of the requests since they were deleted", rows,
+			err)
 	}
 }
 
@@ -171,7 +173,8 @@ func cutReply(conn net.Conn, addr string) {
 // TestMalformedAddress: the error of a malformed address does not repeat its
 // password.
 func TestMalformedAddress(t *testing.T) {
-	for _, address := range []string{"redis://:secret@host:port/0", "redis://:secret@%zz/0", "http://:secret@host", "redis://:secret@host/x", "sec\x7fret"} {
+	for _, address := range []string{"redis://:secret@host:port/0", "redis://:secret@%zz/0", "http://:secret@host",
+		"redis://:secret@host/x", "sec\x7fret"} {
 		store, err := redisstore.Open(address)
 		if err == nil {
 			store.Close()
@@ -188,7 +191,8 @@ func TestUserWithFewCommands(t *testing.T) {
 	server := servers.StartRedis(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer admin.Close()
-	rules := strings.Fields("ACL SETUSER guard on >secret ~inbound:* +eval +evalsha +time +get +set +del +lindex +lpop +lrange +rpush +pexpire")
+	rules := strings.Fields("ACL SETUSER guard on >secret ~inbound:* +eval +evalsha +time +get +set +del +lindex " +
+		"+lpop +lrange +rpush +pexpire")
 	line := make([]any, len(rules))
 	for i, rule := range rules {
 		line[i] = rule

@@ -30,7 +30,10 @@ func serve(t *testing.T, store inbound.Store, o *inbound.Options, limits ...inbo
 		t.Fatal(err)
 	}
 	s := &limited{t: t}
-	server := httptest.NewServer(limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { s.passed.Add(1) })))
+	server := httptest.NewServer(limiter.Handler(http.HandlerFunc(func(http.ResponseWriter,
+		*http.Request) {
+		s.passed.Add(1)
+	})))
 	t.Cleanup(server.Close)
 	s.url = server.URL
 	return s
@@ -92,7 +95,8 @@ func TestTwoBurstsAroundAMinutePass(t *testing.T) {
 func TestRetryAfterIsTooShort(t *testing.T) {
 	eachStore(t, func(t *testing.T, store inbound.Store) {
 		clock := newClock()
-		s := serve(t, store, byHeader(clock), inbound.Limit{Calls: 10, Per: time.Second}, inbound.Limit{Calls: 25, Per: 10 * time.Minute})
+		s := serve(t, store, byHeader(clock), inbound.Limit{Calls: 10, Per: time.Second},
+			inbound.Limit{Calls: 25, Per: 10 * time.Minute})
 		var waits []int
 		for len(waits) == 0 || waits[len(waits)-1] < 100 {
 			resp := s.get("a")
@@ -100,7 +104,8 @@ func TestRetryAfterIsTooShort(t *testing.T) {
 				continue
 			}
 			seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-			if err != nil || resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Content-Type") != "application/problem+json" {
+			if err != nil || resp.StatusCode != http.StatusTooManyRequests ||
+				resp.Header.Get("Content-Type") != "application/problem+json" {
 				t.Fatalf("%s %v", resp.Status, resp.Header)
 			}
 			waits = append(waits, seconds)
@@ -110,7 +115,8 @@ func TestRetryAfterIsTooShort(t *testing.T) {
 			}
 			clock.Add(time.Microsecond)
 			if resp := s.get("a"); resp.StatusCode != http.StatusOK {
-				t.Errorf("after %d s: %s, Retry-After %s; want that it passes", seconds, resp.Status, resp.Header.Get("Retry-After"))
+				t.Errorf("after %d s: %s, Retry-After %s; want that it passes", seconds, resp.Status,
+					resp.Header.Get("Retry-After"))
 			}
 		}
 		if last := waits[len(waits)-1]; waits[0] != 1 || last < 500 || last > 600 {
@@ -133,7 +139,8 @@ func TestHeadersLie(t *testing.T) {
 		resp := s.get("a")
 		h := resp.Header
 		got := strconv.Itoa(resp.StatusCode) + " " + h.Get("RateLimit-Policy") + " | " + h.Get("RateLimit") + " | " +
-			strings.Join([]string{h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Remaining"), h.Get("X-RateLimit-Reset")}, " ") + " | " + h.Get("Retry-After")
+			strings.Join([]string{h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Remaining"),
+				h.Get("X-RateLimit-Reset")}, " ") + " | " + h.Get("Retry-After")
 		if got != want {
 			t.Errorf("answer %d:\n%s\nwant:\n%s", i, got, want)
 		}
@@ -182,7 +189,10 @@ func TestServersDeadlineIsShorter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was let through") }))
+	handler := limiter.Handler(http.HandlerFunc(func(http.ResponseWriter,
+		*http.Request) {
+		t.Error("a request was let through")
+	}))
 	ask := func(ctx context.Context) *httptest.ResponseRecorder {
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
@@ -203,7 +213,8 @@ func TestServersDeadlineIsShorter(t *testing.T) {
 // TestAddressIsForged: X-Forwarded-For counts only as far as trusted proxies
 // wrote it.
 func TestAddressIsForged(t *testing.T) {
-	address := inbound.Address(netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("::ffff:192.168.0.0/112"))
+	address := inbound.Address(netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8"),
+		netip.MustParsePrefix("::ffff:192.168.0.0/112"))
 	for _, test := range []struct{ remote, forwarded, want string }{
 		{"203.0.113.9:1", "", "203.0.113.9"},
 		{"203.0.113.9:1", "198.51.100.1", "203.0.113.9"},
@@ -240,7 +251,8 @@ func TestAddressIsForged(t *testing.T) {
 // TestClientWithALongName: two clients whose long names begin alike are told
 // apart, and requests may count as several.
 func TestClientWithALongName(t *testing.T) {
-	o := &inbound.Options{Client: inbound.Header("Client"), Cost: func(r *http.Request) int64 { return int64(len(r.Header.Get("Client")) % 2) }}
+	o := &inbound.Options{Client: inbound.Header("Client"),
+		Cost: func(r *http.Request) int64 { return int64(len(r.Header.Get("Client")) % 2) }}
 	s := serve(t, inbound.Memory(), o, inbound.Limit{Calls: 3, Per: time.Hour})
 	long := strings.Repeat("x", 1000)
 	if a, b := s.burst(long+"a", 4), s.burst(long+"b", 4); a != 3 || b != 3 {
@@ -265,7 +277,8 @@ func TestMistakesInLimits(t *testing.T) {
 		}
 	}
 	for _, limit := range []inbound.Limit{
-		{Calls: 1e12, Per: 400 * 24 * time.Hour}, {Calls: 1 << 52 / 1000 / 1000, Per: 1000 * time.Second, Estimate: true},
+		{Calls: 1e12, Per: 400 * 24 * time.Hour},
+		{Calls: 1 << 52 / 1000 / 1000, Per: 1000 * time.Second, Estimate: true},
 		{Calls: 1, Per: time.Millisecond + time.Microsecond},
 	} {
 		if _, err := inbound.New(inbound.Memory(), []inbound.Limit{limit}, nil); err != nil {
@@ -278,7 +291,8 @@ func TestMistakesInLimits(t *testing.T) {
 // is not told to come back.
 func TestCostAboveTheLimit(t *testing.T) {
 	o := &inbound.Options{Client: inbound.Header("Client"), Cost: func(*http.Request) int64 { return 4 }}
-	s := serve(t, inbound.Memory(), o, inbound.Limit{Calls: 10, Per: time.Second}, inbound.Limit{Calls: 3, Per: time.Hour})
+	s := serve(t, inbound.Memory(), o, inbound.Limit{Calls: 10, Per: time.Second},
+		inbound.Limit{Calls: 3, Per: time.Hour})
 	if resp := s.get("a"); resp.StatusCode != http.StatusRequestEntityTooLarge || resp.Header.Get("Retry-After") != "" {
 		t.Errorf("%s, %v; want 413", resp.Status, resp.Header)
 	}
@@ -289,7 +303,8 @@ func TestCostAboveTheLimit(t *testing.T) {
 func TestNamesOfLimits(t *testing.T) {
 	for per, want := range map[time.Duration]string{
 		time.Second: "1/1s", 10 * time.Minute: "1/10m", time.Hour: "1/1h", 24 * time.Hour: "1/24h",
-		90 * time.Minute: "1/1h30m", 100 * time.Second: "1/1m40s", time.Hour + 5*time.Second: "1/1h0m5s", 1500 * time.Millisecond: "1/1.5s",
+		90 * time.Minute: "1/1h30m", 100 * time.Second: "1/1m40s", time.Hour + 5*time.Second: "1/1h0m5s",
+		1500 * time.Millisecond: "1/1.5s",
 	} {
 		resp := serve(t, inbound.Memory(), nil, inbound.Limit{Calls: 1, Per: per}).get("a")
 		if name, _, _ := strings.Cut(resp.Header.Get("RateLimit"), ";"); name != strconv.Quote(want) {

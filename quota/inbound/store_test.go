@@ -131,7 +131,8 @@ func (f *reference) standing(at, cost int64, limit inbound.Limit) (s inbound.Win
 func drawLimits(t *rapid.T) []inbound.Limit {
 	return rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) inbound.Limit {
 		limit := inbound.Limit{
-			Calls: rapid.Int64Range(1, 12).Draw(t, "calls"), Per: time.Duration(rapid.IntRange(1, 40).Draw(t, "ms")) * time.Millisecond,
+			Calls:    rapid.Int64Range(1, 12).Draw(t, "calls"),
+			Per:      time.Duration(rapid.IntRange(1, 40).Draw(t, "ms")) * time.Millisecond,
 			Estimate: rapid.Bool().Draw(t, "estimate"),
 		}
 		if !limit.Estimate {
@@ -156,7 +157,8 @@ func TestStoresDecideAsTheReference(t *testing.T) {
 			}
 			clients := []*reference{{}, {}}
 			for range rapid.IntRange(1, 40).Draw(t, "requests") {
-				now += rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 5_000), rapid.Int64Range(0, 60_000)).Draw(t, "later")
+				now += rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 5_000),
+					rapid.Int64Range(0, 60_000)).Draw(t, "later")
 				i, cost := rapid.IntRange(0, 1).Draw(t, "client"), rapid.Int64Range(1, most).Draw(t, "cost")
 				r := &inbound.Request{Client: fmt.Sprint(draws, " of ", i), Limits: limits, Cost: cost, At: now}
 				retry := check(t, store, r, clients[i])
@@ -207,10 +209,12 @@ func TestErrorOfAnEstimate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		store, f, now := inbound.Memory(), &reference{}, newClock().Now().UnixMicro()
 		const per = 20_000 // µs
-		limit := inbound.Limit{Calls: rapid.Int64Range(1, 50).Draw(t, "calls"), Per: 20 * time.Millisecond, Estimate: true}
+		limit := inbound.Limit{Calls: rapid.Int64Range(1, 50).Draw(t, "calls"), Per: 20 * time.Millisecond,
+			Estimate: true}
 		for range 100 {
 			now += rapid.Int64Range(0, 3_000).Draw(t, "later")
-			r := &inbound.Request{Client: "a", Limits: []inbound.Limit{limit}, Cost: rapid.Int64Range(1, limit.Calls).Draw(t, "cost"), At: now}
+			r := &inbound.Request{Client: "a", Limits: []inbound.Limit{limit},
+				Cost: rapid.Int64Range(1, limit.Calls).Draw(t, "cost"), At: now}
 			answer, err := store.Count(t.Context(), r)
 			if err != nil {
 				t.Fatal(err)
@@ -272,7 +276,8 @@ func TestProcessesShareAFile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			answer, err := store.Count(t.Context(), &inbound.Request{Client: "a", Limits: both(100, time.Hour), Cost: 1})
+			answer, err := store.Count(t.Context(),
+				&inbound.Request{Client: "a", Limits: both(100, time.Hour), Cost: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -332,7 +337,8 @@ func TestClockStepsBack(t *testing.T) {
 		now := newClock().Now().Add(30 * time.Second).UnixMicro()
 		count := func(at int64) *inbound.Answer {
 			t.Helper()
-			answer, err := store.Count(t.Context(), &inbound.Request{Client: "a", Limits: both(2, time.Minute), Cost: 1, At: at})
+			answer, err := store.Count(t.Context(), &inbound.Request{Client: "a", Limits: both(2, time.Minute), Cost: 1,
+				At: at})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -358,7 +364,8 @@ func TestStoreWithItsOwnClock(t *testing.T) {
 	eachStore(t, func(t *testing.T, store inbound.Store) {
 		before := time.Now().UnixMicro()
 		for i := range 2 {
-			answer, err := store.Count(t.Context(), &inbound.Request{Client: "a", Limits: both(1, 24*time.Hour), Cost: 1})
+			answer, err := store.Count(t.Context(), &inbound.Request{Client: "a", Limits: both(1, 24*time.Hour),
+				Cost: 1})
 			if err != nil || answer.Admitted != (i == 0) || answer.At < before || answer.At > time.Now().UnixMicro() {
 				t.Fatalf("request %d: %+v, %v", i, answer, err)
 			}

@@ -91,7 +91,8 @@ func testReset(s *suite) {
 	if tail := g.must(engine.Append{Count: 1}); tail.At != ahead.Newest+1 {
 		g.Fatalf("%s; want it after the newest one, at %d", describe(tail), ahead.Newest+1)
 	}
-	if tail := g.must(engine.Append{Count: 1, Reset: true, Any: true, Bump: true}); tail.At != now || tail.Newest != now {
+	if tail := g.must(engine.Append{Count: 1, Reset: true, Any: true, Bump: true}); tail.At != now ||
+		tail.Newest != now {
 		g.Fatalf("%s; want it at the clock's %d", describe(tail), now)
 	}
 	if tail := g.must(engine.Append{Count: 1, Any: true}); tail.At != now+1 {

@@ -132,7 +132,8 @@ func testConcurrentTotals(s *suite) {
 			case knewOfIt && tail.Totals[4]+amount > limit:
 				return
 			case knewOfIt:
-				s.Errorf("%s: refused at a total of %d, and %d fits into %d", describe(tail), tail.Totals[4], amount, limit)
+				s.Errorf("%s: refused at a total of %d, and %d fits into %d", describe(tail), tail.Totals[4], amount,
+					limit)
 				return
 			}
 		}
@@ -165,7 +166,8 @@ func testConcurrentGenerations(s *suite) {
 		var landed atomic.Int64
 		parallel(goroutines, func(i int) {
 			tail, err := ledgers[i%connections].Append(s.Context(), "project", &engine.Append{
-				Known: engine.Known{Epoch: shared.epoch}, NewEpoch: 1, Gen: gen, Bump: true, Count: 1, Data: shared.seq.data(0),
+				Known: engine.Known{Epoch: shared.epoch}, NewEpoch: 1, Gen: gen, Bump: true, Count: 1,
+				Data: shared.seq.data(0),
 			})
 			if err != nil {
 				s.Errorf("append: %v", err)

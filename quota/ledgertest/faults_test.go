@@ -81,7 +81,8 @@ func (w *world) planFault(at time.Time) (end time.Time) {
 		add(at, false, func() { w.flakyTill = end }, "the network is flaky until %s", stamp(end))
 		return end
 	case 7:
-		ahead := []time.Duration{5 * time.Second, 90 * time.Second, 4 * time.Minute, time.Hour, 25 * time.Hour}[w.rng.IntN(5)]
+		ahead := []time.Duration{5 * time.Second, 90 * time.Second, 4 * time.Minute, time.Hour,
+			25 * time.Hour}[w.rng.IntN(5)]
 		if w.rng.IntN(2) == 0 {
 			ahead = -ahead
 		}

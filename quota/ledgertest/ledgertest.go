@@ -246,7 +246,8 @@ func (g *log) checkAnswer(tail *engine.Tail) {
 		fail("an empty page")
 	}
 	for i, b := range tail.Batches {
-		if b.Position < tail.First || b.Position > tail.Position || b.At > tail.Newest+1 { // one without timestamps is at the next
+		// one without timestamps is at the next
+		if b.Position < tail.First || b.Position > tail.Position || b.At > tail.Newest+1 {
 			fail(fmt.Sprintf("batch %d is not in the log", b.Position))
 		}
 		if i > 0 && (b.Position != tail.Batches[i-1].Position+1 || b.At < tail.Batches[i-1].At) {

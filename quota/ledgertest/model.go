@@ -44,7 +44,8 @@ func testAgainstAModel(s *suite) {
 				s.clock.step(steps.Draw(draw, "step"))
 			},
 		})
-		if got := m.all(rapid.SampledFrom([]int{0, 1, 100}).Draw(draw, "bytes")); !sameBatches(got, m.batches[m.trimmed:]) {
+		if got := m.all(rapid.SampledFrom([]int{0, 1, 100}).Draw(draw, "bytes")); !sameBatches(got,
+			m.batches[m.trimmed:]) {
 			draw.Fatalf("the log has %d batches that differ from the model's", len(got))
 		}
 	})

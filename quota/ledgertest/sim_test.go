@@ -30,7 +30,8 @@ func TestThePromiseHoldsThroughFaults(t *testing.T) {
 		}
 	}
 	// Printed, because go test shows no log of a test that passes.
-	fmt.Printf("%d worlds, %d calls, %d losses of the ledger, %d violations\n", r.worlds, r.calls, r.losses, r.violations)
+	fmt.Printf("%d worlds, %d calls, %d losses of the ledger, %d violations\n", r.worlds, r.calls, r.losses,
+		r.violations)
 	fmt.Printf("%.1f simulated years\n", r.days/365.25)
 }
 

@@ -20,7 +20,8 @@ func Start(b *testing.B, fill func(b *testing.B, account string, batches []engin
 			ledger := fill(b, "project", loneCalls(count))
 			day := &engine.Budget{Name: "day", Limit: 1 << 40,
 				Window: engine.Window{Kind: engine.Sliding, Length: (24 * time.Hour).Microseconds()}}
-			request := &engine.Request{Labels: engine.Labels{Method: "list"}, Amounts: engine.Amounts{Units: 1, Calls: 1},
+			request := &engine.Request{Labels: engine.Labels{Method: "list"},
+				Amounts: engine.Amounts{Units: 1, Calls: 1},
 				Budgets: []*engine.Budget{day}}
 			before := heap()
 			for b.Loop() {
@@ -46,7 +47,8 @@ func loneCalls(count int) []engine.Batch {
 		call := &engine.Record{Kind: engine.KindGrant, Amounts: engine.Amounts{Units: 1, Calls: 1},
 			Labels: engine.Labels{Method: [2]string{"list", "search"}[i%2], Lane: "cron", Region: "US", Host: "host-1"}}
 		id := engine.ID{Client: first + uint64(i%4), Seq: uint64(i/4 + 1)}
-		batches[i] = engine.Batch{Position: uint64(i + 1), At: at + int64(i), Data: engine.Pack(id, []*engine.Record{call})}
+		batches[i] = engine.Batch{Position: uint64(i + 1), At: at + int64(i),
+			Data: engine.Pack(id, []*engine.Record{call})}
 	}
 	return batches
 }

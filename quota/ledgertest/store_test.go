@@ -48,7 +48,8 @@ func (s *store) append(a *engine.Append) *engine.Tail {
 	if time.Now().After(s.w.lastWrong) && len(s.w.clocks) > 0 && correctsClock(a.Data) {
 		s.w.lastWrong = time.Now()
 	}
-	g.batches = append(slices.Clip(g.batches), engine.Batch{Position: g.head.Position, At: at, Data: bytes.Clone(a.Data)})
+	g.batches = append(slices.Clip(g.batches),
+		engine.Batch{Position: g.head.Position, At: at, Data: bytes.Clone(a.Data)})
 	g.batches = g.batches[len(g.batches)-int(g.head.Position-g.head.Trimmed):]
 	after := g.head.Tail(now)
 	after.Appended, after.At = true, at

@@ -62,12 +62,14 @@ func appender(b *testing.B, server *servers.Postgres) func() {
 
 func committer(b *testing.B, server *servers.Postgres) func() {
 	conn := connect(b, server)
-	if _, err := conn.Exec(b.Context(), "CREATE TABLE IF NOT EXISTS rows (id bigserial PRIMARY KEY, data bytea)", pgx.QueryExecModeExec); err != nil {
+	if _, err := conn.Exec(b.Context(), "CREATE TABLE IF NOT EXISTS rows (id bigserial PRIMARY KEY, data bytea)",
+		pgx.QueryExecModeExec); err != nil {
 		b.Fatal(err)
 	}
 	data := make([]byte, 40)
 	return func() {
-		if _, err := conn.Exec(b.Context(), "INSERT INTO rows (data) VALUES ($1)", pgx.QueryExecModeExec, data); err != nil {
+		if _, err := conn.Exec(b.Context(), "INSERT INTO rows (data) VALUES ($1)", pgx.QueryExecModeExec,
+			data); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -74,7 +74,8 @@ func classify(err error) (step string, kind error) {
 	case "53100", "53200":
 		return "free some space or memory on the server", engine.ErrLedgerDown
 	case "25006":
-		return "connect to the primary; a URL of several hosts needs target_session_attrs=read-write", engine.ErrLedgerDown
+		return "connect to the primary; a URL of several hosts needs target_session_attrs=read-write",
+			engine.ErrLedgerDown
 	case "42501":
 		return "grant this user the rights, or open the ledger as another user once", engine.ErrLedgerConfig
 	case "3D000":

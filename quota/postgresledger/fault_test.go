@@ -59,7 +59,8 @@ func TestOpenErrors(t *testing.T) {
 	}{
 		{"another scheme", "mysql://jobs:hunter2@host/db", "write postgres://", engine.ErrLedgerConfig},
 		{"malformed", "postgres://jobs:hunter2@host:port/db", "write postgres://", engine.ErrLedgerConfig},
-		{"a malformed parameter", at("jobs", "postgres") + "&connect_timeout=soon", "parameter", engine.ErrLedgerConfig},
+		{"a malformed parameter", at("jobs", "postgres") + "&connect_timeout=soon", "parameter",
+			engine.ErrLedgerConfig},
 		{"a malformed schema", at("jobs", "postgres") + "&schema=a%22b", "schema", engine.ErrLedgerConfig},
 		{"no server", "postgres://jobs:hunter2@127.0.0.1:1/db", "can be reached", engine.ErrLedgerDown},
 		{"no database", at("postgres", "missing"), "create the database", engine.ErrLedgerConfig},
@@ -71,7 +72,8 @@ func TestOpenErrors(t *testing.T) {
 			_, err = l.Read(t.Context(), "project", &engine.Read{})
 			l.Close()
 		}
-		if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "hunter2") {
+		if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.says) ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v; want %v, %q and no password", test.name, err, test.want, test.says)
 		}
 	}

@@ -197,7 +197,8 @@ func (l *Ledger) Append(ctx context.Context, account string, a *engine.Append) (
 		top = max(top, indexes[i])
 	}
 	arguments := append(l.arguments(account, &a.Known, a.Bytes), int64(a.NewEpoch), a.Any, int64(a.Gen),
-		flatten(a.Conditions), a.NotBefore, a.NotAfter, a.Data, int64(a.Count), indexes, amounts, top, a.Bump, int64(a.Trim), a.Reset)
+		flatten(a.Conditions), a.NotBefore, a.NotAfter, a.Data, int64(a.Count), indexes, amounts, top, a.Bump,
+		int64(a.Trim), a.Reset)
 	return l.call(ctx, "append_1", arguments, true)
 }
 

@@ -92,8 +92,9 @@ func parse(text string) (*address, error) {
 		known.parameters += tlsParameters
 	}
 	if !ok {
-		return nil, badURL("the scheme of the URL is unknown; write redis://host:6379/0, rediss:// for TLS, unix:///PATH, " +
-			"redis+sentinel:// or redis+cluster://")
+		return nil,
+			badURL("the scheme of the URL is unknown; write redis://host:6379/0, rediss:// for TLS, unix:///PATH, " +
+				"redis+sentinel:// or redis+cluster://")
 	}
 	a := &address{kind: known.kind, secure: secure}
 	if err := a.parse(strings.TrimPrefix(text, scheme), strings.Fields(known.parameters)); err != nil {

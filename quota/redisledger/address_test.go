@@ -43,18 +43,27 @@ func TestShownURLHoldsASecret(t *testing.T) {
 		}
 	}
 	for _, url := range []string{
-		"", "host", "http://host", "redis:host", "redis://", "redis:///0", "redis://:6379", "redis://host:0", "redis://host:65536", "redis://host:s3cret",
-		"redis://a,b", "redis://a b", "redis://a\x1b[2J", "redis://ünï", "redis://a:1:2", "redis://[::1", "redis://host/-1", "redis://host/0/1", "redis://host/%zz", "redis://h%6fst",
-		"redis://:s3cret@host/s3cret", "redis://u:s3?cret@host", "redis://u:s3#cret@host", "redis://u:s3/cret@host", "redis://u:s3%cret@host",
-		"redis://host?s3cret=1", "redis://host?dial_timeout=5s", "redis://host?protocol=4", "redis://host?protocol=2&protocol=3", "redis://host?protocol=", "redis://host?%zz",
-		"redis://host?ca=/etc/ca.pem", "redis://me@host", "unix://", "unix:///", "unix://host/run/redis.sock", "unix:///run/redis.sock?db=x",
-		"redis+sentinel://a", "redis+sentinel://a/", "redis+sentinel://a/main/x", "redis+sentinel:///main", "redis+sentinel://a,,b/main", "redis+sentinel://a/main?sentinel_user=x",
-		"redis+cluster://a/1", "redis+cluster://", "redis+nothing://a", "rediss://host?cert=a", "rediss://host?ca=/nothing/here.pem",
-		"rediss://host?cert=/nothing/here.pem&key=/nothing/here.pem", "rediss://host?insecure_skip_verify=yes", "rediss://host?insecure_skip_verify=true&ca=x", "rediss://host?ca key=1",
+		"", "host", "http://host", "redis:host", "redis://", "redis:///0", "redis://:6379", "redis://host:0",
+		"redis://host:65536", "redis://host:s3cret",
+		"redis://a,b", "redis://a b", "redis://a\x1b[2J", "redis://ünï", "redis://a:1:2", "redis://[::1",
+		"redis://host/-1", "redis://host/0/1", "redis://host/%zz", "redis://h%6fst",
+		"redis://:s3cret@host/s3cret", "redis://u:s3?cret@host", "redis://u:s3#cret@host", "redis://u:s3/cret@host",
+		"redis://u:s3%cret@host",
+		"redis://host?s3cret=1", "redis://host?dial_timeout=5s", "redis://host?protocol=4",
+		"redis://host?protocol=2&protocol=3", "redis://host?protocol=", "redis://host?%zz",
+		"redis://host?ca=/etc/ca.pem", "redis://me@host", "unix://", "unix:///", "unix://host/run/redis.sock",
+		"unix:///run/redis.sock?db=x",
+		"redis+sentinel://a", "redis+sentinel://a/", "redis+sentinel://a/main/x", "redis+sentinel:///main",
+		"redis+sentinel://a,,b/main", "redis+sentinel://a/main?sentinel_user=x",
+		"redis+cluster://a/1", "redis+cluster://", "redis+nothing://a", "rediss://host?cert=a",
+		"rediss://host?ca=/nothing/here.pem",
+		"rediss://host?cert=/nothing/here.pem&key=/nothing/here.pem", "rediss://host?insecure_skip_verify=yes",
+		"rediss://host?insecure_skip_verify=true&ca=x", "rediss://host?ca key=1",
 	} {
 		l, err := Open(url, nil)
 		wrong, ok := errors.AsType[*AddressError](err)
-		if !ok || l != nil || !errors.Is(err, engine.ErrLedgerConfig) || strings.Contains(wrong.Err.Error(), "redisledger") || strings.Contains(err.Error(), "cret") {
+		if !ok || l != nil || !errors.Is(err, engine.ErrLedgerConfig) ||
+			strings.Contains(wrong.Err.Error(), "redisledger") || strings.Contains(err.Error(), "cret") {
 			t.Errorf("%s: %v; want ErrLedgerConfig, without the secret", url, err)
 		}
 		if shown, _ := Redact(url); strings.Contains(shown, "cret") {
@@ -62,9 +71,11 @@ func TestShownURLHoldsASecret(t *testing.T) {
 		}
 	}
 	for url, want := range map[string]string{
-		"redis:/foo":          "redisledger: the redis URL has no // after its scheme; write redis://HOST:PORT/DB",
-		"redis://a,b":         "redisledger: the redis URL has several hosts, which need a scheme with +cluster or +sentinel; write redis://HOST:PORT/DB",
-		"redis+sentinel://a/": "redisledger: the redis+sentinel URL has no name of a master; write redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DB",
+		"redis:/foo": "redisledger: the redis URL has no // after its scheme; write redis://HOST:PORT/DB",
+		"redis://a,b": "redisledger: the redis URL has several hosts, which need a scheme with +cluster or " +
+			"+sentinel; write redis://HOST:PORT/DB",
+		"redis+sentinel://a/": "redisledger: the redis+sentinel URL has no name of a master; write " +
+			"redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DB",
 	} {
 		if _, err := Open(url, nil); err == nil || err.Error() != want {
 			t.Errorf("%s: %v; want %s", url, err, want)
@@ -76,10 +87,14 @@ func TestShownURLHoldsASecret(t *testing.T) {
 // @ is the user, and people put the password there.
 func TestPasswordInThePlaceOfTheUserIsShown(t *testing.T) {
 	for _, url := range []string{
-		"rediss://s3cret@host", "redis://s3cret:@host", "redis://s3cret:x@host/1", "unix://s3cret@/run/redis.sock", "redis+sentinel://s3cret@a,b/main",
-		"rediss+cluster://s3cret@a,b", "redis://s3%63ret@host", "redis://%73%33cret@host", "redis+sentinel://a/main?sentinel_user=s3cret&sentinel_password=x",
-		"redis+sentinel://a/main?sentinel_p%61ssword=s3cret", "redis+sentinel://a/main?SENTINEL_PASSWORD=s3cret", "redis://host?password=s3cret", "redis://host;password=s3cret",
-		"redis://host/0;s3cret", "REDIS://s3cret@host", "redis:s3cret@host", "redis:/s3cret@host", "redis://host#s3cret", "s3cret://host", "s3cret", "redis://s3cret@ho st",
+		"rediss://s3cret@host", "redis://s3cret:@host", "redis://s3cret:x@host/1", "unix://s3cret@/run/redis.sock",
+		"redis+sentinel://s3cret@a,b/main",
+		"rediss+cluster://s3cret@a,b", "redis://s3%63ret@host", "redis://%73%33cret@host",
+		"redis+sentinel://a/main?sentinel_user=s3cret&sentinel_password=x",
+		"redis+sentinel://a/main?sentinel_p%61ssword=s3cret", "redis+sentinel://a/main?SENTINEL_PASSWORD=s3cret",
+		"redis://host?password=s3cret", "redis://host;password=s3cret",
+		"redis://host/0;s3cret", "REDIS://s3cret@host", "redis:s3cret@host", "redis:/s3cret@host",
+		"redis://host#s3cret", "s3cret://host", "s3cret", "redis://s3cret@ho st",
 	} {
 		shown, _ := Redact(url)
 		_, err := Open(url, nil)
@@ -101,7 +116,8 @@ func TestPasswordInThePlaceOfTheUserIsShown(t *testing.T) {
 }
 
 func FuzzURL(f *testing.F) {
-	for _, url := range []string{"redis://u:Pa55word@host:1/0", "redis+sentinel://u:Pa55word@a,b:1/main/0?sentinel_password=Pa55word", "rediss://:Pa55word@[::1]?ca=x"} {
+	for _, url := range []string{"redis://u:Pa55word@host:1/0",
+		"redis+sentinel://u:Pa55word@a,b:1/main/0?sentinel_password=Pa55word", "rediss://:Pa55word@[::1]?ca=x"} {
 		f.Add(url)
 	}
 	f.Fuzz(func(t *testing.T, url string) {
@@ -110,7 +126,8 @@ func FuzzURL(f *testing.F) {
 			_ = l.Close()
 		}
 		shown, secret := Redact(url)
-		if strings.Count(url, "Pa55word") == 1 && secret && strings.Contains(shown, "Pa55word") || err != nil && strings.Contains(err.Error(), "Pa55word") &&
+		if strings.Count(url, "Pa55word") == 1 && secret && strings.Contains(shown, "Pa55word") || err != nil &&
+			strings.Contains(err.Error(), "Pa55word") &&
 			!strings.Contains(url, "=") { // a file's name is shown
 			t.Errorf("%q: %v, shown as %q", url, err, shown)
 		}

@@ -85,7 +85,8 @@ func (h *hook) DialHook(next redis.DialHook) redis.DialHook {
 		if known == nil || classify(err) == config || !strings.Contains(err.Error(), "all sentinels") {
 			return nil, err
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout) // the sentinels have used up the time
+		// the sentinels have used up the time
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
 		defer cancel()
 		if conn, dialErr := h.dial(ctx, network, *known); dialErr == nil {
 			return conn, nil

@@ -88,7 +88,8 @@ func TestLostAnswers(t *testing.T) {
 		for i := range 30 {
 			way.cut.Store(true)
 			a := l.next()
-			if _, err := l.Append(t.Context(), name, a); !errors.Is(err, engine.ErrInDoubt) || errors.Is(err, engine.ErrLedgerDown) {
+			if _, err := l.Append(t.Context(), name, a); !errors.Is(err, engine.ErrInDoubt) ||
+				errors.Is(err, engine.ErrLedgerDown) {
 				t.Fatalf("%v; want that it is in doubt", err)
 			}
 			way.cut.Store(true)
@@ -110,8 +111,10 @@ func TestMalformedAnswers(t *testing.T) {
 	way := startProxy(t, server.Addr)
 	l := newLog(t, impatient(t, way.URL(), nil), "a")
 	l.append(l.next())
-	for _, answer := range []string{"$-1\r\n", "*-1\r\n", "*0\r\n", "*1\r\n$2\r\nno\r\n", "*2\r\n$2\r\nno\r\n$0\r\n\r\n", ":1\r\n", "+OK\r\n", "$3\r\nold\r\n",
-		"*3\r\n$88\r\n" + strings.Repeat("\x00", 88) + "\r\n$0\r\n\r\n$1\r\nx\r\n", "*2\r\n$88\r\n" + strings.Repeat("\x00", 88) + "\r\n$1\r\nx\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n"} {
+	for _, answer := range []string{"$-1\r\n", "*-1\r\n", "*0\r\n", "*1\r\n$2\r\nno\r\n",
+		"*2\r\n$2\r\nno\r\n$0\r\n\r\n", ":1\r\n", "+OK\r\n", "$3\r\nold\r\n",
+		"*3\r\n$88\r\n" + strings.Repeat("\x00", 88) + "\r\n$0\r\n\r\n$1\r\nx\r\n",
+		"*2\r\n$88\r\n" + strings.Repeat("\x00", 88) + "\r\n$1\r\nx\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n"} {
 		_ = l.all() // so that it is connected
 		way.answer.Store(&answer)
 		if _, err := l.Append(t.Context(), "a", l.next()); !errors.Is(err, engine.ErrInDoubt) {
@@ -190,7 +193,8 @@ func TestServerRefuses(t *testing.T) {
 	refused := func(kind error, advice string) {
 		t.Helper()
 		a := l.next()
-		if _, err := l.Append(t.Context(), l.account, a); !errors.Is(err, kind) || !strings.Contains(err.Error(), "; "+advice) {
+		if _, err := l.Append(t.Context(), l.account, a); !errors.Is(err, kind) ||
+			!strings.Contains(err.Error(), "; "+advice) {
 			t.Errorf("%v; want %v and %q", err, kind, advice)
 		}
 	}
@@ -221,7 +225,8 @@ func TestServerRefuses(t *testing.T) {
 	server.Do(t, "config", "set", "requirepass", "s3cret")
 	pass := redis.NewClient(&redis.Options{Addr: server.Addr, Password: "s3cret"})
 	t.Cleanup(func() { _ = pass.Close() })
-	for url, advice := range map[string]string{server.URL(): "it wants a password", "redis://:wr0ng@" + server.Addr: "check the URL, the password"} {
+	for url, advice := range map[string]string{server.URL(): "it wants a password",
+		"redis://:wr0ng@" + server.Addr: "check the URL, the password"} {
 		l.Ledger = impatient(t, url, nil)
 		refused(engine.ErrLedgerConfig, advice)
 	}
@@ -247,19 +252,21 @@ func TestOtherServers(t *testing.T) {
 		kind   error
 		advice string
 	}{
-		"redis://" + answering(t, page):          {engine.ErrLedgerConfig, "it is not a Redis server: check the host"},
-		"redis://" + answering(t, denied):        {engine.ErrLedgerConfig, "it is in protected mode"},
-		"redis://" + answering(t, mute):          {engine.ErrLedgerDown, "see that it is up"},
-		"rediss://" + server.Addr:                {engine.ErrLedgerDown, "whether it speaks TLS"},
-		"redis://" + web.Addr().String():         {engine.ErrLedgerDown, "see that it is up"},
-		"redis+cluster://" + server.Addr:         {engine.ErrLedgerConfig, "write redis:// instead of redis+cluster://"},
+		"redis://" + answering(t, page):   {engine.ErrLedgerConfig, "it is not a Redis server: check the host"},
+		"redis://" + answering(t, denied): {engine.ErrLedgerConfig, "it is in protected mode"},
+		"redis://" + answering(t, mute):   {engine.ErrLedgerDown, "see that it is up"},
+		"rediss://" + server.Addr:         {engine.ErrLedgerDown, "whether it speaks TLS"},
+		"redis://" + web.Addr().String():  {engine.ErrLedgerDown, "see that it is up"},
+		"redis+cluster://" + server.Addr: {engine.ErrLedgerConfig,
+			"write redis:// instead of redis+cluster://"},
 		"redis+sentinel://" + server.Addr + "/m": {engine.ErrLedgerConfig, "this server is not a sentinel"},
 		"redis://" + server.Addr + "/999":        {engine.ErrLedgerConfig, "this server has fewer databases"},
 	} {
 		t.Run(url, func(t *testing.T) {
 			t.Parallel()
 			l := newLog(t, impatient(t, url, nil), "a")
-			if _, err := l.Append(t.Context(), "a", l.next()); !errors.Is(err, want.kind) || !strings.Contains(err.Error(), want.advice) {
+			if _, err := l.Append(t.Context(), "a", l.next()); !errors.Is(err, want.kind) ||
+				!strings.Contains(err.Error(), want.advice) {
 				t.Errorf("%v; want %v and %q", err, want.kind, want.advice)
 			}
 		})
@@ -301,7 +308,8 @@ func TestEarlierRelease(t *testing.T) {
 		_, err := l.Append(t.Context(), key, l.next())
 		_, readErr := l.Read(t.Context(), key, &engine.Read{})
 		for _, err := range []error{err, readErr} {
-			if !errors.Is(err, engine.ErrLedgerConfig) || !strings.Contains(err.Error(), `account "`+key) || !strings.Contains(err.Error(), "ration ledger copy") {
+			if !errors.Is(err, engine.ErrLedgerConfig) || !strings.Contains(err.Error(), `account "`+key) ||
+				!strings.Contains(err.Error(), "ration ledger copy") {
 				t.Errorf("%s: %v; want ErrLedgerConfig that says what to do", key, err)
 			}
 		}

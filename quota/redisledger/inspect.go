@@ -63,8 +63,10 @@ func (l *Ledger) Inspect(ctx context.Context) ([]Finding, error) {
 	for _, node := range nodes {
 		client, ok := node.(*redis.Client)
 		if !ok {
-			return found, fmt.Errorf("%w: a client of type %T cannot be looked into; give New a Client, a ClusterClient or a Ring",
-				quota.ErrLedgerConfig, node)
+			return found,
+				fmt.Errorf("%w: a client of type %T cannot be looked into; give New a Client, a ClusterClient or a "+
+					"Ring",
+					quota.ErrLedgerConfig, node)
 		}
 		i := inspection{name: client.Options().Addr, client: client, host: time.Now}
 		if len(nodes) == 1 {
@@ -84,7 +86,8 @@ func (a *address) inspect() []Finding {
 		return nil
 	}
 	if a.trustAny {
-		return []Finding{{Problem, "insecure_skip_verify trusts any server that answers as " + a.String(), "name the CA instead, with ca=FILE"}}
+		return []Finding{{Problem, "insecure_skip_verify trusts any server that answers as " + a.String(),
+			"name the CA instead, with ca=FILE"}}
 	}
 	for _, host := range a.Addrs {
 		name, _, _ := net.SplitHostPort(host)
@@ -135,7 +138,8 @@ func (i *inspection) run(ctx context.Context) error {
 	i.version()
 	i.memory()
 	if i.info["role"] == "slave" {
-		i.add(Problem, "name its master, or its sentinels", "is a replica of %q and takes no spends", i.info["master_host"]+":"+i.info["master_port"])
+		i.add(Problem, "name its master, or its sentinels", "is a replica of %q and takes no spends",
+			i.info["master_host"]+":"+i.info["master_port"])
 	}
 	return i.configuration(ctx)
 }
@@ -184,21 +188,25 @@ func (i *inspection) memory() {
 	switch {
 	case policy == "" || policy == "noeviction":
 	case limit == "0":
-		i.add(Warning, "set maxmemory-policy noeviction", "would drop the ledger once maxmemory is set: maxmemory-policy is %q", policy)
+		i.add(Warning, "set maxmemory-policy noeviction",
+			"would drop the ledger once maxmemory is set: maxmemory-policy is %q", policy)
 	default: // volatile policies too: the ledger's keys expire
-		i.add(Problem, "set maxmemory-policy noeviction", "may drop the ledger when memory is short: maxmemory-policy is %q", policy)
+		i.add(Problem, "set maxmemory-policy noeviction",
+			"may drop the ledger when memory is short: maxmemory-policy is %q", policy)
 	}
 }
 
 // settings are read with CONFIG GET, since INFO lacks them.
-var settings = [...]string{"save", "stop-writes-on-bgsave-error", "appendfsync", "min-replicas-to-write", "min-replicas-max-lag", "cluster-require-full-coverage"}
+var settings = [...]string{"save", "stop-writes-on-bgsave-error", "appendfsync", "min-replicas-to-write",
+	"min-replicas-max-lag", "cluster-require-full-coverage"}
 
 func (i *inspection) configuration(ctx context.Context) error {
 	config := map[string]string{}
 	for _, name := range settings {
 		values, err := i.client.ConfigGet(ctx, name).Result()
 		if forbidden(err) {
-			i.add(Note, "allow +config|get to this user, or ask the provider", "does not let this user ask CONFIG GET, so %s were not looked at", strings.Join(settings[:], ", "))
+			i.add(Note, "allow +config|get to this user, or ask the provider",
+				"does not let this user ask CONFIG GET, so %s were not looked at", strings.Join(settings[:], ", "))
 			break
 		}
 		if err != nil {
@@ -213,21 +221,28 @@ func (i *inspection) configuration(ctx context.Context) error {
 	switch {
 	case i.info["aof_enabled"] != "0":
 		if config["appendfsync"] == "no" {
-			i.add(Warning, "set appendfsync everysec", "leaves syncing its AOF to the system: a power cut forgets half a minute of spends")
+			i.add(Warning, "set appendfsync everysec",
+				"leaves syncing its AOF to the system: a power cut forgets half a minute of spends")
 		}
 	case !known:
-		i.add(Warning, "set appendonly yes", "keeps no AOF: a crash forgets spends, since the last snapshot if it makes any")
+		i.add(Warning, "set appendonly yes",
+			"keeps no AOF: a crash forgets spends, since the last snapshot if it makes any")
 	case save == "":
 		i.add(Warning, "set appendonly yes", "keeps nothing on disk: a restart forgets all spends")
 	default:
-		i.add(Warning, "set appendonly yes", "keeps snapshots only (save %q): a crash forgets the spends since the last one", save)
+		i.add(Warning, "set appendonly yes",
+			"keeps snapshots only (save %q): a crash forgets the spends since the last one", save)
 	}
-	needsReplica := config["min-replicas-to-write"] != "0" && config["min-replicas-max-lag"] != "0" // either 0 turns it off
+	// either 0 turns it off
+	needsReplica := config["min-replicas-to-write"] != "0" && config["min-replicas-max-lag"] != "0"
 	if replicas, _ := strconv.Atoi(i.info["connected_slaves"]); replicas > 0 && !needsReplica {
-		i.add(Problem, "set min-replicas-to-write 1 and min-replicas-max-lag 10 on it", "takes spends that no replica may have: a master cut off from its replicas goes on, and a failover forgets what it took")
+		i.add(Problem, "set min-replicas-to-write 1 and min-replicas-max-lag 10 on it",
+			"takes spends that no replica may have: a master cut off from its replicas goes on, and a failover "+
+				"forgets what it took")
 	}
 	if i.info["cluster_enabled"] == "1" && config["cluster-require-full-coverage"] == "yes" {
-		i.add(Note, "set cluster-require-full-coverage no", "refuses all accounts while any shard of the cluster is down")
+		i.add(Note, "set cluster-require-full-coverage no",
+			"refuses all accounts while any shard of the cluster is down")
 	}
 	return nil
 }
@@ -238,9 +253,11 @@ func (i *inspection) writes(config map[string]string) {
 		n, _ := strconv.Atoi(text)
 		return n
 	}
-	used, limit := number(i.info["used_memory"])-number(i.info["mem_not_counted_for_evict"]), number(i.info["maxmemory"])
+	used, limit := number(i.info["used_memory"])-number(i.info["mem_not_counted_for_evict"]),
+		number(i.info["maxmemory"])
 	if limit > 0 && used > limit && i.info["maxmemory_policy"] == "noeviction" {
-		i.add(Problem, "raise its maxmemory, or remove what else it holds", "takes no spends: its memory is full, %d bytes of %d", used, limit)
+		i.add(Problem, "raise its maxmemory, or remove what else it holds",
+			"takes no spends: its memory is full, %d bytes of %d", used, limit)
 	}
 	snapshots := config["save"] != "" && config["stop-writes-on-bgsave-error"] == "yes"
 	if i.info["aof_last_write_status"] == "err" || snapshots && i.info["rdb_last_bgsave_status"] == "err" {
@@ -248,6 +265,8 @@ func (i *inspection) writes(config map[string]string) {
 	}
 	good, limited := i.info["min_slaves_good_slaves"]
 	if needed := config["min-replicas-to-write"]; limited && number(good) < number(needed) {
-		i.add(Problem, "see that its replicas are up", "takes no spends: %s of its replicas are connected and up to date, and min-replicas-to-write is %s", good, needed)
+		i.add(Problem, "see that its replicas are up",
+			"takes no spends: %s of its replicas are connected and up to date, and min-replicas-to-write is %s", good,
+			needed)
 	}
 }

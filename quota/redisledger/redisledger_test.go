@@ -129,10 +129,12 @@ func TestAppendedBatchesAreReadInOrder(t *testing.T) {
 	if got := l.all(); !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
-	stale := &engine.Append{Known: engine.Known{Epoch: 7, After: 100, Tag: tagOf(batch(100, 45))}, NewEpoch: 8, Any: true,
+	stale := &engine.Append{Known: engine.Known{Epoch: 7, After: 100, Tag: tagOf(batch(100, 45))}, NewEpoch: 8,
+		Any:  true,
 		Data: batch(301, 45), Count: 1}
 	tail, err := l.Append(t.Context(), "a", stale)
-	if err != nil || !tail.Appended || len(tail.Batches) != 200 || tail.Batches[0].Position != 101 || tail.Batches[199].At != at {
+	if err != nil || !tail.Appended || len(tail.Batches) != 200 || tail.Batches[0].Position != 101 ||
+		tail.Batches[199].At != at {
 		t.Errorf("%+v, %v; want 200 batches, without the appended one", tail, err)
 	}
 }
@@ -155,19 +157,27 @@ func TestTotalsAndConditions(t *testing.T) {
 		change func(a *engine.Append)
 		want   bool
 	}{
-		"met":                 {func(a *engine.Append) {}, true},
-		"another generation":  {func(a *engine.Append) { a.Gen = 0 }, false},
-		"any generation":      {func(a *engine.Append) { a.Gen, a.Any = 0, true }, true},
-		"too early":           {func(a *engine.Append) { a.NotBefore = later }, false},
-		"too late":            {func(a *engine.Append) { a.NotAfter = now.UnixMicro() - 1 }, false},
-		"in time":             {func(a *engine.Append) { a.NotBefore, a.NotAfter = now.UnixMicro(), now.UnixMicro() }, true},
-		"a total at most":     {func(a *engine.Append) { a.Conditions[0].Steps = []engine.Step{step(0, 101)} }, true},
-		"a total above":       {func(a *engine.Append) { a.Conditions[0].Steps = []engine.Step{step(0, 100)} }, false},
-		"a later step":        {func(a *engine.Append) { a.Conditions[0].Steps = []engine.Step{step(0, 101), step(later, 0)} }, true},
-		"a step in force":     {func(a *engine.Append) { a.Conditions[0].Steps = []engine.Step{step(0, 101), step(1, 0)} }, false},
-		"the second is unmet": {func(a *engine.Append) { a.Conditions = append(a.Conditions, condition(-1, 3)) }, false},
-		"the sum of both":     {func(a *engine.Append) { a.Conditions[0] = condition(1<<50+101, 0, 127) }, true},
-		"the sum is above":    {func(a *engine.Append) { a.Conditions[0] = condition(1<<50+100, 0, 127) }, false},
+		"met":                {func(a *engine.Append) {}, true},
+		"another generation": {func(a *engine.Append) { a.Gen = 0 }, false},
+		"any generation":     {func(a *engine.Append) { a.Gen, a.Any = 0, true }, true},
+		"too early":          {func(a *engine.Append) { a.NotBefore = later }, false},
+		"too late":           {func(a *engine.Append) { a.NotAfter = now.UnixMicro() - 1 }, false},
+		"in time": {func(a *engine.Append) { a.NotBefore, a.NotAfter = now.UnixMicro(), now.UnixMicro() },
+			true},
+		"a total at most": {func(a *engine.Append) { a.Conditions[0].Steps = []engine.Step{step(0, 101)} }, true},
+		"a total above":   {func(a *engine.Append) { a.Conditions[0].Steps = []engine.Step{step(0, 100)} }, false},
+		"a later step": {func(a *engine.Append) {
+			a.Conditions[0].Steps = []engine.Step{step(0, 101),
+				step(later, 0)}
+		}, true},
+		"a step in force": {func(a *engine.Append) {
+			a.Conditions[0].Steps = []engine.Step{step(0, 101),
+				step(1, 0)}
+		}, false},
+		"the second is unmet": {func(a *engine.Append) { a.Conditions = append(a.Conditions, condition(-1, 3)) },
+			false},
+		"the sum of both":  {func(a *engine.Append) { a.Conditions[0] = condition(1<<50+101, 0, 127) }, true},
+		"the sum is above": {func(a *engine.Append) { a.Conditions[0] = condition(1<<50+100, 0, 127) }, false},
 	} {
 		a := l.next()
 		a.Any, a.Gen, a.Conditions = false, 1, []engine.Condition{condition(1<<62, 0)}
@@ -186,7 +196,8 @@ func TestTotalsAndConditions(t *testing.T) {
 	for _, add := range []engine.Total{{Index: 127, Amount: 1<<53 - 1<<50}, {Index: 3, Amount: 1 << 53}} {
 		a := l.next()
 		a.Adds = []engine.Total{{Index: 1, Amount: 5}, add}
-		if _, err := l.Append(t.Context(), "a", a); !errors.Is(err, engine.ErrLedgerConfig) || l.read(l.known.After).Totals[1] != 0 {
+		if _, err := l.Append(t.Context(), "a", a); !errors.Is(err, engine.ErrLedgerConfig) ||
+			l.read(l.known.After).Totals[1] != 0 {
 			t.Errorf("%v; want that a total beyond 2^53 is refused", err)
 		}
 	}
@@ -332,7 +343,8 @@ func TestStampsRise(t *testing.T) {
 func TestAccounts(t *testing.T) {
 	server := servers.StartRedis(t)
 	l := open(t, server.URL(), &Options{Prefix: "p{q}*"})
-	names := []string{"a", "a}b{c", "{}", "", "\x00\xff\n", "100% *?[x]", "ünï", "a:head", "}:head", "a/b", `"]]..redis.call("FLUSHALL")`}
+	names := []string{"a", "a}b{c", "{}", "", "\x00\xff\n", "100% *?[x]", "ünï", "a:head", "}:head", "a/b",
+		`"]]..redis.call("FLUSHALL")`}
 	for i := range 1500 {
 		names = append(names, fmt.Sprint("many", i))
 	}

@@ -136,7 +136,8 @@ func parseTail(answer []string) (*engine.Tail, error) {
 	n := numbers(answer[0])
 	t := &engine.Tail{
 		Appended: n.at(0) == 1, Diverged: n.at(1) == 1, More: n.at(2) == 1, At: n.at(3), Now: n.at(4),
-		Epoch: uint64(n.at(5)), Position: uint64(n.at(6)), First: uint64(n.at(7)), Newest: n.at(8), Gen: uint64(n.at(9)),
+		Epoch: uint64(n.at(5)), Position: uint64(n.at(6)), First: uint64(n.at(7)), Newest: n.at(8),
+		Gen: uint64(n.at(9)),
 	}
 	totals := numbers(answer[1])
 	for i := range len(totals) / 8 {

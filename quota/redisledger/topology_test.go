@@ -221,14 +221,16 @@ func TestSentinels(t *testing.T) {
 
 // issue makes a certificate for 127.0.0.1 and its key, in PEM files. Without an
 // issuer the certificate is self-signed.
-func issue(t *testing.T, dir, name string, by *x509.Certificate, with *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+func issue(t *testing.T, dir, name string, by *x509.Certificate, with *ecdsa.PrivateKey) (*x509.Certificate,
+	*ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	certificate := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true, IsCA: by == nil,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true,
+		IsCA:     by == nil,
 		DNSNames: []string{"redis.example"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	if by == nil {
 		by, with = certificate, key
@@ -262,15 +264,18 @@ func TestEveryKindOfConnection(t *testing.T) {
 	issue(t, dir, "other", nil, nil)
 	port := servers.FreePort(t)
 	args := func(port string, more ...string) []string {
-		return slices.Concat([]string{"--tls-port", port, "--tls-ca-cert-file", file("ca.pem"), "--tls-cert-file", file("server.pem"),
+		return slices.Concat([]string{"--tls-port", port, "--tls-ca-cert-file", file("ca.pem"), "--tls-cert-file",
+			file("server.pem"),
 			"--tls-key-file", file("server.key")}, more)
 	}
 	server := servers.StartRedis(t, args(port, "--unixsocket", file("redis.sock"))...)
-	server.Do(t, "acl", "setuser", "me", "on", ">s3cret", "~ration:*", "-@all", "+evalsha", "+eval", "+hello", "+select",
+	server.Do(t, "acl", "setuser", "me", "on", ">s3cret", "~ration:*", "-@all", "+evalsha", "+eval", "+hello",
+		"+select",
 		"+time", "+hmget", "+llen", "+hset", "+rpush", "+lrange", "+lindex", "+ltrim", "+del", "+exists", "+scan")
 	sentinelPort, nodePort := servers.FreePort(t), servers.FreePort(t)
 	servers.StartSentinel(t, port, 1, args(sentinelPort, "--tls-replication", "yes")...)
-	node := servers.StartRedis(t, args(nodePort, "--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-announce-ip", "127.0.0.1")...)
+	node := servers.StartRedis(t, args(nodePort, "--cluster-enabled", "yes", "--tls-cluster", "yes",
+		"--cluster-announce-ip", "127.0.0.1")...)
 	node.AddSlots(t, 0, servers.Slots)
 	servers.Await(t, "the cluster", func() bool {
 		return strings.Contains(node.Do(t, "cluster", "info").(string), "cluster_state:ok")
@@ -289,18 +294,21 @@ func TestEveryKindOfConnection(t *testing.T) {
 		{name: "ACL user", url: "redis://me:s3cret@" + server.Addr},
 		{name: "password apart", url: "redis://me@" + server.Addr, options: Options{Password: "s3cret"}},
 		{name: "user apart", url: plain, options: Options{Username: "me", Password: "s3cret"}},
-		{name: "wrong password apart", url: "redis://me:s3cret@" + server.Addr, options: Options{Password: "not-s3cret"}, want: wrong},
+		{name: "wrong password apart", url: "redis://me:s3cret@" + server.Addr,
+			options: Options{Password: "not-s3cret"}, want: wrong},
 		{name: "TLS", url: secure + mine},
 		{name: "TLS, RESP2", url: secure + "/2" + mine + "&protocol=2"},
 		{name: "TLS, a given name", url: secure + mine + "&server_name=redis.example"},
-		{name: "TLS, any server", url: secure + strings.Replace(mine, "ca="+file("ca.pem"), "insecure_skip_verify=true", 1)},
+		{name: "TLS, any server", url: secure + strings.Replace(mine, "ca="+file("ca.pem"), "insecure_skip_verify=true",
+			1)},
 		{name: "TLS, sentinel", url: "rediss+sentinel://127.0.0.1:" + sentinelPort + "/" + servers.Master + mine},
 		{name: "TLS, cluster", url: "rediss+cluster://127.0.0.1:" + nodePort + mine},
 		{name: "another name", url: secure + mine + "&server_name=other.example", want: wrong},
 		{name: "another CA", url: secure + strings.Replace(mine, "ca.pem", "other.pem", 1), want: wrong},
 		{name: "the system's CAs", url: secure, want: wrong},
 		{name: "no client certificate", url: secure + with, want: wrong},
-		{name: "sentinel without a certificate", url: "rediss+sentinel://127.0.0.1:" + sentinelPort + "/" + servers.Master + with, want: wrong},
+		{name: "sentinel without a certificate", url: "rediss+sentinel://127.0.0.1:" + sentinelPort + "/" +
+			servers.Master + with, want: wrong},
 	} {
 		t.Run(c.name, func(t *testing.T) { connects(t, c.name, c.url, c.options, c.want) })
 	}

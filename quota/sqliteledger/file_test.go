@@ -54,7 +54,8 @@ func TestFilesAreTheOwners(t *testing.T) {
 	l := open(t, path, nil)
 	write(t, l, "project", 1)
 	got := map[string]os.FileMode{}
-	want := map[string]os.FileMode{"..": 0o700, ".": 0o700, "ration.db": 0o600, "ration.db-wal": 0o600, "ration.db-shm": 0o600, "ration.db.lock": 0o600}
+	want := map[string]os.FileMode{"..": 0o700, ".": 0o700, "ration.db": 0o600, "ration.db-wal": 0o600,
+		"ration.db-shm": 0o600, "ration.db.lock": 0o600}
 	for name := range want {
 		info, err := os.Stat(filepath.Join(filepath.Dir(path), name))
 		if err != nil {
@@ -106,15 +107,21 @@ func TestWrongFiles(t *testing.T) {
 		name, says string
 		make       func(t testing.TB, path string)
 	}{
-		{"text", "move it away", func(t testing.TB, path string) { put(t, path, []byte(strings.Repeat("not a database\n", 1000))) }},
+		{"text", "move it away", func(t testing.TB,
+			path string) {
+			put(t, path, []byte(strings.Repeat("not a database\n", 1000)))
+		}},
 		{"a folder", "not a regular file", func(t testing.TB, path string) { os.Mkdir(path, 0o700) }},
 		{"of another program", "another program", foreign("CREATE TABLE t (x); PRAGMA application_id = 7")},
-		{"of a newer version", "upgrade", foreign("CREATE TABLE t (x); PRAGMA application_id = 1918989422; PRAGMA user_version = 99")},
-		{"of an earlier version", "ration ledger copy", func(t testing.TB, path string) { put(t, path, firstRelease(t)) }},
+		{"of a newer version", "upgrade",
+			foreign("CREATE TABLE t (x); PRAGMA application_id = 1918989422; PRAGMA user_version = 99")},
+		{"of an earlier version", "ration ledger copy",
+			func(t testing.TB, path string) { put(t, path, firstRelease(t)) }},
 		{"overwritten header", "move it away", func(t testing.TB, path string) { overwrite(t, path, 0, 100) }},
 		{"overwritten pages", "move it away", func(t testing.TB, path string) { overwrite(t, path, 100, 20_000) }},
 		{"mode 0666", "chmod", func(t testing.TB, path string) { put(t, path, nil); os.Chmod(path, 0o666) }},
-		{"a second name", "hard links", func(t testing.TB, path string) { put(t, path, []byte("x")); os.Link(path, path+"2") }},
+		{"a second name", "hard links",
+			func(t testing.TB, path string) { put(t, path, []byte("x")); os.Link(path, path+"2") }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := fresh(t)
@@ -126,7 +133,8 @@ func TestWrongFiles(t *testing.T) {
 					_, err = l.Read(t.Context(), "project", &engine.Read{})
 					l.Close()
 				}
-				if !errors.Is(err, engine.ErrLedgerConfig) || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), path) {
+				if !errors.Is(err, engine.ErrLedgerConfig) || !strings.Contains(err.Error(), test.says) ||
+					!strings.Contains(err.Error(), path) {
 					t.Errorf("%v; want ErrLedgerConfig, the path and %q", err, test.says)
 				}
 			}
@@ -167,7 +175,8 @@ func TestDiskFull(t *testing.T) {
 	}
 	a := batch(known, 2)
 	a.Data = append(a.Data, make([]byte, 100_000)...)
-	if _, err := l.Append(t.Context(), "project", a); !errors.Is(err, engine.ErrLedgerDown) || errors.Is(err, engine.ErrInDoubt) {
+	if _, err := l.Append(t.Context(), "project", a); !errors.Is(err, engine.ErrLedgerDown) ||
+		errors.Is(err, engine.ErrInDoubt) {
 		t.Fatalf("%v; want ErrLedgerDown", err)
 	}
 	if n := position(t, l, "project"); n != 1 {

@@ -34,8 +34,9 @@ CREATE TABLE batches (
 `
 
 const (
-	selectHead    = "SELECT log, epoch, position, trimmed, newest, gen, totals FROM heads WHERE account = ?"
-	insertHead    = "INSERT INTO heads (account, epoch, position, trimmed, newest, gen, totals) VALUES (?, ?, ?, ?, ?, ?, ?)"
+	selectHead = "SELECT log, epoch, position, trimmed, newest, gen, totals FROM heads WHERE account = ?"
+	insertHead = "INSERT INTO heads (account, epoch, position, trimmed, newest, gen, totals) VALUES (?, ?, ?, ?, " +
+		"?, ?, ?)"
 	updateHead    = "UPDATE heads SET position = ?, trimmed = ?, newest = ?, gen = ?, totals = ? WHERE log = ?"
 	selectBatches = "SELECT position, at, data FROM batches WHERE log = ? AND position > ? ORDER BY position"
 	selectTag     = "SELECT substr(data, 1, 10) FROM batches WHERE log = ? AND position = ?"

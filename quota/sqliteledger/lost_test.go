@@ -50,7 +50,8 @@ func TestLostWhileOpen(t *testing.T) {
 			os.Rename(path, path+".away")
 			os.Rename(path+".away", path)
 		}, [2]uint64{5, 0}, false},
-		{"write-ahead log deleted", func(t testing.TB, path string) { os.Remove(path + "-wal") }, [2]uint64{5, 0}, false},
+		{"write-ahead log deleted", func(t testing.TB, path string) { os.Remove(path + "-wal") }, [2]uint64{5, 0},
+			false},
 		{"shared memory deleted", func(t testing.TB, path string) { os.Remove(path + "-shm") }, [2]uint64{5, 0}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) { testLost(t, test.lose, test.positions, test.appendsDiverged) })

@@ -103,7 +103,8 @@ func TestKilledProcesses(t *testing.T) {
 	}
 	tail, err := open(t, path, nil).Read(t.Context(), "project", &engine.Read{})
 	if err != nil || tail.Totals[0] != limit || tail.Position != limit || len(tail.Batches) != limit {
-		t.Fatalf("total %d, position %d, %d batches, %v; want %d", tail.Totals[0], tail.Position, len(tail.Batches), err, limit)
+		t.Fatalf("total %d, position %d, %d batches, %v; want %d", tail.Totals[0], tail.Position, len(tail.Batches),
+			err, limit)
 	}
 	if len(told) > limit || len(told) < limit-2 { // each kill may hide one answer
 		t.Errorf("%d answers; want %d, or two less", len(told), limit)
@@ -131,19 +132,22 @@ func TestWithoutPermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	copyProgram(t, os.Args[0], binary)
-	for path, mode := range map[string]os.FileMode{closed: 0, readable: 0o555, path: 0o444, path + ".lock": 0o444, folder: 0o755} {
+	for path, mode := range map[string]os.FileMode{closed: 0, readable: 0o555, path: 0o444, path + ".lock": 0o444,
+		folder: 0o755} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, path := range []string{filepath.Join(closed, "ration.db"), filepath.Join(closed, "deeper", "ration.db"), path} {
+	for _, path := range []string{filepath.Join(closed, "ration.db"), filepath.Join(closed, "deeper", "ration.db"),
+		path} {
 		cmd := exec.CommandContext(t.Context(), binary)
 		cmd.Env = append(os.Environ(), pathVar+"="+path)
 		if os.Geteuid() == 0 {
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		}
 		out, err := cmd.CombinedOutput()
-		if err == nil || !strings.Contains(string(out), engine.ErrLedgerConfig.Error()) || !strings.Contains(string(out), path) {
+		if err == nil || !strings.Contains(string(out), engine.ErrLedgerConfig.Error()) ||
+			!strings.Contains(string(out), path) {
 			t.Errorf("%s: %v, %s; want ErrLedgerConfig", path, err, out)
 		}
 	}

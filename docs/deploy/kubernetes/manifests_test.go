@@ -41,7 +41,8 @@ func TestManifests(t *testing.T) {
 			}
 		}
 	}
-	if job.APIVersion != "batch/v1" || job.Kind != "CronJob" || daemon.APIVersion != "apps/v1" || daemon.Kind != "Deployment" {
+	if job.APIVersion != "batch/v1" || job.Kind != "CronJob" || daemon.APIVersion != "apps/v1" ||
+		daemon.Kind != "Deployment" {
 		t.Errorf("the kinds are %v, %v", job.TypeMeta, daemon.TypeMeta)
 	}
 	if claim.APIVersion != "v1" || claim.Kind != "PersistentVolumeClaim" {
@@ -50,10 +51,12 @@ func TestManifests(t *testing.T) {
 	if job.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy != core.RestartPolicyNever {
 		t.Error("a Job needs a restart policy of its own")
 	}
-	if labels := daemon.Spec.Template.Labels; labels["app"] == "" || labels["app"] != daemon.Spec.Selector.MatchLabels["app"] {
+	if labels := daemon.Spec.Template.Labels; labels["app"] == "" ||
+		labels["app"] != daemon.Spec.Selector.MatchLabels["app"] {
 		t.Errorf("the selector does not match the labels %v", labels)
 	}
-	for name, pod := range map[string]core.PodSpec{"cronjob.yaml": job.Spec.JobTemplate.Spec.Template.Spec, "deployment.yaml": daemon.Spec.Template.Spec} {
+	for name, pod := range map[string]core.PodSpec{"cronjob.yaml": job.Spec.JobTemplate.Spec.Template.Spec,
+		"deployment.yaml": daemon.Spec.Template.Spec} {
 		checkPod(t, name, pod, claim.Name)
 	}
 }

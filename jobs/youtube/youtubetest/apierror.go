@@ -40,7 +40,8 @@ type errorInfo struct {
 }
 
 func newError(code int, domain, reason, message string) *apiError {
-	return &apiError{Code: code, Message: message, Errors: []errorItem{{Message: message, Domain: domain, Reason: reason}}}
+	return &apiError{Code: code, Message: message,
+		Errors: []errorItem{{Message: message, Domain: domain, Reason: reason}}}
 }
 
 // at names the invalid parameter.
@@ -52,7 +53,8 @@ func (e *apiError) at(parameter string) *apiError {
 // with adds a status and an ErrorInfo, which newer answers have.
 func (e *apiError) with(status, reason, domain string, metadata map[string]string) *apiError {
 	e.Status = status
-	e.Details = []errorInfo{{Type: "type.googleapis.com/google.rpc.ErrorInfo", Reason: reason, Domain: domain, Metadata: metadata}}
+	e.Details = []errorInfo{{Type: "type.googleapis.com/google.rpc.ErrorInfo", Reason: reason, Domain: domain,
+		Metadata: metadata}}
 	return e
 }
 
@@ -79,8 +81,9 @@ func errNoSuchMethod() *apiError {
 
 // errNoKey is the error without a key. Its text is recorded, 2022 to 2026.
 func errNoKey() *apiError {
-	e := newError(http.StatusForbidden, "global", "forbidden", "Method doesn't allow unregistered callers (callers without established identity). "+
-		"Please use API Key or other form of API consumer identity to call this API.")
+	e := newError(http.StatusForbidden, "global", "forbidden",
+		"Method doesn't allow unregistered callers (callers without established identity). "+
+			"Please use API Key or other form of API consumer identity to call this API.")
 	e.Status = "PERMISSION_DENIED"
 	return e
 }
@@ -88,7 +91,8 @@ func errNoKey() *apiError {
 // errBadKey is the error for an unknown key; recorded, 2026.
 func errBadKey() *apiError {
 	return newError(http.StatusBadRequest, "global", "badRequest", "API key not valid. Please pass a valid API key.").
-		with("INVALID_ARGUMENT", "API_KEY_INVALID", "googleapis.com", map[string]string{"service": "youtube.googleapis.com"})
+		with("INVALID_ARGUMENT", "API_KEY_INVALID", "googleapis.com",
+			map[string]string{"service": "youtube.googleapis.com"})
 }
 
 // errRegion is the error for an unknown region; recorded in
@@ -99,19 +103,22 @@ func errRegion() *apiError {
 }
 
 func errPageToken() *apiError {
-	return newError(http.StatusBadRequest, "youtube.parameter", "invalidPageToken", "The request specifies an invalid page token.").at("pageToken")
+	return newError(http.StatusBadRequest, "youtube.parameter", "invalidPageToken",
+		"The request specifies an invalid page token.").at("pageToken")
 }
 
 // errNoChart is a 404 in public test suites of 2026; the reference page
 // says 400.
 func errNoChart() *apiError {
-	return newError(http.StatusNotFound, "youtube.video", "videoChartNotFound", "The requested video chart is not supported or is not available.")
+	return newError(http.StatusNotFound, "youtube.video", "videoChartNotFound",
+		"The requested video chart is not supported or is not available.")
 }
 
 // errNoFilter is the error without a filter. Its text is recorded, for example
 // in python-youtube's error fixture.
 func errNoFilter(expected string) *apiError {
-	return newError(http.StatusBadRequest, "youtube.parameter", "missingRequiredParameter", "No filter selected. Expected one of: "+expected)
+	return newError(http.StatusBadRequest, "youtube.parameter", "missingRequiredParameter",
+		"No filter selected. Expected one of: "+expected)
 }
 
 func errInvalid(parameter, message string) *apiError {
@@ -141,7 +148,8 @@ func errQuota(metric, limit string, metadata map[string]string) *apiError {
 	metadata["consumer"] = "projects/" + project
 	metadata["quota_location"] = "global"
 	return newError(http.StatusTooManyRequests, "global", "rateLimitExceeded", fmt.Sprintf(
-		"Quota exceeded for quota metric '%s' and limit '%s' of service 'youtube.googleapis.com' for consumer 'project_number:%s'.",
+		"Quota exceeded for quota metric '%s' and limit '%s' of service 'youtube.googleapis.com' for consumer "+
+			"'project_number:%s'.",
 		metric, limit, project)).with("RESOURCE_EXHAUSTED", "RATE_LIMIT_EXCEEDED", "googleapis.com", metadata)
 }
 
@@ -186,11 +194,13 @@ func knownError(reason string) *apiError {
 	switch reason {
 	case "quotaExceeded":
 		return newError(http.StatusForbidden, "youtube.quota", reason,
-			`The request cannot be completed because you have exceeded your <a href="/youtube/v3/getting-started#quota">quota</a>.`)
+			`The request cannot be completed because you have exceeded your <a `+
+				`href="/youtube/v3/getting-started#quota">quota</a>.`)
 	case "dailyLimitExceeded":
 		url := console + "/quotas?project=" + project
-		e := newError(http.StatusForbidden, "usageLimits", reason, "Daily Limit Exceeded. The quota will be reset at midnight Pacific Time (PT). "+
-			"You may monitor your quota usage and adjust limits in the API Console: "+url)
+		e := newError(http.StatusForbidden, "usageLimits", reason,
+			"Daily Limit Exceeded. The quota will be reset at midnight Pacific Time (PT). "+
+				"You may monitor your quota usage and adjust limits in the API Console: "+url)
 		e.Errors[0].ExtendedHelp = url
 		return e
 	case "rateLimitExceeded":
@@ -201,7 +211,8 @@ func knownError(reason string) *apiError {
 		return newError(http.StatusBadRequest, "usageLimits", reason, "Bad Request")
 	case "accessNotConfigured":
 		url := console + ".googleapis.com/overview?project=" + project
-		e := newError(http.StatusForbidden, "usageLimits", reason, "YouTube Data API v3 has not been used in project "+project+
+		e := newError(http.StatusForbidden, "usageLimits", reason, "YouTube Data API v3 has not been used in project "+
+			project+
 			" before or it is disabled. Enable it by visiting "+url+" then retry.")
 		e.Errors[0].ExtendedHelp = url
 		return e

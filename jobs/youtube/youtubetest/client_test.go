@@ -80,9 +80,11 @@ func TestChartsThroughTheGoogleClient(t *testing.T) {
 	for _, region := range data.Regions() {
 		want := data.Chart(region)
 		var got []*youtube.Video
-		err := svc.Videos.List([]string{"snippet", "statistics", "contentDetails", "status"}).Chart("mostPopular").RegionCode(region).MaxResults(50).
+		err := svc.Videos.List([]string{"snippet", "statistics", "contentDetails",
+			"status"}).Chart("mostPopular").RegionCode(region).MaxResults(50).
 			Pages(t.Context(), func(page *youtube.VideoListResponse) error {
-				if page.PageInfo.TotalResults != int64(len(want)) || page.PageInfo.ResultsPerPage != 50 || page.Etag == "" {
+				if page.PageInfo.TotalResults != int64(len(want)) || page.PageInfo.ResultsPerPage != 50 ||
+					page.Etag == "" {
 					t.Errorf("%s: pageInfo %+v etag %q", region, page.PageInfo, page.Etag)
 				}
 				got = append(got, page.Items...)
@@ -110,12 +112,16 @@ func TestChartsThroughTheGoogleClient(t *testing.T) {
 func compare(t *testing.T, got *youtube.Video, want youtubetest.Video) {
 	t.Helper()
 	if got.Id != want.ID || got.Snippet.Title != want.Title || got.Snippet.ChannelId != want.ChannelID ||
-		got.Snippet.CategoryId != want.CategoryID || !slices.Equal(got.Snippet.Tags, want.Tags) || got.Snippet.Description != want.Description ||
-		got.Snippet.PublishedAt != want.PublishedAt.UTC().Format("2006-01-02T15:04:05Z") || got.Snippet.Thumbnails.High == nil ||
-		got.Statistics.ViewCount != uint64(want.Views) || got.ContentDetails.Duration == "" || got.Status.PrivacyStatus != "public" {
+		got.Snippet.CategoryId != want.CategoryID || !slices.Equal(got.Snippet.Tags, want.Tags) ||
+		got.Snippet.Description != want.Description ||
+		got.Snippet.PublishedAt != want.PublishedAt.UTC().Format("2006-01-02T15:04:05Z") ||
+		got.Snippet.Thumbnails.High == nil ||
+		got.Statistics.ViewCount != uint64(want.Views) || got.ContentDetails.Duration == "" ||
+		got.Status.PrivacyStatus != "public" {
 		t.Errorf("got %+v %+v, want %+v", got.Snippet, got.Statistics, want)
 	}
-	if want.Likes != nil && got.Statistics.LikeCount != uint64(*want.Likes) || want.Likes == nil && got.Statistics.LikeCount != 0 {
+	if want.Likes != nil && got.Statistics.LikeCount != uint64(*want.Likes) || want.Likes == nil &&
+		got.Statistics.LikeCount != 0 {
 		t.Errorf("%s: %d likes, want %v", want.ID, got.Statistics.LikeCount, want.Likes)
 	}
 }
@@ -132,8 +138,10 @@ func TestVideosOnTheWire(t *testing.T) {
 			shown = v
 		}
 	}
-	joined := "/youtube/v3/videos?key=k&prettyPrint=false&part=statistics,snippet&id=" + hidden.ID + "%2Cnosuchvideo," + shown.ID + "," + shown.ID
-	repeated := "/youtube/v3/videos?key=k&prettyPrint=false&part=statistics&part=snippet&id=" + hidden.ID + "&id=nosuchvideo&id=" + shown.ID
+	joined := "/youtube/v3/videos?key=k&prettyPrint=false&part=statistics,snippet&id=" + hidden.ID + "%2Cnosuchvideo," +
+		shown.ID + "," + shown.ID
+	repeated := "/youtube/v3/videos?key=k&prettyPrint=false&part=statistics&part=snippet&id=" + hidden.ID +
+		"&id=nosuchvideo&id=" + shown.ID
 	_, _, body := get(t, srv, joined)
 	if _, _, other := get(t, srv, repeated); other != body {
 		t.Errorf("joined and repeated differ:\n%s\n%s", body, other)
@@ -148,7 +156,8 @@ func TestVideosOnTheWire(t *testing.T) {
 			ContentDetails any
 		}
 	}
-	if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Items) != 2 || list.PageInfo.TotalResults != 2 {
+	if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Items) != 2 ||
+		list.PageInfo.TotalResults != 2 {
 		t.Fatalf("%v in %s", err, body)
 	}
 	without, with := list.Items[0], list.Items[1]
@@ -161,7 +170,8 @@ func TestVideosOnTheWire(t *testing.T) {
 	if _, has := with.Snippet["tags"]; has || with.Status != nil || with.ContentDetails != nil {
 		t.Errorf("%v has tags, or parts that were not requested", with)
 	}
-	if _, _, body := get(t, srv, "/youtube/v3/videos?key=k&part=id&chart=mostPopular"); strings.Contains(body, "snippet") || strings.Count(body, "youtube#video\"") != 5 {
+	if _, _, body := get(t, srv, "/youtube/v3/videos?key=k&part=id&chart=mostPopular"); strings.Contains(body,
+		"snippet") || strings.Count(body, "youtube#video\"") != 5 {
 		t.Errorf("part=id: %s", body)
 	}
 }
@@ -170,30 +180,32 @@ func TestVideosOnTheWire(t *testing.T) {
 func TestSearchThroughTheGoogleClient(t *testing.T) {
 	upstream, svc, _ := start(t, nil)
 	escaped, got, last := 0, map[string]bool{}, 0
-	err := svc.Search.List([]string{"snippet"}).Q("a").Type("video").MaxResults(50).Pages(t.Context(), func(page *youtube.SearchListResponse) error {
-		if last++; page.PageInfo.TotalResults != 1_000_000 || page.RegionCode != "US" {
-			t.Errorf("page %d: %+v", last, page.PageInfo)
-		}
-		var ids []string
-		for _, hit := range page.Items {
-			got[hit.Id.VideoId] = true
-			ids = append(ids, hit.Id.VideoId)
-		}
-		full, err := svc.Videos.List([]string{"snippet"}).Id(ids...).Do()
-		if err != nil || len(full.Items) != len(page.Items) {
-			t.Fatalf("%d of %d videos, %v", len(full.Items), len(page.Items), err)
-		}
-		for i, v := range full.Items {
-			title := page.Items[i].Snippet.Title
-			if html.UnescapeString(title) != v.Snippet.Title || strings.ContainsAny(title, `"'<>`) || page.Items[i].Snippet.ChannelTitle != v.Snippet.ChannelTitle {
-				t.Errorf("%q in search, %q in videos", title, v.Snippet.Title)
+	err := svc.Search.List([]string{"snippet"}).Q("a").Type("video").MaxResults(50).Pages(t.Context(),
+		func(page *youtube.SearchListResponse) error {
+			if last++; page.PageInfo.TotalResults != 1_000_000 || page.RegionCode != "US" {
+				t.Errorf("page %d: %+v", last, page.PageInfo)
 			}
-			if title != v.Snippet.Title {
-				escaped++
+			var ids []string
+			for _, hit := range page.Items {
+				got[hit.Id.VideoId] = true
+				ids = append(ids, hit.Id.VideoId)
 			}
-		}
-		return nil
-	})
+			full, err := svc.Videos.List([]string{"snippet"}).Id(ids...).Do()
+			if err != nil || len(full.Items) != len(page.Items) {
+				t.Fatalf("%d of %d videos, %v", len(full.Items), len(page.Items), err)
+			}
+			for i, v := range full.Items {
+				title := page.Items[i].Snippet.Title
+				if html.UnescapeString(title) != v.Snippet.Title || strings.ContainsAny(title, `"'<>`) ||
+					page.Items[i].Snippet.ChannelTitle != v.Snippet.ChannelTitle {
+					t.Errorf("%q in search, %q in videos", title, v.Snippet.Title)
+				}
+				if title != v.Snippet.Title {
+					escaped++
+				}
+			}
+			return nil
+		})
 	if err != nil || len(got) != 500 || last != 10 || escaped == 0 {
 		t.Errorf("%d videos on %d pages, %d escaped, %v", len(got), last, escaped, err)
 	}
@@ -209,7 +221,9 @@ func TestSearchThroughTheGoogleClient(t *testing.T) {
 		t.Errorf("%v %+v", err, none)
 	}
 	channel := found.Items[0].Id.ChannelId
-	of, err := svc.Search.List([]string{"snippet"}).ChannelId(channel).Type("video").Order("date").PublishedAfter("2026-11-10T00:00:00Z").MaxResults(50).Do()
+	of,
+		err := svc.Search.List([]string{"snippet"}).ChannelId(channel).Type("video").Order("date").PublishedAfter(
+		"2026-11-10T00:00:00Z").MaxResults(50).Do()
 	if err != nil || len(of.Items) == 0 || !slices.IsSortedFunc(of.Items, func(a, b *youtube.SearchResult) int {
 		return strings.Compare(b.Snippet.PublishedAt, a.Snippet.PublishedAt)
 	}) {
@@ -235,14 +249,16 @@ func TestOtherListsThroughTheGoogleClient(t *testing.T) {
 	if err != nil || len(five.Items) != 5 || five.NextPageToken == "" {
 		t.Fatalf("without maxResults: %v, %d", err, len(five.Items))
 	}
-	all, err := svc.Channels.List([]string{"snippet", "statistics", "contentDetails"}).Id(append(slices.Clone(ids), "UCnobody")...).MaxResults(50).Do()
+	all, err := svc.Channels.List([]string{"snippet", "statistics", "contentDetails"}).Id(append(slices.Clone(ids),
+		"UCnobody")...).MaxResults(50).Do()
 	if err != nil || len(all.Items) != len(ids) || all.PageInfo.TotalResults != int64(len(ids)) {
 		t.Fatalf("%v, %d of %d", err, len(all.Items), len(ids))
 	}
 	inOrder := true
 	for i, c := range all.Items {
 		inOrder = inOrder && c.Id == ids[i]
-		if c.Statistics.HiddenSubscriberCount != (c.Statistics.SubscriberCount == 0) || c.Snippet.Title == "" || c.ContentDetails.RelatedPlaylists.Uploads[:2] != "UU" {
+		if c.Statistics.HiddenSubscriberCount != (c.Statistics.SubscriberCount == 0) || c.Snippet.Title == "" ||
+			c.ContentDetails.RelatedPlaylists.Uploads[:2] != "UU" {
 			t.Errorf("%+v", c.Statistics)
 		}
 		if c.Statistics.HiddenSubscriberCount {
@@ -285,14 +301,19 @@ func TestNotModified(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = svc.Search.List([]string{"id"}).Q("music").IfNoneMatch(found.Etag).Do(); !googleapi.IsNotModified(err) {
+		if _,
+			err = svc.Search.List([]string{"id"}).Q("music").IfNoneMatch(found.Etag).Do(); !googleapi.IsNotModified(
+			err) {
 			t.Errorf("search again: %v", err)
 		}
-		status, _, body := get(t, srv, "/youtube/v3/videos?key=k&part=id&chart=mostPopular", "If-None-Match", `W/"other", "`+list.Etag+`"`)
+		status, _, body := get(t, srv, "/youtube/v3/videos?key=k&part=id&chart=mostPopular", "If-None-Match",
+			`W/"other", "`+list.Etag+`"`)
 		if status != 304 || body != "" {
 			t.Errorf("chart again: %d %q", status, body)
 		}
-		if _, err = svc.Videos.List([]string{"id"}).Chart("mostPopular").MaxResults(6).IfNoneMatch(list.Etag).Do(); err != nil {
+		if _,
+			err = svc.Videos.List([]string{"id"}).Chart("mostPopular").MaxResults(6).IfNoneMatch(
+			list.Etag).Do(); err != nil {
 			t.Errorf("another page with the same etag: %v", err)
 		}
 		if upstream.Total() != c.want {

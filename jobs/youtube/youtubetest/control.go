@@ -37,7 +37,8 @@ func (s *Server) Control() http.Handler {
 		w.Header().Set("Content-Type", "application/jsonl")
 		lines := json.NewEncoder(w)
 		for _, a := range s.Arrivals() {
-			_ = lines.Encode(map[string]any{"at": a.At.UTC(), "method": a.Method, "path": a.Path, "query": a.Query, "region": a.Region,
+			_ = lines.Encode(map[string]any{"at": a.At.UTC(), "method": a.Method, "path": a.Path, "query": a.Query,
+				"region": a.Region,
 				"key_in": a.KeyIn, "bucket": a.Bucket, "units": a.Units, "status": a.Status, "fault": a.Fault})
 		}
 	})
@@ -100,7 +101,8 @@ func (s *Server) eachBucket(body []byte, f func(bucket string, units int64)) err
 }
 
 // deliveries are the names of a Fault's deliveries.
-var deliveries = map[string]Delivery{"": Whole, "whole": Whole, "dropped": Dropped, "cut_short": CutShort, "stalled": Stalled, "halved": Halved}
+var deliveries = map[string]Delivery{"": Whole, "whole": Whole, "dropped": Dropped, "cut_short": CutShort,
+	"stalled": Stalled, "halved": Halved}
 
 // faultJSON is a Fault in a request or a flag.
 type faultJSON struct {
@@ -177,7 +179,9 @@ func (j *faultJSON) fault() (f Fault, err error) {
 	switch j.Method {
 	case "", "search.list", "videos.list", "channels.list", "videoCategories.list", "i18nRegions.list":
 	default:
-		return f, fmt.Errorf("method %q: write search.list, videos.list, channels.list, videoCategories.list or i18nRegions.list", j.Method)
+		return f,
+			fmt.Errorf("method %q: write search.list, videos.list, channels.list, videoCategories.list or "+
+				"i18nRegions.list", j.Method)
 	}
 	switch {
 	case !ok:
@@ -187,7 +191,8 @@ func (j *faultJSON) fault() (f Fault, err error) {
 	case j.Skip < 0 || j.Every < 0:
 		return f, errors.New("skip and every are 0 or more")
 	}
-	f = Fault{Method: j.Method, Region: j.Region, Skip: j.Skip, Every: j.Every, Times: j.Times, Status: j.Status, Reason: j.Reason, Body: j.Body,
+	f = Fault{Method: j.Method, Region: j.Region, Skip: j.Skip, Every: j.Every, Times: j.Times, Status: j.Status,
+		Reason: j.Reason, Body: j.Body,
 		Header: http.Header(j.Header), Delivery: delivery, Free: j.Free}
 	if j.Delay != "" {
 		if f.Delay, err = time.ParseDuration(j.Delay); err != nil {
@@ -224,7 +229,9 @@ func ParseFault(text string) (Fault, error) {
 			fields[key] = b
 		case "method", "region", "delay", "reason", "delivery", "body":
 		default:
-			return Fault{}, fmt.Errorf("unknown key %q: write method, region, skip, every, times, delay, status, reason, delivery or free", key)
+			return Fault{},
+				fmt.Errorf("unknown key %q: write method, region, skip, every, times, delay, status, reason, "+
+					"delivery or free", key)
 		}
 	}
 	body, err := json.Marshal(fields)

@@ -89,11 +89,13 @@ func TestOtherLanguagesCannotAskTheMeter(t *testing.T) {
 		Total  int64
 		Resets time.Time
 	}
-	if err := json.Unmarshal([]byte(text), &meter); err != nil || meter.Used["default"] != 107 || !meter.Resets.After(time.Now()) {
+	if err := json.Unmarshal([]byte(text), &meter); err != nil || meter.Used["default"] != 107 ||
+		!meter.Resets.After(time.Now()) {
 		t.Errorf("%s (%v); want all that was used", text, err)
 	}
 	_, text = c.do("GET", "/fake/arrivals", "")
-	if lines := strings.Split(strings.TrimSpace(text), "\n"); len(lines) != 10 || !strings.Contains(lines[1], `"fault":true`) || !strings.Contains(lines[1], `"status":503`) {
+	if lines := strings.Split(strings.TrimSpace(text), "\n"); len(lines) != 10 ||
+		!strings.Contains(lines[1], `"fault":true`) || !strings.Contains(lines[1], `"status":503`) {
 		t.Errorf("%s; want the ten calls", text)
 	}
 }
@@ -102,8 +104,10 @@ func TestOtherLanguagesCannotAskTheMeter(t *testing.T) {
 func TestControlTakesAnything(t *testing.T) {
 	c := startControlled(t, nil)
 	for _, bad := range [][2]string{
-		{"/fake/faults", `{"statsu":503}`}, {"/fake/faults", `{"status":99}`}, {"/fake/faults", `{"delivery":"late"}`}, {"/fake/faults", `{"delay":"2"}`},
-		{"/fake/faults", `[{"every":-1}]`}, {"/fake/faults", `{`}, {"/fake/limits", `{"search_list":1}`}, {"/fake/limits", `{"default":-1}`}, {"/fake/spend", `[]`},
+		{"/fake/faults", `{"statsu":503}`}, {"/fake/faults", `{"status":99}`}, {"/fake/faults", `{"delivery":"late"}`},
+		{"/fake/faults", `{"delay":"2"}`},
+		{"/fake/faults", `[{"every":-1}]`}, {"/fake/faults", `{`}, {"/fake/limits", `{"search_list":1}`},
+		{"/fake/limits", `{"default":-1}`}, {"/fake/spend", `[]`},
 		{"/fake/faults", `{"status":"503"}`}, {"/fake/faults", `{"header":{"Retry-After":3}}`},
 	} {
 		if status, body := c.do("POST", bad[0], bad[1]); status != 400 || strings.Contains(body, "Go ") {
@@ -123,11 +127,16 @@ func TestControlTakesAnything(t *testing.T) {
 			t.Errorf("%q: %+v; want an error", bad, f)
 		}
 	}
-	if _, err := youtubetest.ParseFault("colour=red"); err == nil || err.Error() != `unknown key "colour": write method, region, skip, every, times, delay, status, reason, delivery or free` {
+	if _, err := youtubetest.ParseFault("colour=red"); err == nil ||
+		err.Error() != `unknown key "colour": write method, region, skip, every, times, delay, status, reason, `+
+			`delivery or free` {
 		t.Errorf("%v; want the keys", err)
 	}
-	f, err := youtubetest.ParseFault("method=search.list, every=2,times=-1,delay=2s,delivery=cut_short,free=true,status=429")
-	if err != nil || f.Method != "search.list" || f.Every != 2 || f.Times != -1 || f.Delay != 2*time.Second || f.Delivery != youtubetest.CutShort || !f.Free || f.Status != 429 {
+	f,
+		err := youtubetest.ParseFault("method=search.list, " +
+		"every=2,times=-1,delay=2s,delivery=cut_short,free=true,status=429")
+	if err != nil || f.Method != "search.list" || f.Every != 2 || f.Times != -1 || f.Delay != 2*time.Second ||
+		f.Delivery != youtubetest.CutShort || !f.Free || f.Status != 429 {
 		t.Errorf("%+v, %v", f, err)
 	}
 }

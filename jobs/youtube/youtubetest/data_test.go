@@ -52,8 +52,11 @@ func traitsOf(v youtubetest.Video) (traits []string) {
 	is("apostrophe", strings.Contains(v.Title, "'"))
 	is("ampersand", strings.Contains(v.Title, "&"))
 	for name, table := range map[string]*unicode.RangeTable{
-		"emoji": unicode.So, "han": unicode.Han, "hangul": unicode.Hangul, "kana": unicode.Hiragana, "devanagari": unicode.Devanagari,
-		"tamil": unicode.Tamil, "gurmukhi": unicode.Gurmukhi, "cyrillic": unicode.Cyrillic, "arabic": unicode.Arabic, "latin": unicode.Latin,
+		"emoji": unicode.So, "han": unicode.Han, "hangul": unicode.Hangul, "kana": unicode.Hiragana,
+		"devanagari": unicode.Devanagari,
+		"tamil":      unicode.Tamil, "gurmukhi": unicode.Gurmukhi, "cyrillic": unicode.Cyrillic,
+		"arabic": unicode.Arabic,
+		"latin":  unicode.Latin,
 	} {
 		is(name, strings.ContainsFunc(v.Title, func(r rune) bool { return unicode.Is(table, r) }))
 	}
@@ -76,7 +79,8 @@ func TestDefaultDataHasTheTraitsOfRealCharts(t *testing.T) {
 			t.Errorf("%s has %d videos", region, len(chart))
 		}
 		for _, v := range chart {
-			if !real.MatchString(v.ID) || seen[v.ID] || len(v.ChannelID) != 24 || v.PublishedAt.IsZero() || len([]rune(v.Title)) > 100 || strings.Contains(v.Title, "{}") {
+			if !real.MatchString(v.ID) || seen[v.ID] || len(v.ChannelID) != 24 || v.PublishedAt.IsZero() ||
+				len([]rune(v.Title)) > 100 || strings.Contains(v.Title, "{}") {
 				t.Errorf("%s: %+v", region, v)
 			}
 			seen[v.ID] = true
@@ -145,7 +149,8 @@ func TestLoad(t *testing.T) {
 		t.Errorf("%v %v", err, files.Regions())
 	}
 	chart := plain.Chart("US")
-	if len(chart) != 2 || chart[0].ID != "ccccccccccA" || chart[1].Views != 20 || *chart[0].Comments != 0 || len(plain.Chart("FR")) != 0 {
+	if len(chart) != 2 || chart[0].ID != "ccccccccccA" || chart[1].Views != 20 || *chart[0].Comments != 0 ||
+		len(plain.Chart("FR")) != 0 {
 		t.Fatalf("the newest day in order of rank: %+v", chart)
 	}
 	if gb := plain.Chart("GB"); len(gb) != 1 || gb[0].Views != 20 {
@@ -169,9 +174,11 @@ func TestLoadNamesTheBadLine(t *testing.T) {
 		line       int
 	}{
 		{broken, "load charts: line 2: invalid character", 2},
-		{strings.Replace(lines, `"rank":2`, `"rank":0`, 1), "line 2: rank is 0, but ranks begin at 1; correct or remove the line", 2},
+		{strings.Replace(lines, `"rank":2`, `"rank":0`, 1),
+			"line 2: rank is 0, but ranks begin at 1; correct or remove the line", 2},
 		{strings.Replace(lines, `"id":"ccccccccccA"`, `"x":1`, 1), "line 4: id is missing", 4},
-		{strings.Replace(lines, `2020-08-13","rank":1`, `13.08.2020","rank":1`, 1), `line 4: trendingDate "13.08.2020" is not a date`, 4},
+		{strings.Replace(lines, `2020-08-13","rank":1`, `13.08.2020","rank":1`, 1),
+			`line 4: trendingDate "13.08.2020" is not a date`, 4},
 		{strings.Replace(lines, `"publishedAt":"2020-08-10T19:20:14Z"`, `"publishedAt":"monday"`, 1), "line 1: ", 1},
 		{lines + strings.Repeat("x", 5<<20), "line 6: ", 6},
 		{"", "no data", 0},
@@ -179,7 +186,8 @@ func TestLoadNamesTheBadLine(t *testing.T) {
 		for _, text := range [][]byte{[]byte(c.text), zipped(c.text)} {
 			data, err := youtubetest.Load(bytes.NewReader(text))
 			bad, _ := errors.AsType[*youtubetest.LineError](err)
-			if err == nil || data != nil || !strings.Contains(err.Error(), c.want) || bad != nil && bad.Line != c.line || bad == nil && c.line != 0 {
+			if err == nil || data != nil || !strings.Contains(err.Error(), c.want) || bad != nil &&
+				bad.Line != c.line || bad == nil && c.line != 0 {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		}
@@ -207,7 +215,8 @@ func TestRecordedCharts(t *testing.T) {
 	pages := 0
 	for _, region := range data.Regions() {
 		want, n := data.Chart(region), 0
-		err := svc.Videos.List([]string{"snippet", "statistics", "contentDetails", "status"}).Chart("mostPopular").RegionCode(region).MaxResults(50).
+		err := svc.Videos.List([]string{"snippet", "statistics", "contentDetails",
+			"status"}).Chart("mostPopular").RegionCode(region).MaxResults(50).
 			Pages(t.Context(), func(page *youtube.VideoListResponse) error {
 				for _, v := range page.Items {
 					compare(t, v, want[n])

@@ -41,7 +41,8 @@ budgets: [{name: searches, limit: 200, window: 24h}]
 	if table, err = table.WithEndpoint("", srv.URL); err != nil { // an empty name: the only upstream
 		log.Fatal(err)
 	}
-	c, err := client.New(table, &client.Options{State: dir, Replica: filepath.Join(dir, "replica"), Ledger: "sqlite:" + filepath.Join(dir, "ration.db")})
+	c, err := client.New(table, &client.Options{State: dir, Replica: filepath.Join(dir, "replica"),
+		Ledger: "sqlite:" + filepath.Join(dir, "ration.db")})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -31,11 +31,16 @@ func TestWhichRequestsAFaultHits(t *testing.T) {
 		want   []int
 	}{
 		{"once", []youtubetest.Fault{{Status: 503}}, []string{inUS, inUS}, []int{503, 200}},
-		{"the third search", []youtubetest.Fault{{Method: "search.list", Skip: 2, Status: 503}}, []string{aSearch, inUS, aSearch, aSearch, aSearch}, []int{200, 200, 200, 503, 200}},
-		{"twice in one region", []youtubetest.Fault{{Region: "DE", Times: 2, Status: 500}}, []string{inUS, inDE, inDE, inDE}, []int{200, 500, 500, 200}},
-		{"every other one for good", []youtubetest.Fault{{Every: 2, Times: -1, Status: 502}}, []string{inUS, inUS, inUS, inUS}, []int{502, 200, 502, 200}},
-		{"one after the other", []youtubetest.Fault{{Status: 500}, {Status: 503}}, []string{inUS, inUS, inUS}, []int{500, 503, 200}},
-		{"unknown paths too", []youtubetest.Fault{{Status: 503}}, []string{"/else?key=k", "/else?key=k"}, []int{503, 404}},
+		{"the third search", []youtubetest.Fault{{Method: "search.list", Skip: 2, Status: 503}},
+			[]string{aSearch, inUS, aSearch, aSearch, aSearch}, []int{200, 200, 200, 503, 200}},
+		{"twice in one region", []youtubetest.Fault{{Region: "DE", Times: 2, Status: 500}},
+			[]string{inUS, inDE, inDE, inDE}, []int{200, 500, 500, 200}},
+		{"every other one for good", []youtubetest.Fault{{Every: 2, Times: -1, Status: 502}},
+			[]string{inUS, inUS, inUS, inUS}, []int{502, 200, 502, 200}},
+		{"one after the other", []youtubetest.Fault{{Status: 500}, {Status: 503}}, []string{inUS, inUS, inUS},
+			[]int{500, 503, 200}},
+		{"unknown paths too", []youtubetest.Fault{{Status: 503}}, []string{"/else?key=k", "/else?key=k"},
+			[]int{503, 404}},
 	} {
 		upstream := youtubetest.New(nil)
 		upstream.Fail(c.faults...)
@@ -64,14 +69,19 @@ func TestReplacedAnswers(t *testing.T) {
 		body   string // part of it
 		kind   string // its Content-Type
 	}{
-		{youtubetest.Fault{Status: 429, Header: http.Header{"Retry-After": {"60", "120"}}}, 429, "per minute", "application/json; charset=UTF-8"},
-		{youtubetest.Fault{Status: 502, Body: "<html>Bad Gateway</html>"}, 502, "<html>Bad Gateway</html>", "text/html; charset=UTF-8"},
+		{youtubetest.Fault{Status: 429, Header: http.Header{"Retry-After": {"60", "120"}}}, 429, "per minute",
+			"application/json; charset=UTF-8"},
+		{youtubetest.Fault{Status: 502, Body: "<html>Bad Gateway</html>"}, 502, "<html>Bad Gateway</html>",
+			"text/html; charset=UTF-8"},
 		{youtubetest.Fault{Body: `{"items":[`}, 200, `{"items":[`, "application/json; charset=UTF-8"},
-		{youtubetest.Fault{Status: 200, Reason: "quotaExceeded"}, 200, `"code": 403`, "application/json; charset=UTF-8"},
+		{youtubetest.Fault{Status: 200, Reason: "quotaExceeded"}, 200, `"code": 403`,
+			"application/json; charset=UTF-8"},
 		{youtubetest.Fault{Status: 410, Body: `{"error":{"code":503}}`}, 410, "503", "application/json; charset=UTF-8"},
-		{youtubetest.Fault{Status: 302, Header: http.Header{"Location": {"/elsewhere"}}}, 302, "", "application/json; charset=UTF-8"},
+		{youtubetest.Fault{Status: 302, Header: http.Header{"Location": {"/elsewhere"}}}, 302, "",
+			"application/json; charset=UTF-8"},
 		{youtubetest.Fault{Status: 204}, 204, "", "application/json; charset=UTF-8"},
-		{youtubetest.Fault{Header: http.Header{"Retry-After": {"NaN"}}}, 200, "youtube#video", "application/json; charset=UTF-8"},
+		{youtubetest.Fault{Header: http.Header{"Retry-After": {"NaN"}}}, 200, "youtube#video",
+			"application/json; charset=UTF-8"},
 		{youtubetest.Fault{Reason: "accessNotConfigured"}, 403, "then retry", "application/json; charset=UTF-8"},
 		{youtubetest.Fault{Status: 401}, 401, "authError", "application/json; charset=UTF-8"},
 		{youtubetest.Fault{Status: 400, Reason: "oddReason"}, 400, "oddReason", "application/json; charset=UTF-8"},
@@ -80,7 +90,8 @@ func TestReplacedAnswers(t *testing.T) {
 		srv.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		upstream.Fail(c.fault)
 		status, header, body := get(t, srv, aChart)
-		if status != c.status || !strings.Contains(body, c.body) || (c.body == "") != (body == "") || header.Get("Content-Type") != c.kind {
+		if status != c.status || !strings.Contains(body, c.body) || (c.body == "") != (body == "") ||
+			header.Get("Content-Type") != c.kind {
 			t.Errorf("%+v: %d %q %s", c.fault, status, header, body)
 		}
 		for name, lines := range c.fault.Header {
@@ -235,18 +246,21 @@ func TestLatencyPassesAfterTheCharge(t *testing.T) {
 // Google's client decodes errors like real ones, with the server's time.
 func TestErrorsThroughTheGoogleClient(t *testing.T) {
 	now := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
-	upstream, svc, srv := start(t, &youtubetest.Options{Keys: []string{"good"}, Model: youtubetest.Since2026, SearchLimit: 1, Now: func() time.Time { return now }})
+	upstream, svc, srv := start(t, &youtubetest.Options{Keys: []string{"good"}, Model: youtubetest.Since2026,
+		SearchLimit: 1, Now: func() time.Time { return now }})
 	list := svc.Search.List([]string{"id"}).Q("music")
 	if _, err := list.Do(); err != nil {
 		t.Fatal(err)
 	}
 	_, err := list.Do()
 	no := apiError(t, err)
-	if no.Code != 429 || no.Errors[0].Reason != "rateLimitExceeded" || len(no.Details) != 1 || no.Header.Get("Date") != "Mon, 03 Feb 2031 04:05:06 GMT" {
+	if no.Code != 429 || no.Errors[0].Reason != "rateLimitExceeded" || len(no.Details) != 1 ||
+		no.Header.Get("Date") != "Mon, 03 Feb 2031 04:05:06 GMT" {
 		t.Errorf("%+v", no)
 	}
 	details := no.Details[0].(map[string]any)["metadata"].(map[string]any)
-	if details["quota_limit"] != "defaultSearchListPerDayPerProject" || details["quota_limit_value"] != "1" || no.Header.Get("Retry-After") != "" {
+	if details["quota_limit"] != "defaultSearchListPerDayPerProject" || details["quota_limit_value"] != "1" ||
+		no.Header.Get("Retry-After") != "" {
 		t.Errorf("%v, Retry-After %q", details, no.Header.Get("Retry-After"))
 	}
 	_, err = svc.Videos.List([]string{"id"}).Chart("mostPopular").Do(googleapi.QueryParameter("key", "bad"))
@@ -275,7 +289,8 @@ func TestArrivalsAreCopies(t *testing.T) {
 	upstream.Arrivals()[0].Query.Set("chart", "none")
 	upstream.Arrivals()[0].Units = 7
 	want := url.Values{"part": {"id"}, "chart": {"mostPopular"}, "maxResults": {"1"}, "regionCode": {"br"}}
-	if a := upstream.Arrivals()[0]; fmt.Sprint(a.Query) != fmt.Sprint(want) || a.Units != 1 || a.Region != "BR" || a.Path != "/youtube/v3/videos" || a.Bucket != defaultBk {
+	if a := upstream.Arrivals()[0]; fmt.Sprint(a.Query) != fmt.Sprint(want) || a.Units != 1 || a.Region != "BR" ||
+		a.Path != "/youtube/v3/videos" || a.Bucket != defaultBk {
 		t.Errorf("%+v", a)
 	}
 	// Other verbs are unknown methods.

@@ -65,16 +65,19 @@ func (g *generator) video(rnd *random, lang string) string {
 	category, title, _ := strings.Cut(line, " ")
 	title = strings.ReplaceAll(title, "{}", subject)
 	if rnd.below(3) == 0 {
-		title += pick(rnd, []string{" 🔥", " 😱😱", " 🎶", " #shorts", " [4K]", " ❤️", " (Part 2)", " 🇺🇳"})
+		title += pick(rnd, []string{" 🔥", " 😱😱", " 🎶", " #shorts", " [4K]", " ❤️", " (Part 2)",
+			" 🇺🇳"})
 	}
 	name := pick(rnd, w.channels)
 	v := &Video{
 		ID: g.id(rnd), Title: title, ChannelTitle: name, ChannelID: channelID(name), CategoryID: category,
-		PublishedAt: time.Date(2026, 11, 19, 18, 0, 0, 0, time.UTC).Add(-time.Duration(rnd.below(12*24*3600)) * time.Second),
-		Views:       int64(20_000 + rnd.below(1000)*rnd.below(1000)*rnd.below(40)),
+		PublishedAt: time.Date(2026, 11, 19, 18, 0, 0, 0,
+			time.UTC).Add(-time.Duration(rnd.below(12*24*3600)) * time.Second),
+		Views: int64(20_000 + rnd.below(1000)*rnd.below(1000)*rnd.below(40)),
 	}
 	if rnd.below(20) > 0 {
-		v.Description = title + "\n\nSubscribe & share: https://example.com/" + v.ID + "\n" + strings.Repeat(subject+" ", int(rnd.below(40)))
+		v.Description = title + "\n\nSubscribe & share: https://example.com/" + v.ID + "\n" +
+			strings.Repeat(subject+" ", int(rnd.below(40)))
 	}
 	if rnd.below(8) > 0 {
 		v.Tags = []string{strings.ToLower(subject), strings.ToLower(name), lang}

@@ -113,7 +113,8 @@ func (s *Server) videoCategories(r *request, parts map[string]bool) (*listing, *
 		}
 		item := resource{Kind: "youtube#videoCategory", ID: c.id}
 		if parts["snippet"] {
-			item.Snippet = categorySnippet{Title: c.title, Assignable: c.assignable, ChannelID: "UCBR8-60-B28hp2BmDPdntcQ"}
+			item.Snippet = categorySnippet{Title: c.title, Assignable: c.assignable,
+				ChannelID: "UCBR8-60-B28hp2BmDPdntcQ"}
 		}
 		l.Items = append(l.Items, item)
 	}
@@ -134,8 +135,10 @@ func categories() []category {
 		{"19", "Travel & Events", true, false}, {"20", "Gaming", true, false}, {"21", "Videoblogging", false, false},
 		{"22", "People & Blogs", true, false}, {"23", "Comedy", true, false}, {"24", "Entertainment", true, false},
 		{"25", "News & Politics", true, false}, {"26", "Howto & Style", true, false}, {"27", "Education", true, false},
-		{"28", "Science & Technology", true, false}, {"29", "Nonprofits & Activism", true, true}, {"30", "Movies", false, false},
-		{"31", "Anime/Animation", false, false}, {"32", "Action/Adventure", false, false}, {"33", "Classics", false, false},
+		{"28", "Science & Technology", true, false}, {"29", "Nonprofits & Activism", true, true},
+		{"30", "Movies", false, false},
+		{"31", "Anime/Animation", false, false}, {"32", "Action/Adventure", false, false},
+		{"33", "Classics", false, false},
 		{"34", "Comedy", false, false}, {"35", "Documentary", false, false}, {"36", "Drama", false, false},
 		{"37", "Family", false, false}, {"38", "Foreign", false, false}, {"39", "Horror", false, false},
 		{"40", "Sci-Fi/Fantasy", false, false}, {"41", "Thriller", false, false}, {"42", "Shorts", false, false},

@@ -97,7 +97,8 @@ func readRows(r io.Reader) ([]row, error) {
 
 func (r *row) check() error {
 	for _, field := range []struct{ name, value string }{
-		{"region", r.Region}, {"id", r.ID}, {"title", r.Title}, {"channelId", r.ChannelID}, {"categoryId", r.CategoryID},
+		{"region", r.Region}, {"id", r.ID}, {"title", r.Title}, {"channelId", r.ChannelID},
+		{"categoryId", r.CategoryID},
 	} {
 		if field.value == "" {
 			return fmt.Errorf("%s is missing", field.name)

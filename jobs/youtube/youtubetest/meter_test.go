@@ -73,7 +73,8 @@ func TestEveryRequestHasItsCost(t *testing.T) {
 		{"/youtube/v3/comments?key=k", 404, "notFound", 0, 0},
 		{"/youtube/v3//search?key=k", 404, "notFound", 0, 0},
 	} {
-		for model, want := range map[youtubetest.Model]int64{youtubetest.Legacy: c.legacy, youtubetest.Since2026: c.new_} {
+		for model, want := range map[youtubetest.Model]int64{youtubetest.Legacy: c.legacy,
+			youtubetest.Since2026: c.new_} {
 			upstream := youtubetest.New(&youtubetest.Options{Model: model, Keys: []string{"k"}})
 			status, body := getDirect(upstream, c.path)
 			if status != c.status || !strings.Contains(body, `"reason": "`+c.reason) && c.reason != "" {
@@ -112,7 +113,8 @@ func TestCallIsAdmittedWhileAnythingIsLeft(t *testing.T) {
 		},
 		{
 			"searches have their own bucket", limits{Model: youtubetest.Since2026, SearchLimit: 2}, nil,
-			[]string{aSearch, aSearch, aSearch, aChart}, []int{200, 200, 429, 200}, map[string]int64{defaultBk: 1, searchBk: 2},
+			[]string{aSearch, aSearch, aSearch, aChart}, []int{200, 200, 429, 200},
+			map[string]int64{defaultBk: 1, searchBk: 2},
 		},
 		{
 			"other methods have the default bucket", limits{Model: youtubetest.Since2026, Limit: 1}, nil,
@@ -124,7 +126,8 @@ func TestCallIsAdmittedWhileAnythingIsLeft(t *testing.T) {
 		},
 		{
 			"invalid calls are refused too", limits{Limit: 1}, nil,
-			[]string{aChart + "&regionCode=XX", aChart + "&regionCode=XX"}, []int{400, 403}, map[string]int64{defaultBk: 1},
+			[]string{aChart + "&regionCode=XX", aChart + "&regionCode=XX"}, []int{400, 403},
+			map[string]int64{defaultBk: 1},
 		},
 	} {
 		c.opts.Now = atNoon
@@ -136,7 +139,8 @@ func TestCallIsAdmittedWhileAnythingIsLeft(t *testing.T) {
 			if status, body := getDirect(upstream, path); status != c.statuses[i] {
 				t.Errorf("%s: call %d: %d %s", c.name, i, status, body)
 			}
-			if a := upstream.Arrivals()[i]; c.statuses[i] != 200 && c.statuses[i] != 400 && (a.Units != 0 || a.Bucket != "") {
+			if a := upstream.Arrivals()[i]; c.statuses[i] != 200 && c.statuses[i] != 400 &&
+				(a.Units != 0 || a.Bucket != "") {
 				t.Errorf("%s: a refused call was charged: %+v", c.name, a)
 			}
 		}
@@ -207,11 +211,13 @@ func TestPacificDays(t *testing.T) {
 func TestShortWindowsAreFixed(t *testing.T) {
 	start := time.Date(2026, 11, 20, 12, 0, 0, 500, time.UTC)
 	now := start
-	upstream := youtubetest.New(&youtubetest.Options{Limit: 1, Window: 10 * time.Second, Now: func() time.Time { return now }})
+	upstream := youtubetest.New(&youtubetest.Options{Limit: 1, Window: 10 * time.Second,
+		Now: func() time.Time { return now }})
 	for _, step := range []struct {
 		after  time.Duration
 		status int
-	}{{9 * time.Second, 200}, {10*time.Second - 1, 403}, {10 * time.Second, 200}, {19 * time.Second, 403}, {-1, 200}, {-10 * time.Second, 403}} {
+	}{{9 * time.Second, 200}, {10*time.Second - 1, 403}, {10 * time.Second, 200}, {19 * time.Second, 403}, {-1, 200},
+		{-10 * time.Second, 403}} {
 		now = start.Add(step.after)
 		if status, _ := getDirect(upstream, aChart); status != step.status {
 			t.Errorf("%s: %d, want %d", step.after, status, step.status)
@@ -261,7 +267,8 @@ func TestMeterIsExactUnderConcurrency(t *testing.T) {
 // recorded 429.
 func refusalBody(bucket, path string) string {
 	now := time.Date(2026, 9, 25, 20, 0, 0, 0, time.UTC)
-	upstream := youtubetest.New(&youtubetest.Options{Model: youtubetest.Since2026, Now: func() time.Time { return now }})
+	upstream := youtubetest.New(&youtubetest.Options{Model: youtubetest.Since2026,
+		Now: func() time.Time { return now }})
 	upstream.SpendElsewhere(bucket, 10_000)
 	_, body := getDirect(upstream, path)
 	return body
@@ -317,7 +324,8 @@ func TestErrorBodiesAreTheRecordedOnes(t *testing.T) {
 	if err == nil && recorded != len(bodies) {
 		t.Errorf("%d of %d bodies are on record", recorded, len(bodies))
 	}
-	if body := refusalBody(searchBk, aSearch); !strings.Contains(body, `"window_start_time": "1790319600"`) || !strings.Contains(body, `"RESOURCE_EXHAUSTED"`) {
+	if body := refusalBody(searchBk, aSearch); !strings.Contains(body, `"window_start_time": "1790319600"`) ||
+		!strings.Contains(body, `"RESOURCE_EXHAUSTED"`) {
 		t.Error(body)
 	}
 }

@@ -72,7 +72,8 @@ func (r *request) list(name string) []string {
 func (r *request) ids() ([]string, *apiError) {
 	all := r.list("id")
 	if len(all) > 50 {
-		return nil, errInvalid("id", fmt.Sprintf("Invalid value: %d ids. At most 50 may be given in one request.", len(all)))
+		return nil, errInvalid("id", fmt.Sprintf("Invalid value: %d ids. At most 50 may be given in one request.",
+			len(all)))
 	}
 	seen := map[string]bool{}
 	return slices.DeleteFunc(all, func(id string) bool {
@@ -104,7 +105,8 @@ func (r *request) integer(name string, otherwise, least, most int) (int, *apiErr
 	}
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || int(n) < least || int(n) > most {
-		return 0, errInvalid(name, fmt.Sprintf("Invalid value '%s'. Values must be within the range: [%d, %d]", text, least, most))
+		return 0, errInvalid(name, fmt.Sprintf("Invalid value '%s'. Values must be within the range: [%d, %d]", text,
+			least, most))
 	}
 	return int(n), nil
 }

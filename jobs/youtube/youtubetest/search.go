@@ -83,7 +83,8 @@ func (d *Data) find(r *request) ([]resource, *apiError) {
 	var hits []resource
 	if slices.Contains(kinds, "channel") {
 		for _, c := range d.channels {
-			if (r.query.Get("channelId") == "" || r.query.Get("channelId") == c.id) && holds(strings.ToLower(c.title), words) {
+			if (r.query.Get("channelId") == "" || r.query.Get("channelId") == c.id) &&
+				holds(strings.ToLower(c.title), words) {
 				hits = append(hits, c.hit())
 			}
 		}
@@ -145,7 +146,8 @@ func sortBy(order string, videos []*Video) *apiError {
 	case "title":
 		less = func(a, b *Video) int { return cmp.Compare(a.Title, b.Title) }
 	default:
-		return errInvalid("order", "Invalid value '"+order+"'. Allowed values: [date, rating, relevance, title, videoCount, viewCount]")
+		return errInvalid("order",
+			"Invalid value '"+order+"'. Allowed values: [date, rating, relevance, title, videoCount, viewCount]")
 	}
 	slices.SortStableFunc(videos, less)
 	return nil
@@ -163,7 +165,8 @@ func (v *Video) hit() resource {
 		Kind: "youtube#searchResult", ID: searchID{Kind: "youtube#video", VideoID: v.ID},
 		Snippet: searchSnippet{
 			PublishedAt: stamp(v.PublishedAt), PublishTime: stamp(v.PublishedAt), ChannelID: v.ChannelID,
-			Title: escape(v.Title), Description: shorten(v.Description), Thumbnails: v.thumbnails("default", "medium", "high"),
+			Title: escape(v.Title), Description: shorten(v.Description),
+			Thumbnails:   v.thumbnails("default", "medium", "high"),
 			ChannelTitle: v.ChannelTitle, LiveBroadcastContent: "none",
 		},
 	}

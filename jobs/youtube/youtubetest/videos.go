@@ -57,7 +57,8 @@ type videoStatus struct {
 	MadeForKids         bool   `json:"madeForKids"`
 }
 
-const videoParts = "snippet contentDetails status statistics player topicDetails recordingDetails liveStreamingDetails localizations paidProductPlacementDetails brandPartner"
+const videoParts = "snippet contentDetails status statistics player topicDetails recordingDetails " +
+	"liveStreamingDetails localizations paidProductPlacementDetails brandPartner"
 
 // videos answers videos.list.
 func (s *Server) videos(r *request, parts map[string]bool) (*listing, *apiError) {
@@ -67,7 +68,8 @@ func (s *Server) videos(r *request, parts map[string]bool) (*listing, *apiError)
 	case bad != nil:
 		return nil, bad
 	case chart != "" && len(ids) > 0:
-		return nil, newError(400, "youtube.parameter", "incompatibleParameters", "Incompatible parameters specified in the request: chart, id")
+		return nil, newError(400, "youtube.parameter", "incompatibleParameters",
+			"Incompatible parameters specified in the request: chart, id")
 	case len(ids) > 0:
 		return s.videosByID(ids, parts), nil
 	case chart == "mostPopular":
@@ -121,7 +123,8 @@ func (v *Video) resource(parts map[string]bool) resource {
 	if parts["snippet"] {
 		r.Snippet = videoSnippet{
 			PublishedAt: stamp(v.PublishedAt), ChannelID: v.ChannelID, Title: v.Title, Description: v.Description,
-			Thumbnails: v.thumbnails("default", "medium", "high", "standard", "maxres"), ChannelTitle: v.ChannelTitle, Tags: v.Tags,
+			Thumbnails: v.thumbnails("default", "medium", "high", "standard", "maxres"), ChannelTitle: v.ChannelTitle,
+			Tags:       v.Tags,
 			CategoryID: v.CategoryID, LiveBroadcastContent: "none", Localized: localized{v.Title, v.Description},
 		}
 	}
@@ -137,7 +140,8 @@ func (v *Video) resource(parts map[string]bool) resource {
 	}
 	if parts["statistics"] {
 		r.Statistics = videoStatistics{
-			ViewCount: strconv.FormatInt(v.Views, 10), LikeCount: count(v.Likes), FavoriteCount: "0", CommentCount: count(v.Comments),
+			ViewCount: strconv.FormatInt(v.Views, 10), LikeCount: count(v.Likes), FavoriteCount: "0",
+			CommentCount: count(v.Comments),
 		}
 	}
 	return r

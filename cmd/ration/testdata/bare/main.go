@@ -11,7 +11,8 @@ import (
 )
 
 func main() {
-	db, err := sql.Open("sqlite", "file:"+os.Args[1]+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate")
+	db, err := sql.Open("sqlite",
+		"file:"+os.Args[1]+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate")
 	if err != nil {
 		log.Fatal(err)
 	}
