@@ -39,78 +39,82 @@ when_ledger_down:
 // the result.
 type mistake struct{ old, new, want string }
 
+// parseReportsAllMistakesInADocumentCases are the cases of
+// TestParseReportsAllMistakesInADocument.
+var parseReportsAllMistakesInADocumentCases = []mistake{
+	{valid, "version: 1",
+		"1:1: missing key \"account\": write account: my-project, the upstream project whose quota it is\n" +
+			"1:1: missing key \"costs\": write costs: {search.list: 100}, a cost for each method\n" +
+			"1:1: missing key \"budgets\": write budgets: [{name: all, limit: 9500, window: 24h}]"},
+	{"version: 1", "version: 2", "1:10: version is 2: write 1"},
+	{"account: a", "account: AIza" + strings.Repeat("x", 35),
+		"3:10: account looks like an API key, and would be shown in logs and key names: write the name of the " +
+			"project"},
+	{"sqlite:ration.db", "redis://:hunter2@host/0",
+		"4:9: ledger holds a password: remove it here and put it into the environment as RATION_REDIS_PASSWORD"},
+	{"sqlite:ration.db", "redis://host/0?password=hunter2",
+		"4:9: ledger holds a password: remove it here and put it into the environment as RATION_REDIS_PASSWORD"},
+	{"sqlite:ration.db", "postgres://jobs:hunter2@host/quota",
+		"4:9: ledger holds a password: remove it here and put it into ~/.pgpass, or into the environment as " +
+			"PGPASSWORD"},
+	{"sqlite:ration.db", "ration.db",
+		"4:9: ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database"},
+	{"sqlite:ration.db", `C:\ration.db`,
+		"4:9: ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database"},
+	{"sqlite:ration.db", "ration",
+		"4:9: ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database"},
+	{"sqlite:ration.db", "ration@redis:6379",
+		"4:9: ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database"},
+	{"sqlite:ration.db", `"sqlite:"`, "4:9: ledger names no file: write sqlite:ration.db"},
+	{"sqlite:ration.db", "sqlite:?synchronous=normal", "4:9: ledger names no file: write sqlite:ration.db"},
+	{"sqlite:ration.db", "sqlite:~/ration.db",
+		"4:9: ledger begins with ~, which only a shell expands: write the whole path"},
+	{"api: youtube/v3", "x: 1\napi: youtube/v3",
+		`5:1: unknown key "x": write one of version, preset, account, ledger, credential, insecure, upstream, ` +
+			`api, hosts, domains, unguarded, routes, ` +
+			"key, resets, reset_margin, history, unlisted, feedback, measures, lease, answers, " +
+			"not_modified_units, " +
+			"costs, batches, budgets, " +
+			"lanes, when_ledger_down, alert"},
+	{"api: youtube/v3", "api: [youtube/v3]", "5:6: api is a list: write one of youtube/v3"},
+	{"[youtube.googleapis.com]", "[youtube..googleapis.com]",
+		"6:9: not a host: write letters, digits, dots and hyphens, such as www.googleapis.com"},
+	{"api: youtube/v3", "api: youtube/v2", `5:6: unknown api "youtube/v2": write youtube/v3`},
+	{"api: youtube/v3\n", "",
+		`1:1: hosts without an api: write api: youtube/v3, from which the routes come, or routes: {"GET ` +
+			`/v1/{path...}": read}`},
+	{"hosts: [youtube.googleapis.com]\n", "",
+		"5:6: an api without hosts: write hosts: [youtube.googleapis.com, www.googleapis.com]"},
+	{"[youtube.googleapis.com]", `["https://youtube.googleapis.com", "*.googleapis.com", a b, a.b, A.b.]`,
+		"6:9: a host is not a URL: write the part between // and the next /\n" +
+			"6:43: a host has no wildcard: write each host by its name\n6:63: not a host: write letters, digits, " +
+			"dots and hyphens, such as www.googleapis.com\n" +
+			"6:73: repeated host a.b: write it once, since a request finds its upstream by host"},
+	{"hosts: [", "host: [", `6:1: unknown key "host": write hosts`},
+	{"api: y", "apii: y", `5:1: unknown key "apii": write api`},
+	{"[youtube.googleapis.com]",
+		`["h:0", "h:65536", "h:080", "h:x", "[::1]:0", "2001:db8::1", "h:65535", "[::1]:8080", "[2001:db8::1]", ` +
+			`"i:"]`,
+		"6:9: h:0 has no port from 1 to 65535: correct the port, or leave it out\n" +
+			"6:16: h:65536 has no port from 1 to 65535: correct the port, or leave it out\n" +
+			"6:27: h:080 has no port from 1 to 65535: correct the port, or leave it out\n" +
+			"6:36: h:x has no port from 1 to 65535: correct the port, or leave it out\n" +
+			"6:43: [::1]:0 has no port from 1 to 65535: correct the port, or leave it out\n" +
+			`6:54: an IPv6 address goes in brackets: write "[2001:db8::1]"`},
+	{"{day: America/Los_Angeles}", "{day: Pacific}",
+		`7:15: day is "Pacific": write the IANA name of a zone, such as America/Los_Angeles or UTC`},
+	{"{day: America/Los_Angeles}", "{}", "7:9: missing key \"day\": write day: America/Los_Angeles"},
+	{"unlisted: refuse", "unlisted: allow",
+		`8:11: unknown policy "allow": write one of refuse, what a method without a cost costs`},
+	{"unlisted: refuse", "unlisted: 1001",
+		`8:11: unlisted costs 1001, more than the limit 1000 of budget "all": lower the cost or raise the limit`},
+	{"unlisted: refuse", "unlisted: 1.5",
+		"8:11: unlisted is neither refuse nor a number: write refuse, or what a method without a cost costs"},
+}
+
 func TestParseReportsAllMistakesInADocument(t *testing.T) {
 	parse(t, valid)
-	expect(t, []mistake{
-		{valid, "version: 1",
-			"1:1: missing key \"account\": write account: my-project, the upstream project whose quota it is\n" +
-				"1:1: missing key \"costs\": write costs: {search.list: 100}, a cost for each method\n" +
-				"1:1: missing key \"budgets\": write budgets: [{name: all, limit: 9500, window: 24h}]"},
-		{"version: 1", "version: 2", "1:10: version is 2: write 1"},
-		{"account: a", "account: AIza" + strings.Repeat("x", 35),
-			"3:10: account looks like an API key, and would be shown in logs and key names: write the name of the " +
-				"project"},
-		{"sqlite:ration.db", "redis://:hunter2@host/0",
-			"4:9: ledger holds a password: remove it here and put it into the environment as RATION_REDIS_PASSWORD"},
-		{"sqlite:ration.db", "redis://host/0?password=hunter2",
-			"4:9: ledger holds a password: remove it here and put it into the environment as RATION_REDIS_PASSWORD"},
-		{"sqlite:ration.db", "postgres://jobs:hunter2@host/quota",
-			"4:9: ledger holds a password: remove it here and put it into ~/.pgpass, or into the environment as " +
-				"PGPASSWORD"},
-		{"sqlite:ration.db", "ration.db",
-			"4:9: ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database"},
-		{"sqlite:ration.db", `C:\ration.db`,
-			"4:9: ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database"},
-		{"sqlite:ration.db", "ration",
-			"4:9: ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database"},
-		{"sqlite:ration.db", "ration@redis:6379",
-			"4:9: ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database"},
-		{"sqlite:ration.db", `"sqlite:"`, "4:9: ledger names no file: write sqlite:ration.db"},
-		{"sqlite:ration.db", "sqlite:?synchronous=normal", "4:9: ledger names no file: write sqlite:ration.db"},
-		{"sqlite:ration.db", "sqlite:~/ration.db",
-			"4:9: ledger begins with ~, which only a shell expands: write the whole path"},
-		{"api: youtube/v3", "x: 1\napi: youtube/v3",
-			`5:1: unknown key "x": write one of version, preset, account, ledger, credential, insecure, upstream, ` +
-				`api, hosts, domains, unguarded, routes, ` +
-				"key, resets, reset_margin, history, unlisted, feedback, measures, lease, answers, " +
-				"not_modified_units, " +
-				"costs, batches, budgets, " +
-				"lanes, when_ledger_down, alert"},
-		{"api: youtube/v3", "api: [youtube/v3]", "5:6: api is a list: write one of youtube/v3"},
-		{"[youtube.googleapis.com]", "[youtube..googleapis.com]",
-			"6:9: not a host: write letters, digits, dots and hyphens, such as www.googleapis.com"},
-		{"api: youtube/v3", "api: youtube/v2", `5:6: unknown api "youtube/v2": write youtube/v3`},
-		{"api: youtube/v3\n", "",
-			`1:1: hosts without an api: write api: youtube/v3, from which the routes come, or routes: {"GET ` +
-				`/v1/{path...}": read}`},
-		{"hosts: [youtube.googleapis.com]\n", "",
-			"5:6: an api without hosts: write hosts: [youtube.googleapis.com, www.googleapis.com]"},
-		{"[youtube.googleapis.com]", `["https://youtube.googleapis.com", "*.googleapis.com", a b, a.b, A.b.]`,
-			"6:9: a host is not a URL: write the part between // and the next /\n" +
-				"6:43: a host has no wildcard: write each host by its name\n6:63: not a host: write letters, digits, " +
-				"dots and hyphens, such as www.googleapis.com\n" +
-				"6:73: repeated host a.b: write it once, since a request finds its upstream by host"},
-		{"hosts: [", "host: [", `6:1: unknown key "host": write hosts`},
-		{"api: y", "apii: y", `5:1: unknown key "apii": write api`},
-		{"[youtube.googleapis.com]",
-			`["h:0", "h:65536", "h:080", "h:x", "[::1]:0", "2001:db8::1", "h:65535", "[::1]:8080", "[2001:db8::1]", ` +
-				`"i:"]`,
-			"6:9: h:0 has no port from 1 to 65535: correct the port, or leave it out\n" +
-				"6:16: h:65536 has no port from 1 to 65535: correct the port, or leave it out\n" +
-				"6:27: h:080 has no port from 1 to 65535: correct the port, or leave it out\n" +
-				"6:36: h:x has no port from 1 to 65535: correct the port, or leave it out\n" +
-				"6:43: [::1]:0 has no port from 1 to 65535: correct the port, or leave it out\n" +
-				`6:54: an IPv6 address goes in brackets: write "[2001:db8::1]"`},
-		{"{day: America/Los_Angeles}", "{day: Pacific}",
-			`7:15: day is "Pacific": write the IANA name of a zone, such as America/Los_Angeles or UTC`},
-		{"{day: America/Los_Angeles}", "{}", "7:9: missing key \"day\": write day: America/Los_Angeles"},
-		{"unlisted: refuse", "unlisted: allow",
-			`8:11: unknown policy "allow": write one of refuse, what a method without a cost costs`},
-		{"unlisted: refuse", "unlisted: 1001",
-			`8:11: unlisted costs 1001, more than the limit 1000 of budget "all": lower the cost or raise the limit`},
-		{"unlisted: refuse", "unlisted: 1.5",
-			"8:11: unlisted is neither refuse nor a number: write refuse, or what a method without a cost costs"},
-	})
+	expect(t, parseReportsAllMistakesInADocumentCases)
 }
 
 func TestParseReportsAllMistakesInCostsAndBudgets(t *testing.T) {

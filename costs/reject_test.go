@@ -94,7 +94,9 @@ func TestMeaninglessMeasuresMarginsAndListsAreMistakes(t *testing.T) {
 			"preset: youtube/legacy\nbudgets: [{name: own, window: 1h}]\n": `4:11: missing key "limit": preset ` +
 			`youtube/legacy has no budget "own" to take it from: write its limit`,
 		plain +
-			"preset: youtube/legacy\nbudgets: [{name: youtube-day, limit: 99}, {name: youtube-day, limit: 98}]\n": `4:43: repeated budget "youtube-day" in one account: write another name`,
+			"preset: youtube/legacy\nbudgets: [{name: youtube-day, limit: 99}, " +
+			"{name: youtube-day, limit: 98}]\n": `4:43: repeated budget "youtube-day" ` +
+			`in one account: write another name`,
 	} {
 		_, err := costs.Parse("costs.yaml", []byte(text))
 		if err == nil || !strings.Contains("\n"+err.Error(), "\ncosts.yaml:"+want) {

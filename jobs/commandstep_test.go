@@ -137,7 +137,8 @@ func TestRegionNames(t *testing.T) {
 		}
 	}
 	_, err := jobs.Parse("regions.yaml", fmt.Appendf(nil, file, "emea", "fetch: [{command: ./f}, categories]"), nil)
-	if want := `regions.yaml:4:11: unknown region "emea": write its two capital letters as in ISO 3166-1, such as US`; fmt.Sprint(err) != want {
+	if want := `regions.yaml:4:11: unknown region "emea": write its two capital letters ` +
+		`as in ISO 3166-1, such as US`; fmt.Sprint(err) != want {
 		t.Errorf("with a YouTube step: %v; want %s", err, want)
 	}
 }

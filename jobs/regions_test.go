@@ -249,8 +249,10 @@ func TestOneMistakeIsReportedOnce(t *testing.T) {
 			`write the value out; a text that begins with * goes in quotes`,
 		"fetch: [channels]\nregions: {US: {schedule: 7}}\n": "3:26: schedule is 7: " +
 			"write it in quotes if a text is meant",
-		"schedule: 0 0 * * *\nfetch: [chanels]\nregions: {US: {}, IN: {}}\n":             `3:9: unknown step "chanels": write channels`,
-		"schedule: 0 0 * * *\nfetch: [{bogus: {pages: 4}}]\nregions: {US: {}, IN: {}}\n": `3:10: unknown step "bogus": write one of trending, search, channels, categories, command`,
+		"schedule: 0 0 * * *\nfetch: [chanels]\nregions: {US: {}, IN: {}}\n": `3:9: ` +
+			`unknown step "chanels": write channels`,
+		"schedule: 0 0 * * *\nfetch: [{bogus: {pages: 4}}]\nregions: {US: {}, IN: {}}\n": `3:10: ` +
+			`unknown step "bogus": write one of trending, search, channels, categories, command`,
 		"schedule: 0 0 * * *\nfetch: [search]\nregions: {US: {}, IN: {}}\n": "3:9: search needs " +
 			"queries: write search: {queries: [music]}",
 		"schedule: 0 0 * * *\nfetch: []\nregions: {US: {}, IN: {}}\n": "3:8: fetch is empty: " +

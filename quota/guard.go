@@ -141,6 +141,13 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 		}
 		g.accounts[b.Account] = append(g.accounts[b.Account], chargedBudget{i, b.charge("", coverages[i]), floors})
 	}
+	if errs = append(errs, g.checkCoverages()...); len(errs) > 0 {
+		return nil, fmt.Errorf("quota: new guard: %w", errors.Join(errs...))
+	}
+	return g, nil
+}
+
+func (g *Guard) checkCoverages() (errs []error) {
 	for account, budgets := range g.accounts {
 		coverages := map[string]bool{}
 		for _, b := range budgets {
@@ -149,16 +156,12 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 				coverages[floor.Coverage.Key()] = true
 			}
 		}
-		if len(coverages) > MaxCoverages {
-			errs = append(errs,
-				fmt.Errorf("account %q: budgets of %d different coverages; have at most %d, floors included", account,
-					len(coverages), MaxCoverages))
+		if n := len(coverages); n > MaxCoverages {
+			errs = append(errs, fmt.Errorf("account %q: budgets of %d different coverages; "+
+				"have at most %d, floors included", account, n, MaxCoverages))
 		}
 	}
-	if len(errs) > 0 {
-		return nil, fmt.Errorf("quota: new guard: %w", errors.Join(errs...))
-	}
-	return g, nil
+	return errs
 }
 
 // Spend charges call to every budget that covers it, and returns at once. A

@@ -139,7 +139,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	if got, want := err.Error(),
-		"youtube has 12 of 9500 units left, search.list needs 100; try again at 2026-11-21T09:07:12Z (in 3h12m)"; got != want {
+		"youtube has 12 of 9500 units left, search.list needs 100; "+
+			"try again at 2026-11-21T09:07:12Z (in 3h12m)"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if refused.Remaining != 12 || refused.Limit != 9500 || refused.Needed != 100 ||

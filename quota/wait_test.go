@@ -128,19 +128,22 @@ func starve(t *testing.T, wait func(context.Context, *quota.Guard) error) {
 	})
 }
 
+// unitsThatReturnEarlyCases are the cases of TestUnitsThatReturnEarly.
+var unitsThatReturnEarlyCases = map[string]func(*quota.Guard, *quota.Grant) error{
+	"a refund": func(_ *quota.Guard,
+		grant *quota.Grant) error {
+		return grant.Refund(context.Background())
+	},
+	"a cooldown is lifted": func(g *quota.Guard,
+		_ *quota.Grant) error {
+		return g.ClearCooldown(context.Background(), account, "")
+	},
+}
+
 // TestUnitsThatReturnEarly: calls that wait for a far time are granted soon
 // after another process makes room for them.
 func TestUnitsThatReturnEarly(t *testing.T) {
-	for name, makeRoom := range map[string]func(*quota.Guard, *quota.Grant) error{
-		"a refund": func(_ *quota.Guard,
-			grant *quota.Grant) error {
-			return grant.Refund(context.Background())
-		},
-		"a cooldown is lifted": func(g *quota.Guard,
-			_ *quota.Grant) error {
-			return g.ClearCooldown(context.Background(), account, "")
-		},
-	} {
+	for name, makeRoom := range unitsThatReturnEarlyCases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				open := openMemory(t)

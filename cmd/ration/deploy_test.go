@@ -104,11 +104,7 @@ func TestComposeRedisNeedsItsPassword(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, Password: "s3cret", MaxRetries: 50})
 	defer client.Close()
 	t.Cleanup(func() { _ = cmd.Wait() })
-	defer func() { // once: the answer to a shutdown is that the connection ends
-		last := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, Password: "s3cret", MaxRetries: -1})
-		last.ShutdownNoSave(context.Background())
-		last.Close()
-	}()
+	defer shutDown(socket)
 	for setting, want := range map[string]string{"appendonly": "yes", "appendfsync": "everysec",
 		"maxmemory-policy": "noeviction", "requirepass": "s3cret"} {
 		if got, err := client.ConfigGet(t.Context(), setting).Result(); err != nil || got[setting] != want {
@@ -207,4 +203,12 @@ func TestFolderThatKubernetesPrepares(t *testing.T) {
 	if files, err := filepath.Glob(filepath.Join(state, "replica", "*.log")); err != nil || len(files) == 0 {
 		t.Errorf("the replica has no file in its volume: %v", err)
 	}
+}
+
+// shutDown shuts a server down, once: the answer to a shutdown is that the
+// connection ends.
+func shutDown(socket string) {
+	last := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, Password: "s3cret", MaxRetries: -1})
+	last.ShutdownNoSave(context.Background())
+	last.Close()
 }

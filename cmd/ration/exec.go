@@ -44,7 +44,9 @@ afterwards, it is that of the ledger's error, which stderr says.
   126 the program cannot be run
   127 there is no such program`,
 		Example: `  ration exec --region IN -- ./fetch.py --market IN
-  ration exec --job nightly --lane cron -- sh -c 'echo "Ration-Token: $RATION_TOKEN" | curl -fsS -H @- "$RATION_URL/to/api.example.com/v1/items"'`,
+  ration exec --job nightly --lane cron -- sh -c \
+    'echo "Ration-Token: $RATION_TOKEN" |
+     curl -fsS -H @- "$RATION_URL/to/api.example.com/v1/items"'`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.exec(cmd.Context(), args, caller, key)

@@ -91,7 +91,9 @@ func (s *stand) showsBothLimits(t *testing.T, env []string) {
 	t.Helper()
 	for _, command := range []string{"status", "doctor"} {
 		_, out, text := s.run(t, env, command)
-		for _, says := range []string{"the limit of all is 50 here, and another configuration has asked for 5 within a day", "look for that limit in the costs.yaml of each host, user and container"} {
+		for _, says := range []string{
+			"the limit of all is 50 here, and another configuration has asked for 5 within a day",
+			"look for that limit in the costs.yaml of each host, user and container"} {
 			if !strings.Contains(strings.Join(strings.Fields(out+text), " "), says) {
 				t.Errorf("%s: %s%s; want both limits, and how to find the other", command, out, text)
 			}

@@ -40,7 +40,8 @@ and stop the same calls whatever costs.yaml says, so they are not replayed; one
 that is in force is named. In named measures, a call asks for what it cost. The
 ledger is that of costs.yaml; the other file need not name one.
 
-` + strings.Replace(exitCodes(exitMisfit, exitLedger, exitConfig), "it does not fit, even if --suggest finds a schedule that does", "calls would have been refused", 1),
+` + strings.Replace(exitCodes(exitMisfit, exitLedger, exitConfig),
+			"it does not fit, even if --suggest finds a schedule that does", "calls would have been refused", 1),
 		Example: "  ration replay new-costs.yaml\n  ration replay new-costs.yaml --since 24h --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -30,6 +30,11 @@ const maxAssigned = 2
 // maxComment is how many columns a comment at the left margin has.
 const maxComment = 80
 
+// maxColumns is how many columns a line of Go has, where a tab has four.
+const maxColumns = 120
+
+func columns(line string) int { return len([]rune(line)) + 3*strings.Count(line, "\t") }
+
 // TestSizes: a file, a function, a condition or an assignment that grew too
 // long to be read at once.
 func TestSizes(t *testing.T) {
@@ -38,7 +43,14 @@ func TestSizes(t *testing.T) {
 		if n := strings.Count(text, "\n"); n > maxFileLines {
 			t.Errorf("%s has %d lines; at most %d, split it by what it holds", path, n, maxFileLines)
 		}
+		raw := map[int]bool{}
+		if isGo {
+			raw = rawLines(t, path, text)
+		}
 		for n, line := range strings.Split(text, "\n") {
+			if isGo && columns(line) > maxColumns && !raw[n+1] {
+				t.Errorf("%s:%d: more than %d columns; break it", path, n+1, maxColumns)
+			}
 			if isGo && isProse(line) && len([]rune(line)) > maxComment {
 				t.Errorf("%s:%d: a comment of more than %d columns; wrap it", path, n+1, maxComment)
 			}
@@ -126,9 +138,47 @@ func goFunctions(t *testing.T, path, text string) map[string]int {
 	lines := map[string]int{}
 	for _, declaration := range file.Decls {
 		if f, ok := declaration.(*ast.FuncDecl); ok {
-			lines[f.Name.Name] = max(lines[f.Name.Name], set.Position(f.End()).Line-set.Position(f.Pos()).Line+1)
+			lines[f.Name.Name] = max(lines[f.Name.Name], linesOf(set, f)+1-tableLines(set, path, f))
 		}
 	}
+	return lines
+}
+
+// rawLines are the lines of texts in backquotes of several lines: what is
+// printed, or read, has its own length.
+func rawLines(t *testing.T, path, text string) map[int]bool {
+	t.Helper()
+	raw := map[int]bool{}
+	set, file := parseGo(t, path, text)
+	ast.Inspect(file, func(n ast.Node) bool {
+		if literal, ok := n.(*ast.BasicLit); ok && linesOf(set, literal) > 0 {
+			first := set.Position(literal.Pos()).Line
+			for line := first; line <= first+linesOf(set, literal); line++ {
+				raw[line] = true
+			}
+		}
+		return true
+	})
+	return raw
+}
+
+func linesOf(set *token.FileSet, n ast.Node) int {
+	return set.Position(n.End()).Line - set.Position(n.Pos()).Line
+}
+
+// tableLines returns how many lines of a test are values, such as its table of
+// cases, which are data.
+func tableLines(set *token.FileSet, path string, f *ast.FuncDecl) (lines int) {
+	if !strings.HasSuffix(path, "_test.go") {
+		return 0
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		table, isTable := n.(*ast.CompositeLit)
+		if isTable {
+			lines += linesOf(set, table)
+		}
+		return !isTable
+	})
 	return lines
 }
 

@@ -365,7 +365,9 @@ func TestPasswordInAFolder(t *testing.T) {
 	s.options.Ledger = "redis://127.0.0.1:1/0"
 	for file, want := range map[string]string{s.dir: "it is not a regular file; name a regular file",
 		filepath.Join(s.dir, "none"): "; name a file that holds the password"} {
-		s.options.Getenv = func(name string) string { return map[string]string{"RATION_REDIS_PASSWORD_FILE": file}[name] }
+		s.options.Getenv = func(name string) string {
+			return map[string]string{"RATION_REDIS_PASSWORD_FILE": file}[name]
+		}
 		_, err := client.Open(filepath.Join(s.dir, "costs.yaml"), &s.options)
 		if _, ok := errors.AsType[*client.ConfigError](err); !ok || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: %v; want %q at the end", file, err, want)

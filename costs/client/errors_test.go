@@ -30,7 +30,8 @@ func TestFileHidesTheLedger(t *testing.T) {
 			"quota: ledger down: redis at redis.internal:6379: refused (ledger " +
 				"redis://redis.internal:6379/4)\nwrite /dev/stdout: no space left on device"},
 		{fmt.Errorf("%w, and %w", down, full),
-			"quota: ledger down: redis at redis.internal:6379: refused, and write /dev/stdout: no space left on device"},
+			"quota: ledger down: redis at redis.internal:6379: refused, " +
+				"and write /dev/stdout: no space left on device"},
 	} {
 		named := client.NameLedger(c.err, "redis://redis.internal:6379/4")
 		if named.Error() != c.want || errors.Is(named, quota.ErrLedgerDown) != errors.Is(c.err, quota.ErrLedgerDown) {

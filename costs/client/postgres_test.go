@@ -21,7 +21,9 @@ func TestPostgresIsNamedLikeOtherLedgers(t *testing.T) {
 		case 0:
 			s.options.Ledger = server.URL()
 		case 1:
-			s.options.Getenv = func(name string) string { return map[string]string{"RATION_LEDGER": server.URL()}[name] }
+			s.options.Getenv = func(name string) string {
+				return map[string]string{"RATION_LEDGER": server.URL()}[name]
+			}
 		}
 		c := s.open()
 		if err := get(c, "get"); err != nil {

@@ -228,7 +228,8 @@ type rowQuerier interface {
 func (c *Catalog) readVersion(q rowQuerier) (version int, err error) {
 	var app, tables int
 	err = q.QueryRow(`SELECT (SELECT application_id FROM pragma_application_id),
-		(SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)`).Scan(&app, &version, &tables)
+		(SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)`).
+		Scan(&app, &version, &tables)
 	switch {
 	case err != nil:
 		return 0, err

@@ -18,6 +18,36 @@ func ids(hits []Hit) []string {
 	return all
 }
 
+// searchFindsTheBestMatchFirstCases are the cases of
+// TestSearchFindsTheBestMatchFirst.
+var searchFindsTheBestMatchFirstCases = []struct {
+	q    Query
+	want []string
+}{
+	{Query{Text: "cat"}, []string{"title", "channel", "tag", "description"}},
+	{Query{Text: "CATS!"}, []string{"title", "channel", "tag", "description"}},
+	{Query{Text: "cat", Limit: 2}, []string{"title", "channel"}},
+	{Query{Text: "cat", MaxAge: 60 * time.Hour}, []string{"title", "description"}},
+	{Query{Text: "cat", Region: "IN"}, nil},
+	{Query{Text: "cat", Region: "US", MaxAge: 30 * time.Hour}, []string{"title"}},
+	{Query{Text: "new york"}, []string{"title", "description"}},
+	{Query{Text: `"new york" cat`}, []string{"title"}},
+	{Query{Text: `"new york`}, []string{"title", "description"}},
+	{Query{Text: "cat -york NOT NEAR(x)"}, nil}, // plain words, all of which must occur
+	{Query{Text: "🎉 cat 🎉 york"}, []string{"title", "description"}},
+	{Query{Text: "mor"}, nil},
+	{Query{Text: "mor*"}, []string{"description"}},
+	{Query{Text: "हिन्दी"}, []string{"hindi"}},
+	{Query{Text: "हि"}, nil},
+	{Query{Text: "東京"}, []string{"japanese"}},
+	{Query{Text: "散歩"}, []string{"japanese"}},
+	{Query{Text: "夜景"}, nil}, // inside a run: the documented limit
+	{Query{Text: "music"}, []string{"emoji"}},
+	{Query{Text: "cafe NAÏVE"}, []string{"accent"}},
+	{Query{Text: "cafe\u0301"}, []string{"accent"}},
+	{Query{Text: "run"}, []string{"twin-a", "twin-b", "twin-old"}}, // ties: newest, then id
+}
+
 func TestSearchFindsTheBestMatchFirst(t *testing.T) {
 	c, _ := openTest(t)
 	day := 24 * time.Hour
@@ -40,33 +70,7 @@ func TestSearchFindsTheBestMatchFirst(t *testing.T) {
 		video("twin-a", "Running", "", "Naya", day),
 		video("twin-old", "Running", "", "Naya", 2*day),
 	}, FirstRank: 1})
-	for _, tc := range []struct {
-		q    Query
-		want []string
-	}{
-		{Query{Text: "cat"}, []string{"title", "channel", "tag", "description"}},
-		{Query{Text: "CATS!"}, []string{"title", "channel", "tag", "description"}},
-		{Query{Text: "cat", Limit: 2}, []string{"title", "channel"}},
-		{Query{Text: "cat", MaxAge: 60 * time.Hour}, []string{"title", "description"}},
-		{Query{Text: "cat", Region: "IN"}, nil},
-		{Query{Text: "cat", Region: "US", MaxAge: 30 * time.Hour}, []string{"title"}},
-		{Query{Text: "new york"}, []string{"title", "description"}},
-		{Query{Text: `"new york" cat`}, []string{"title"}},
-		{Query{Text: `"new york`}, []string{"title", "description"}},
-		{Query{Text: "cat -york NOT NEAR(x)"}, nil}, // plain words, all of which must occur
-		{Query{Text: "🎉 cat 🎉 york"}, []string{"title", "description"}},
-		{Query{Text: "mor"}, nil},
-		{Query{Text: "mor*"}, []string{"description"}},
-		{Query{Text: "हिन्दी"}, []string{"hindi"}},
-		{Query{Text: "हि"}, nil},
-		{Query{Text: "東京"}, []string{"japanese"}},
-		{Query{Text: "散歩"}, []string{"japanese"}},
-		{Query{Text: "夜景"}, nil}, // inside a run: the documented limit
-		{Query{Text: "music"}, []string{"emoji"}},
-		{Query{Text: "cafe NAÏVE"}, []string{"accent"}},
-		{Query{Text: "cafe\u0301"}, []string{"accent"}},
-		{Query{Text: "run"}, []string{"twin-a", "twin-b", "twin-old"}}, // ties: newest, then id
-	} {
+	for _, tc := range searchFindsTheBestMatchFirstCases {
 		hits, err := c.Search(t.Context(), tc.q)
 		if diff := cmp.Diff(tc.want, ids(hits)); err != nil || diff != "" {
 			t.Errorf("%+v: %v (-want +got):\n%s", tc.q, err, diff)

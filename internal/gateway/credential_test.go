@@ -15,6 +15,15 @@ import (
 	"github.com/ration-dev/ration/internal/gateway"
 )
 
+// clientsNeedNoCredentialCases are the cases of TestClientsNeedNoCredential.
+var clientsNeedNoCredentialCases = map[string]string{
+	"/v1/items": "?key=s3cret%2B1",
+	"/v1/items?b=%2f&key=theirs&a=&k%65y=again":  "?b=%2f&a=&key=s3cret%2B1",
+	"/v1/items?a=1;key=theirs":                   "?a=1&key=s3cret%2B1",
+	"/v1/items?key=theirs;a=1;b&k%65y;&;keys=1;": "?a=1;b;&;keys=1;&key=s3cret%2B1",
+	"/v1/items?&&key;key&key":                    "?&&key=s3cret%2B1",
+}
+
 // TestClientsNeedNoCredential: the gateway adds it, in place of what the client
 // sent there, and reads the file for each request.
 func TestClientsNeedNoCredential(t *testing.T) {
@@ -47,13 +56,7 @@ func TestClientsNeedNoCredential(t *testing.T) {
 		"Bearer theirs"); a.text != "Bearer s3cret+1 /v1/items?a=1" {
 		t.Errorf("the upstream got %s", a.text)
 	}
-	for path, want := range map[string]string{
-		"/v1/items": "?key=s3cret%2B1",
-		"/v1/items?b=%2f&key=theirs&a=&k%65y=again":  "?b=%2f&a=&key=s3cret%2B1",
-		"/v1/items?a=1;key=theirs":                   "?a=1&key=s3cret%2B1",
-		"/v1/items?key=theirs;a=1;b&k%65y;&;keys=1;": "?a=1;b;&;keys=1;&key=s3cret%2B1",
-		"/v1/items?&&key;key&key":                    "?&&key=s3cret%2B1",
-	} {
+	for path, want := range clientsNeedNoCredentialCases {
 		if a := query.do("GET", "/to/api.example.com"+path, ""); a.text != " /v1/items"+want {
 			t.Errorf("%s: the upstream got %s; want %s", path, a.text, want)
 		}

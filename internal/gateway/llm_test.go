@@ -16,52 +16,55 @@ const (
 	anthropic = "version: 1\naccount: a\npreset: {name: anthropic, variant: start}\n"
 )
 
+// presetsSettleTokensCases are the cases of TestPresetsSettleTokens.
+var presetsSettleTokensCases = []struct {
+	name, table, path, request, kind, answer string
+	want                                     map[string]int
+}{
+	{
+		"chat", openai, "api.openai.com/v1/chat/completions",
+		`{"messages":[{"content":"12345678"}],"max_tokens":900}`, "application/json",
+		`{"choices":[],"usage":{"prompt_tokens":30,"completion_tokens":7,"total_tokens":37}}`,
+		map[string]int{"openai-requests": 1, "openai-tokens": 37},
+	},
+	{
+		"chat without usage", openai, "api.openai.com/v1/chat/completions",
+		`{"messages":[{"content":"12345678"}],"max_tokens":900}`, "text/event-stream",
+		"data: {\"choices\":[],\"usage\":null}\n\ndata: [DONE]\n\n",
+		map[string]int{"openai-requests": 1, "openai-tokens": 902},
+	},
+	{
+		"responses", openai, "api.openai.com/v1/responses", `{"input":"12345678"}`, "text/event-stream",
+		"event: response.created\ndata: {\"response\":{\"usage\":null}}\n\n" +
+			"event: response.completed\ndata: " +
+			"{\"response\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":50,\"total_tokens\":55}}}\n\n",
+		map[string]int{"openai-requests": 1, "openai-tokens": 55},
+	},
+	{
+		"embeddings", openai, "api.openai.com/v1/embeddings", `{"input":["1234","5678"]}`, "application/json",
+		`{"data":[],"usage":{"prompt_tokens":3,"total_tokens":3}}`,
+		map[string]int{"openai-embedding-requests": 1, "openai-embedding-tokens": 3},
+	},
+	{
+		"messages", anthropic, "api.anthropic.com/v1/messages",
+		`{"messages":[{"content":"12345678"}],"max_tokens":900}`, "application/json",
+		`{"usage":{"input_tokens":10,"cache_creation_input_tokens":5,"cache_read_input_tokens":1000,` +
+			`"output_tokens":20}}`,
+		map[string]int{"anthropic-requests": 1, "anthropic-input-tokens": 15, "anthropic-output-tokens": 20},
+	},
+	{
+		"messages in a stream", anthropic, "api.anthropic.com/v1/messages",
+		`{"messages":[{"content":"12345678"}],"max_tokens":900}`, "text/event-stream",
+		"event: message_start\ndata: {\"message\":{\"usage\":{\"input_tokens\":30,\"output_tokens\":1}}}\n\n" +
+			"event: message_delta\ndata: {\"usage\":{\"output_tokens\":44}}\n\n",
+		map[string]int{"anthropic-requests": 1, "anthropic-input-tokens": 30, "anthropic-output-tokens": 44},
+	},
+}
+
 // TestPresetsSettleTokens reads the usage of each kind of answer of OpenAI and
 // Anthropic, a stream or not. One without a usage stays charged as estimated.
 func TestPresetsSettleTokens(t *testing.T) {
-	for _, c := range []struct {
-		name, table, path, request, kind, answer string
-		want                                     map[string]int
-	}{
-		{
-			"chat", openai, "api.openai.com/v1/chat/completions",
-			`{"messages":[{"content":"12345678"}],"max_tokens":900}`, "application/json",
-			`{"choices":[],"usage":{"prompt_tokens":30,"completion_tokens":7,"total_tokens":37}}`,
-			map[string]int{"openai-requests": 1, "openai-tokens": 37},
-		},
-		{
-			"chat without usage", openai, "api.openai.com/v1/chat/completions",
-			`{"messages":[{"content":"12345678"}],"max_tokens":900}`, "text/event-stream",
-			"data: {\"choices\":[],\"usage\":null}\n\ndata: [DONE]\n\n",
-			map[string]int{"openai-requests": 1, "openai-tokens": 902},
-		},
-		{
-			"responses", openai, "api.openai.com/v1/responses", `{"input":"12345678"}`, "text/event-stream",
-			"event: response.created\ndata: {\"response\":{\"usage\":null}}\n\n" +
-				"event: response.completed\ndata: " +
-				"{\"response\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":50,\"total_tokens\":55}}}\n\n",
-			map[string]int{"openai-requests": 1, "openai-tokens": 55},
-		},
-		{
-			"embeddings", openai, "api.openai.com/v1/embeddings", `{"input":["1234","5678"]}`, "application/json",
-			`{"data":[],"usage":{"prompt_tokens":3,"total_tokens":3}}`,
-			map[string]int{"openai-embedding-requests": 1, "openai-embedding-tokens": 3},
-		},
-		{
-			"messages", anthropic, "api.anthropic.com/v1/messages",
-			`{"messages":[{"content":"12345678"}],"max_tokens":900}`, "application/json",
-			`{"usage":{"input_tokens":10,"cache_creation_input_tokens":5,"cache_read_input_tokens":1000,` +
-				`"output_tokens":20}}`,
-			map[string]int{"anthropic-requests": 1, "anthropic-input-tokens": 15, "anthropic-output-tokens": 20},
-		},
-		{
-			"messages in a stream", anthropic, "api.anthropic.com/v1/messages",
-			`{"messages":[{"content":"12345678"}],"max_tokens":900}`, "text/event-stream",
-			"event: message_start\ndata: {\"message\":{\"usage\":{\"input_tokens\":30,\"output_tokens\":1}}}\n\n" +
-				"event: message_delta\ndata: {\"usage\":{\"output_tokens\":44}}\n\n",
-			map[string]int{"anthropic-requests": 1, "anthropic-input-tokens": 30, "anthropic-output-tokens": 44},
-		},
-	} {
+	for _, c := range presetsSettleTokensCases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {

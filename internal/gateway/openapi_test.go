@@ -240,7 +240,8 @@ func TestOpenAPIDocumentIsMalformed(t *testing.T) {
 			t.Errorf("no code answers with a problem %s", name)
 		}
 	}
-	for _, match := range regexp.MustCompile(`newProblem\([A-Za-z.]+, "([a-z-]+)"|kind, status = "([a-z-]+)"|kind, status := "([a-z-]+)"`).FindAllStringSubmatch(code.String(), -1) {
+	for _, match := range regexp.MustCompile(`newProblem\([A-Za-z.]+, "([a-z-]+)"|`+
+		`kind, status = "([a-z-]+)"|kind, status := "([a-z-]+)"`).FindAllStringSubmatch(code.String(), -1) {
 		if name := match[1] + match[2] + match[3]; !strings.Contains(fmt.Sprint(kinds), "urn:ration:"+name) {
 			t.Errorf("a problem %s is not documented", name)
 		}

@@ -30,7 +30,8 @@ func TestAllowancesAboveTheUpstreamsLimit(t *testing.T) {
 				"9950), or allow nothing in when_ledger_down"},
 		"not known": {own + "budgets: [{name: day, limit: 9980, window: 24h}]\n" + down,
 			"note while the ledger is down, each host may spend 50 units above the limit of day; whether the " +
-				"upstream allows that is not known -> write the upstream's own limit as upstream_limit into costs.yaml"},
+				"upstream allows that is not known -> " +
+				"write the upstream's own limit as upstream_limit into costs.yaml"},
 		"calls of a cost": {own +
 			"budgets: [{name: writes, limit: 95, window: 24h, count: calls, methods: [write], upstream_limit: 100}]\n" +
 			down,

@@ -136,7 +136,8 @@ func TestTyposInBudgetsCoverNothing(t *testing.T) {
 		found = append(found, f.What)
 	}
 	if got, want := strings.Join(found, "; "),
-		"budget b covers lane crom, which is almost cron; budget b names region XX, which regions.yaml does not have"; got != want {
+		"budget b covers lane crom, which is almost cron; "+
+			"budget b names region XX, which regions.yaml does not have"; got != want {
 		t.Errorf("%s; want %s", got, want)
 	}
 }

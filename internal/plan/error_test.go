@@ -203,7 +203,8 @@ func TestNeedCountsRegionsThatStart(t *testing.T) {
 	from := at(t, "2026-11-20T00:30:00Z")
 	report := play(t, &plan.Input{From: from, To: from.AddDate(0, 0, 1),
 		Regions: parse(t,
-			"schedule: '0 1 * * *'\nfetch: [{trending: {pages: 1}}]\nregions: {US: {schedule: '0 0 29 2 *'}, IN: {}}\n"),
+			"schedule: '0 1 * * *'\nfetch: [{trending: {pages: 1}}]\n"+
+				"regions: {US: {schedule: '0 0 29 2 *'}, IN: {}}\n"),
 		Budgets: []quota.Budget{{Account: "my-project", Name: "all", Limit: 50, Window: quota.Sliding(24 * time.Hour),
 			Floor: map[string]quota.Units{"US": 2, "IN": 9}}}})
 	if b := report.Budgets[0]; b.PeakLate != 1 || b.Need != 3 {

@@ -146,6 +146,15 @@ func TestDaysOf23And25Hours(t *testing.T) {
 	}
 }
 
+// planStartsFromTheLedgersStateCases are the cases of
+// TestPlanStartsFromTheLedgersState.
+var planStartsFromTheLedgersStateCases = []quota.Budget{
+	{Account: "my-project", Name: "units", Limit: 100, Window: quota.Sliding(24 * time.Hour)},
+	{Account: "my-project", Name: "calls", Limit: 10, Window: quota.Sliding(24 * time.Hour), Measure: quota.Calls},
+	{Account: "my-project", Name: "month", Limit: 1000, Window: quota.Monthly(time.UTC)},
+	{Account: "other", Name: "other", Limit: 50, Window: quota.Sliding(24 * time.Hour)},
+}
+
 // TestPlanStartsFromTheLedgersState: the state includes adjustments, calls of
 // other regions, entries that only a monthly window covers, and cooldowns.
 func TestPlanStartsFromTheLedgersState(t *testing.T) {
@@ -156,12 +165,7 @@ func TestPlanStartsFromTheLedgersState(t *testing.T) {
 	}
 	in := &plan.Input{From: from, To: from.AddDate(0, 0, 1),
 		Regions: parse(t, "schedule: '@every 6h'\nfetch: [categories]\nregions: {US: {}, IN: {}}\n")}
-	in.Budgets = []quota.Budget{
-		{Account: "my-project", Name: "units", Limit: 100, Window: quota.Sliding(24 * time.Hour)},
-		{Account: "my-project", Name: "calls", Limit: 10, Window: quota.Sliding(24 * time.Hour), Measure: quota.Calls},
-		{Account: "my-project", Name: "month", Limit: 1000, Window: quota.Monthly(time.UTC)},
-		{Account: "other", Name: "other", Limit: 50, Window: quota.Sliding(24 * time.Hour)},
-	}
+	in.Budgets = planStartsFromTheLedgersStateCases
 	in.State = stateOf(entry(450*time.Hour, 200, 1, "US"), entry(3*time.Hour, 40, 0, "-"),
 		entry(2*time.Hour, 7, 1, "US"))
 	// more than the limit, of an account that nothing is scheduled on

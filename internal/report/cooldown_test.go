@@ -89,8 +89,10 @@ func TestSetLastsUntilTheNextReset(t *testing.T) {
 func TestSetRejectsAnEndThatIsOver(t *testing.T) {
 	s := newStand(t)
 	for want, c := range map[string]quota.Cooldown{
-		"2026-11-20T12:00:00Z is over; it is 2026-11-20T12:00:00Z":                                                {Account: "p", Until: noon},
-		"reset: costs.yaml does not say when the upstream of account q resets; add resets: to it, or give a time": {Account: "q"},
+		"2026-11-20T12:00:00Z is over; " +
+			"it is 2026-11-20T12:00:00Z": {Account: "p", Until: noon},
+		"reset: costs.yaml does not say when the upstream of account q resets; " +
+			"add resets: to it, or give a time": {Account: "q"},
 	} {
 		set, err := s.set(t, c)
 		if until, ok := errors.AsType[*report.UntilError](err); !ok || until.Error() != want || set != nil {

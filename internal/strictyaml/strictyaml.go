@@ -7,7 +7,8 @@
 //	file := strictyaml.Parse("costs.yaml", data)
 //	for _, document := range file.Documents() {
 //		document.Fields(
-//			strictyaml.Field{Key: "limit", Missing: "limit: 9500", Read: func(n strictyaml.Node) { limit = n.Int(1, 10_000) }},
+//			strictyaml.Field{Key: "limit", Missing: "limit: 9500",
+//				Read: func(n strictyaml.Node) { limit = n.Int(1, 10_000) }},
 //		)
 //	}
 //	if err := file.Err(); err != nil { … }

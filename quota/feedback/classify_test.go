@@ -217,6 +217,8 @@ var classified = []struct {
 // TestKeysInMessages: what looks like a key is not shown, and the name of
 // a metric is.
 func TestKeysInMessages(t *testing.T) {
+	const freeTier = "Quota exceeded for metric: " +
+		"generativelanguage.googleapis.com/generate_content_free_tier_requests, limit: 20"
 	for text, want := range map[string]string{
 		"bad Bearer tok999, retry":             "bad REDACTED, retry",
 		"bad api_key abc123secret, retry":      "bad REDACTED, retry",
@@ -236,7 +238,7 @@ func TestKeysInMessages(t *testing.T) {
 		"bad session_id=abcdef":                "bad session_id=REDACTED",
 		"Bearer token expired":                 "Bearer token expired",
 		"Please pass a valid API key.":         "Please pass a valid API key.",
-		"Quota exceeded for metric: generativelanguage.googleapis.com/generate_content_free_tier_requests, limit: 20": "Quota exceeded for metric: generativelanguage.googleapis.com/generate_content_free_tier_requests, limit: 20",
+		freeTier:                               freeTier,
 	} {
 		if got := feedback.Classify("google", 429, nil, []byte(body(429, text, "r"))).Reason; got != "r: "+want {
 			t.Errorf("%q: %q; want %q", text, got, "r: "+want)

@@ -11,6 +11,26 @@ import (
 	"github.com/ration-dev/ration/internal/engine"
 )
 
+// shownURLHoldsASecretCases are the cases of TestShownURLHoldsASecret.
+var shownURLHoldsASecretCases = []string{
+	"", "host", "http://host", "redis:host", "redis://", "redis:///0", "redis://:6379", "redis://host:0",
+	"redis://host:65536", "redis://host:s3cret",
+	"redis://a,b", "redis://a b", "redis://a\x1b[2J", "redis://ünï", "redis://a:1:2", "redis://[::1",
+	"redis://host/-1", "redis://host/0/1", "redis://host/%zz", "redis://h%6fst",
+	"redis://:s3cret@host/s3cret", "redis://u:s3?cret@host", "redis://u:s3#cret@host", "redis://u:s3/cret@host",
+	"redis://u:s3%cret@host",
+	"redis://host?s3cret=1", "redis://host?dial_timeout=5s", "redis://host?protocol=4",
+	"redis://host?protocol=2&protocol=3", "redis://host?protocol=", "redis://host?%zz",
+	"redis://host?ca=/etc/ca.pem", "redis://me@host", "unix://", "unix:///", "unix://host/run/redis.sock",
+	"unix:///run/redis.sock?db=x",
+	"redis+sentinel://a", "redis+sentinel://a/", "redis+sentinel://a/main/x", "redis+sentinel:///main",
+	"redis+sentinel://a,,b/main", "redis+sentinel://a/main?sentinel_user=x",
+	"redis+cluster://a/1", "redis+cluster://", "redis+nothing://a", "rediss://host?cert=a",
+	"rediss://host?ca=/nothing/here.pem",
+	"rediss://host?cert=/nothing/here.pem&key=/nothing/here.pem", "rediss://host?insecure_skip_verify=yes",
+	"rediss://host?insecure_skip_verify=true&ca=x", "rediss://host?ca key=1",
+}
+
 // TestShownURLHoldsASecret: a valid URL is shown without its secrets; an
 // invalid one is an ErrLedgerConfig without any part of the password.
 func TestShownURLHoldsASecret(t *testing.T) {
@@ -42,24 +62,7 @@ func TestShownURLHoldsASecret(t *testing.T) {
 			t.Errorf("%s is shown as %s, secret %v; want %s", url, shown, secret, want)
 		}
 	}
-	for _, url := range []string{
-		"", "host", "http://host", "redis:host", "redis://", "redis:///0", "redis://:6379", "redis://host:0",
-		"redis://host:65536", "redis://host:s3cret",
-		"redis://a,b", "redis://a b", "redis://a\x1b[2J", "redis://ünï", "redis://a:1:2", "redis://[::1",
-		"redis://host/-1", "redis://host/0/1", "redis://host/%zz", "redis://h%6fst",
-		"redis://:s3cret@host/s3cret", "redis://u:s3?cret@host", "redis://u:s3#cret@host", "redis://u:s3/cret@host",
-		"redis://u:s3%cret@host",
-		"redis://host?s3cret=1", "redis://host?dial_timeout=5s", "redis://host?protocol=4",
-		"redis://host?protocol=2&protocol=3", "redis://host?protocol=", "redis://host?%zz",
-		"redis://host?ca=/etc/ca.pem", "redis://me@host", "unix://", "unix:///", "unix://host/run/redis.sock",
-		"unix:///run/redis.sock?db=x",
-		"redis+sentinel://a", "redis+sentinel://a/", "redis+sentinel://a/main/x", "redis+sentinel:///main",
-		"redis+sentinel://a,,b/main", "redis+sentinel://a/main?sentinel_user=x",
-		"redis+cluster://a/1", "redis+cluster://", "redis+nothing://a", "rediss://host?cert=a",
-		"rediss://host?ca=/nothing/here.pem",
-		"rediss://host?cert=/nothing/here.pem&key=/nothing/here.pem", "rediss://host?insecure_skip_verify=yes",
-		"rediss://host?insecure_skip_verify=true&ca=x", "rediss://host?ca key=1",
-	} {
+	for _, url := range shownURLHoldsASecretCases {
 		l, err := Open(url, nil)
 		wrong, ok := errors.AsType[*AddressError](err)
 		if !ok || l != nil || !errors.Is(err, engine.ErrLedgerConfig) ||

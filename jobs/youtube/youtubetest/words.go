@@ -19,9 +19,9 @@ func vocabulary() map[string]words {
 			case "title":
 				w.titles = append(w.titles, text)
 			case "subjects":
-				w.subjects = strings.Split(text, "; ")
+				w.subjects = append(w.subjects, strings.Split(text, "; ")...)
 			case "channels":
-				w.channels = strings.Split(text, "; ")
+				w.channels = append(w.channels, strings.Split(text, "; ")...)
 			}
 		}
 		all[lang] = w
@@ -45,8 +45,12 @@ title 15 My Dog Reacts to {}
 title 2 {} vs. 1000 HP <drag race>
 title 24 WE BOUGHT {}!!
 title 10 {} — Lyrics | Music for the Night
-subjects Midnight Train; Paper Lanterns; Street Food; Desert Rally; Rock & Roll Radio; Tiny Kitchen; Don't Look Back; The Last Beacon; Ginger Tea; Frozen Lake; Neon Garden; Copper Sky; Grandma's Pie; Nobody's Hero
-channels North Pier Films; Salt & Ember; The O'Dell Show; Pixel Foundry; Matchday Central; Harbour Sessions; Garage No. 9; Bright Side News; Curious Kettle; Two Left Feet; Wild Acre; Bluebird Records; Sunday League & Co; Lantern Street
+subjects Midnight Train; Paper Lanterns; Street Food; Desert Rally; Rock & Roll Radio; Tiny Kitchen
+subjects Don't Look Back; The Last Beacon; Ginger Tea; Frozen Lake; Neon Garden; Copper Sky; Grandma's Pie
+subjects Nobody's Hero
+channels North Pier Films; Salt & Ember; The O'Dell Show; Pixel Foundry; Matchday Central; Harbour Sessions
+channels Garage No. 9; Bright Side News; Curious Kettle; Two Left Feet; Wild Acre; Bluebird Records
+channels Sunday League & Co; Lantern Street
 
 de
 title 10 {} (Offizielles Musikvideo)
@@ -57,7 +61,8 @@ title 20 {} | Let's Play #12
 title 17 {} – alle Tore, alle Höhepunkte
 title 25 {}: Was jetzt wichtig ist
 title 28 Lohnt sich {}? Der große Test
-subjects Schwarzwald; Nachtzug; Käsespätzle; Größenwahn; Süßes Gift; Über den Dächern; Straßenkreuzer; Mondlicht
+subjects Schwarzwald; Nachtzug; Käsespätzle; Größenwahn; Süßes Gift; Über den Dächern; Straßenkreuzer
+subjects Mondlicht
 channels Küche & Köpfe; Spätschicht; Bühne Drei; Fußballfieber; Technikfritz; Der Alltagstest; MusikLaden Nord
 
 fr
@@ -69,7 +74,8 @@ title 23 Quand {} tourne mal...
 title 20 {}, c'est parti !
 title 25 {} : ce qu'il faut savoir
 title 26 La recette de {} d'après ma grand-mère
-subjects L'Été sans fin; Crème brûlée; Métro, boulot; Château d'eau; Garçon manqué; Cœur de pierre; Forêt noire
+subjects L'Été sans fin; Crème brûlée; Métro, boulot; Château d'eau; Garçon manqué; Cœur de pierre
+subjects Forêt noire
 channels L'Atelier du Goût; Théâtre & Cie; Ballon d'Essai; Québec en Fête; Les Frères Pixel; Nuit Électrique
 
 es
