@@ -25,7 +25,8 @@ type override struct {
 // which calls.
 func (d *document) checkOverride(at strictyaml.Node, e *budgetEntry, inherited quota.Budget,
 	had map[string]strictyaml.Node) {
-	o := &override{document: d, at: at, inherited: inherited, had: had, own: map[string]bool{}, now: &e.budget}
+	o := &override{document: d, at: at, inherited: inherited,
+		had: had, own: map[string]bool{}, now: &e.budget}
 	for key := range e.at.keys {
 		o.own[key] = at.Has(key)
 	}

@@ -94,7 +94,8 @@ func (g *Guard) AccountBalances(ctx context.Context, account string) ([]Balance,
 func (g *Guard) balance(b *chargedBudget, key string, s *WindowUsage) Balance {
 	budget := g.budgets[b.index]
 	budget.Limit = budget.LimitOf(key)
-	return Balance{Budget: budget, Coverage: b.charge.Coverage, At: s.At, Since: s.Since, Used: s.Used, Open: s.Open,
+	return Balance{Budget: budget, Coverage: b.charge.Coverage, At: s.At,
+		Since: s.Since, Used: s.Used, Open: s.Open,
 		Remaining: max(0, cmp.Or(s.Limit, budget.Limit)-s.Used), NextFree: s.NextFree, Cooldown: s.Cooldown,
 		Moved: s.Moved,
 		Ahead: s.Ahead, StricterLimit: s.Limit, LimitUntil: s.LimitUntil}

@@ -234,7 +234,8 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 // charge returns the charge of b for calls of a region, without that region's
 // own floor.
 func (b *Budget) charge(region string, coverage *Coverage) *Charge {
-	c := &Charge{Budget: b.Name, Coverage: coverage, Limit: b.Limit, Keys: b.Keys, Window: b.Window, Config: b.Config,
+	c := &Charge{Budget: b.Name, Coverage: coverage, Limit: b.Limit,
+		Keys: b.Keys, Window: b.Window, Config: b.Config,
 		hasFloors: len(b.Floor) > 0}
 	for _, other := range slices.Sorted(maps.Keys(b.Floor)) {
 		if other != region {

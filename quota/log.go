@@ -218,7 +218,8 @@ func (l *engineLog) refusal(batch *Batch, r *Request, a *engine.Answer) error {
 		return refused.move.orError(refused)
 	}
 	refused := &RefusedError{
-		Account: batch.Account, Key: batch.Key, Method: r.Method, Units: r.Units, Caller: r.Caller, Reason: ReasonSpent,
+		Account: batch.Account, Key: batch.Key, Method: r.Method,
+		Units: r.Units, Caller: r.Caller, Reason: ReasonSpent,
 		Needed: Units(no.Needed), Ahead: micros(no.Ahead),
 		RetryAt: ledgerTime(no.RetryAt), RetryAfter: ledgerTime(no.RetryAt).Sub(ledgerTime(a.At)),
 	}

@@ -106,7 +106,8 @@ func (a *app) exec(ctx context.Context, args []string, caller quota.Caller, key 
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	program := &exec.Cmd{Path: path, Args: args, Stdin: a.stdin, Stdout: a.plain[0], Stderr: a.plain[1], Env: environ}
+	program := &exec.Cmd{Path: path, Args: args, Stdin: a.stdin,
+		Stdout: a.plain[0], Stderr: a.plain[1], Env: environ}
 	told, err := command.Foreground(program, signals)
 	return describeExit(ctx, args[0], err, told, session)
 }

@@ -24,6 +24,9 @@ const (
 // literals in it.
 const maxOperators = 2
 
+// maxFields is how many fields of a composite literal one line may set.
+const maxFields = 5
+
 // maxAssigned is how many values one assignment may list.
 const maxAssigned = 2
 
@@ -68,6 +71,9 @@ func TestSizes(t *testing.T) {
 			for _, at := range longConditions(t, path, text) {
 				t.Errorf("%s: a condition of more than %d && and ||; give names to its parts, as booleans or functions",
 					at, maxOperators)
+			}
+			for _, at := range longLiterals(t, path, text) {
+				t.Errorf("%s: more than %d fields on one line; break it", at, maxFields)
 			}
 			for _, at := range longAssignments(t, path, text) {
 				t.Errorf("%s: an assignment of more than %d values; give each a line", at, maxAssigned)
@@ -142,6 +148,35 @@ func goFunctions(t *testing.T, path, text string) map[string]int {
 		}
 	}
 	return lines
+}
+
+// longLiterals returns where one line sets more than maxFields fields of a
+// composite literal.
+func longLiterals(t *testing.T, path, text string) (found []string) {
+	t.Helper()
+	set, file := parseGo(t, path, text)
+	ast.Inspect(file, func(n ast.Node) bool {
+		literal, _ := n.(*ast.CompositeLit)
+		if literal == nil {
+			return true
+		}
+		fields := map[int]int{} // by line
+		for _, element := range literal.Elts {
+			pair, isPair := element.(*ast.KeyValueExpr)
+			if !isPair {
+				continue
+			}
+			line := set.Position(pair.Pos()).Line
+			if _, isField := pair.Key.(*ast.Ident); !isField {
+				continue
+			}
+			if fields[line]++; fields[line] == maxFields+1 {
+				found = append(found, fmt.Sprintf("%s:%d", path, line))
+			}
+		}
+		return true
+	})
+	return found
 }
 
 // rawLines are the lines of texts in backquotes of several lines: what is

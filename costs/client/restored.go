@@ -63,7 +63,8 @@ func (r *restorations) count(account string) (times, records int) {
 func (c *Client) noteRestored(of quota.Restoration) {
 	now := c.now().UTC()
 	done := Restoration{
-		Ledger: c.name, Account: of.Account, At: now, Lost: of.Lost, Records: of.Records, Units: quota.Units(of.Units),
+		Ledger: c.name, Account: of.Account, At: now,
+		Lost: of.Lost, Records: of.Records, Units: quota.Units(of.Units),
 	}
 	r := &c.restored
 	r.mu.Lock()

@@ -99,8 +99,10 @@ func TestIndexFollowsUpsert(t *testing.T) {
 // same rows and the same checkpoint; a page out of order leaves nothing.
 func TestPageCommittedAgainIsStoredTwice(t *testing.T) {
 	c, k := openTest(t)
-	first := Page{Region: "US", Tick: tick, Step: "trending", Videos: chart("v", 50), FirstRank: 1, Next: "CDIQAA"}
-	second := Page{Region: "US", Tick: tick, Step: "trending", Number: 1, Videos: chart("w", 50), FirstRank: 51,
+	first := Page{Region: "US", Tick: tick, Step: "trending",
+		Videos: chart("v", 50), FirstRank: 1, Next: "CDIQAA"}
+	second := Page{Region: "US", Tick: tick, Step: "trending",
+		Number: 1, Videos: chart("w", 50), FirstRank: 51,
 		Done: true}
 	for i, p := range []Page{first, first, second, second} {
 		k.t = k.t.Add(time.Second)
@@ -228,7 +230,8 @@ func TestUnfinishedRegionStaysFirst(t *testing.T) {
 // TestCommitIsAtomic: if any part of a page cannot be stored, the commit fails
 // and the checkpoint stays.
 func TestCommitIsAtomic(t *testing.T) {
-	page := Page{Region: "US", Tick: tick, Step: "trending", Videos: chart("v", 3), FirstRank: 1, ETag: "e", Done: true,
+	page := Page{Region: "US", Tick: tick, Step: "trending", Videos: chart("v", 3),
+		FirstRank: 1, ETag: "e", Done: true,
 		Channels: []Channel{{ID: "UC1"}}, MissingChannels: []string{"UC2"},
 		Categories: []Category{{ID: "10", Title: "Music"}}}
 	for _, event := range []string{"INSERT ON passes", "INSERT ON checkpoints", "DELETE ON checkpoints",

@@ -50,5 +50,6 @@ func TestCatalogOfTheFirstRelease(t *testing.T) {
 	if err != nil || len(hits) == 0 {
 		t.Errorf("%d hits, %v; want what the first release had indexed", len(hits), err)
 	}
-	commit(t, c, Page{Region: "US", Tick: tick, Step: "trending", Number: 2, Token: "CGQQAA", Done: true})
+	commit(t, c, Page{Region: "US", Tick: tick, Step: "trending",
+		Number: 2, Token: "CGQQAA", Done: true})
 }

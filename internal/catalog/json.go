@@ -20,7 +20,8 @@ func (h Hit) MarshalJSON() ([]byte, error) {
 		Published *time.Time `json:"published"`
 		FetchedAt time.Time  `json:"fetched_at"`
 		Charts    []Chart    `json:"charts"`
-	}{ID: h.ID, URL: h.URL(), Title: h.Title, Channel: h.ChannelTitle, Views: h.Views, Likes: h.Likes,
+	}{ID: h.ID, URL: h.URL(), Title: h.Title,
+		Channel: h.ChannelTitle, Views: h.Views, Likes: h.Likes,
 		Comments:  h.Comments,
 		FetchedAt: h.FetchedAt.UTC(), Charts: []Chart{}}
 	if h.Category != "" {

@@ -16,7 +16,8 @@ import (
 func TestKnownPageLastsAsLongAsTheRetention(t *testing.T) {
 	clock := &clock{t: day0}
 	c := openAt(t, filepath.Join(t.TempDir(), "catalog.db"), clock)
-	page := Page{Region: "US", Tick: day0, Step: "trending", Token: "", Next: "CDIQAA", ETag: "one", FirstRank: 1,
+	page := Page{Region: "US", Tick: day0, Step: "trending", Token: "",
+		Next: "CDIQAA", ETag: "one", FirstRank: 1,
 		Videos: []Video{{ID: "a", Title: "A", Tags: []string{"x"}, Views: new(int64(7))}, {ID: "b"}}}
 	for _, p := range []Page{page, {Region: "GB", Tick: day0, Step: "trending", ETag: "two"},
 		{Region: "US", Tick: day0, Step: "search:x"}} {

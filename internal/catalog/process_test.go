@@ -105,7 +105,8 @@ func childDie(path, when string) error {
 		return err
 	}
 	c.db.SetMaxOpenConns(1) // a temporary trigger is one connection's
-	page := Page{Region: "US", Tick: tick, Step: "trending", Videos: chart("a", 50), FirstRank: 1, Next: "CDIQAA"}
+	page := Page{Region: "US", Tick: tick, Step: "trending",
+		Videos: chart("a", 50), FirstRank: 1, Next: "CDIQAA"}
 	if err := c.Commit(context.Background(), page); err != nil {
 		return err
 	}
@@ -123,7 +124,8 @@ func childDie(path, when string) error {
 }
 
 func secondPage() Page {
-	return Page{Region: "US", Tick: tick, Step: "trending", Number: 1, Videos: chart("b", 50), FirstRank: 51,
+	return Page{Region: "US", Tick: tick, Step: "trending",
+		Number: 1, Videos: chart("b", 50), FirstRank: 51,
 		Done: true}
 }
 

@@ -43,7 +43,8 @@ func testOvertaken(t *testing.T, trim uint64) {
 		grant := &engine.Record{Kind: engine.KindGrant, ID: id, Amounts: engine.Amounts{Units: 1, Calls: 1}}
 		data := engine.Pack(id, []*engine.Record{grant})
 		tail, err := other.Append(t.Context(), account, &engine.Append{
-			Known: known, NewEpoch: epoch, Any: true, Data: data, Count: 1, Trim: min(trim, uint64(i))})
+			Known: known, NewEpoch: epoch, Any: true,
+			Data: data, Count: 1, Trim: min(trim, uint64(i))})
 		if err != nil || !tail.Appended {
 			t.Fatalf("%+v, %v", tail, err)
 		}

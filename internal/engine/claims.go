@@ -124,7 +124,8 @@ func (d *decision) claim(name string) ClaimState {
 
 func (d *decision) claimRecord(name string, what int64, ref ID, until int64) *Record {
 	d.strict = true
-	return &Record{Kind: KindClaim, Name: name, Value: what, Ref: ref, Until: until, Labels: Labels{Host: d.host}}
+	return &Record{Kind: KindClaim, Name: name, Value: what,
+		Ref: ref, Until: until, Labels: Labels{Host: d.host}}
 }
 
 // RenewClaim makes a claim last for a length of time from now. ok is false if

@@ -104,7 +104,8 @@ func (d *decision) clear(f *fold, now, wall int64) {
 	}
 	clear(d.asked)
 	clear(d.records)
-	*d = decision{fold: f, now: now, wall: wall, host: d.host, client: d.client, nextID: d.nextID,
+	*d = decision{fold: f, now: now, wall: wall,
+		host: d.host, client: d.client, nextID: d.nextID,
 		records: d.records[:0], adds: d.adds[:0],
 		charged: d.charged[:0], asked: d.asked[:0], grants: d.grants, gauges: d.gauges[:0],
 		conditionsBuffer: d.conditionsBuffer[:0], stepsBuffer: d.stepsBuffer[:0]}

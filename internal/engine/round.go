@@ -235,7 +235,8 @@ func (a *Account) append(ctx context.Context, d *decision) (bool, error) {
 	conditions, notAfter := d.conditions()
 	a.addOwn(d)
 	request := &Append{Known: a.fold.known, NewEpoch: a.newEpoch(), Any: !d.strict, Gen: a.fold.gen,
-		Conditions: conditions, NotAfter: notAfter, Adds: d.adds, Bump: d.bump, Reset: d.reset, Trim: d.trim}
+		Conditions: conditions, NotAfter: notAfter, Adds: d.adds,
+		Bump: d.bump, Reset: d.reset, Trim: d.trim}
 	if d.strict {
 		request.NotBefore = d.now
 	}

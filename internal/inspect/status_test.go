@@ -38,7 +38,8 @@ func TestStatusHidesKeyedLogs(t *testing.T) {
 	day := quota.Sliding(24 * time.Hour)
 	guard, err := quota.NewGuard(l, []quota.Budget{
 		{Account: "p", Name: "all", Limit: 1000, Window: day, PerKey: true},
-		{Account: "p", Name: "few", Limit: 10, Window: day, PerKey: true, Methods: []string{"channels.list"}},
+		{Account: "p", Name: "few", Limit: 10,
+			Window: day, PerKey: true, Methods: []string{"channels.list"}},
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,8 @@ func TestPlanForecastAgainstWhatComes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in := &plan.Input{Regions: regions, Budgets: budgets, Price: prices, Open: open, State: state, From: from}
+		in := &plan.Input{Regions: regions, Budgets: budgets, Price: prices,
+			Open: open, State: state, From: from}
 		times, err := plan.Forecast(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)

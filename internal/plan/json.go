@@ -42,7 +42,8 @@ func (r RegionReport) MarshalJSON() ([]byte, error) {
 		RefusedUnits      quota.Units `json:"refused_units"`
 		FirstRefusedAt    *time.Time  `json:"first_refused_at"`
 		FirstRefusedLocal *string     `json:"first_refused_local"`
-	}{Region: r.Region, Ticks: r.Ticks, TicksRefused: r.Hit, Planned: r.Planned, Refused: r.Refused, Units: r.Units,
+	}{Region: r.Region, Ticks: r.Ticks, TicksRefused: r.Hit,
+		Planned: r.Planned, Refused: r.Refused, Units: r.Units,
 		RefusedUnits: r.RefusedUnits}
 	if f := r.First; f != nil {
 		out.FirstRefusedAt, out.FirstRefusedLocal = &f.At, new(f.Local.Format(time.RFC3339))

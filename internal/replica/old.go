@@ -227,7 +227,8 @@ func (c *oldCooldown) record(now int64) *engine.Record {
 	if c.until <= now || strings.HasPrefix(c.budget, reserved) {
 		return nil
 	}
-	r := &engine.Record{Kind: engine.KindCooldown, At: now, Kept: true, Name: c.budget, Until: c.until, Text: c.reason,
+	r := &engine.Record{Kind: engine.KindCooldown, At: now, Kept: true,
+		Name: c.budget, Until: c.until, Text: c.reason,
 		ID: hashedID(fmt.Sprintf("cooldown %q %d %q", c.budget, c.until, c.reason))}
 	to, hasLeft := strings.CutPrefix(c.reason, movedTo)
 	from, arrives := strings.CutPrefix(c.reason, movedFrom)

@@ -85,7 +85,8 @@ func (d fullDisk) Save(account string, known engine.Known, batches []engine.Batc
 }
 
 func newWorld(t failer, dir string, hosts int, isReal bool, store newStore) *world {
-	w := &world{failer: t, dir: dir, newStore: store, now: noon, isReal: isReal, inLog: knowledge{}}
+	w := &world{failer: t, dir: dir, newStore: store,
+		now: noon, isReal: isReal, inLog: knowledge{}}
 	w.ledger = &faultyLedger{allowed: -1, Ledger: store(w.clock)}
 	for i := range hosts {
 		h := &host{w: w, name: fmt.Sprint("host", i), known: knowledge{}, onDisk: knowledge{},

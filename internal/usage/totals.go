@@ -94,7 +94,8 @@ func (t *Totals) add(account string, e *quota.Entry) {
 	}
 	total, known := t.all[of]
 	if !known {
-		total = &Total{By: t.by, Name: of.name, Day: of.day, Account: account, First: e.At.UTC(), Last: e.At.UTC()}
+		total = &Total{By: t.by, Name: of.name, Day: of.day,
+			Account: account, First: e.At.UTC(), Last: e.At.UTC()}
 		t.all[of] = total
 	}
 	total.Units += e.Units

@@ -119,7 +119,8 @@ func newChart(id string, s *snapshot, account *accountState, by string) *chart {
 // as many days before them. store may be nil.
 func newDayChart(ctx context.Context, id string, s *snapshot, account *accountState, v view,
 	store *catalog.Catalog) *chart {
-	c := &chart{ID: id, Account: account.Name, By: v.By, Days: v.Days, NoHistory: store == nil, Limit: account.limit}
+	c := &chart{ID: id, Account: account.Name, By: v.By,
+		Days: v.Days, NoHistory: store == nil, Limit: account.limit}
 	const day = 24 * time.Hour
 	spent, today := hours{}, s.At.Truncate(day)
 	refused := map[int64]int{}

@@ -209,7 +209,8 @@ func (m *model) after(known engine.Known) []engine.Batch {
 func (m *model) compareAnswer(tail *engine.Tail, diverged bool, batches []engine.Batch, bytes int) {
 	want := &engine.Tail{
 		Appended: tail.Appended, At: tail.At, Diverged: diverged, Position: m.position(), First: m.trimmed + 1,
-		Newest: m.newest, Gen: m.gen, Totals: m.totals, Now: m.now(), Batches: tail.Batches, More: tail.More,
+		Newest: m.newest, Gen: m.gen, Totals: m.totals,
+		Now: m.now(), Batches: tail.Batches, More: tail.More,
 	}
 	if m.position() > 0 {
 		want.Epoch = m.epoch

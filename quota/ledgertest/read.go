@@ -100,7 +100,8 @@ func testSeveralAccounts(s *suite) {
 	}
 	tail := b.must(engine.Append{})
 	b.compare(tail, &engine.Tail{
-		Appended: true, At: start, Epoch: b.epoch, Position: 1, First: 1, Newest: start, Now: start,
+		Appended: true, At: start, Epoch: b.epoch, Position: 1,
+		First: 1, Newest: start, Now: start,
 	})
 	for range 3 {
 		a.must(engine.Append{Gen: 1})

@@ -191,7 +191,8 @@ func (j *faultJSON) fault() (f Fault, err error) {
 	case j.Skip < 0 || j.Every < 0:
 		return f, errors.New("skip and every are 0 or more")
 	}
-	f = Fault{Method: j.Method, Region: j.Region, Skip: j.Skip, Every: j.Every, Times: j.Times, Status: j.Status,
+	f = Fault{Method: j.Method, Region: j.Region, Skip: j.Skip,
+		Every: j.Every, Times: j.Times, Status: j.Status,
 		Reason: j.Reason, Body: j.Body,
 		Header: http.Header(j.Header), Delivery: delivery, Free: j.Free}
 	if j.Delay != "" {
