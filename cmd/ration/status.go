@@ -79,11 +79,7 @@ func (a *app) status(ctx context.Context) error {
 		}
 		a.warnOfSpelling(ctx, c)
 		report.Forgotten, shown = a.warnOfLoss(), true
-		if err := a.showStatus(ctx, report, nil); err != nil {
-			return err
-		}
-		a.fillHistory(ctx, c) // last: the first of a day reads every entry
-		return nil
+		return a.showStatus(ctx, report, nil)
 	})
 	if errors.Is(err, setup.ErrNoLedger) {
 		err = nil
@@ -131,12 +127,5 @@ func (a *app) unrecordedNote() string {
 func (a *app) warnUnfilled(err error) {
 	if err != nil {
 		a.warn("history", "the history is not up to date: "+err.Error())
-	}
-}
-
-// fillHistory updates the history, unless another time than now is shown.
-func (a *app) fillHistory(ctx context.Context, c *client.Client) {
-	if !a.hasAt {
-		a.warnUnfilled(cli.FillEntries(ctx, a.setup(), c))
 	}
 }

@@ -16,7 +16,7 @@ func (a *app) statusPage(ctx context.Context, openBrowser bool) error {
 		if err != nil {
 			return err
 		}
-		a.fillHistory(ctx, c)
+		a.warnUnfilled(cli.FillEntries(ctx, a.setup(), c)) // the days of the chart
 		defer func() { d.Close(); d.Release(c) }()
 		d.Use(c)
 		d.Serve(setup.PrivateGrace)
