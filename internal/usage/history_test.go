@@ -250,8 +250,9 @@ func TestForgottenLogKeepsItsHistory(t *testing.T) {
 }
 
 // TestDrawnHistory draws spends, settles, refunds, notes and fills by two
-// processes, and compares each day with what was really spent. Only the gap
-// between two fills is bounded, by the time that the log keeps entries.
+// processes, and compares each day with what was really spent. Only the time
+// from a call, or its correction, to the next fill is bounded, by the time that
+// the log keeps the call.
 func TestDrawnHistory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("draws long histories, 6 seconds")
@@ -282,6 +283,7 @@ type drawn struct {
 	*world
 	horizon time.Duration
 	calls   []*drawnCall
+	unread  time.Time // the oldest call that was spent or corrected since the last fill, or that fill
 }
 
 type drawnCall struct {
@@ -292,7 +294,7 @@ type drawnCall struct {
 }
 
 func (d *drawn) play(rt *rapid.T) {
-	filled := d.clock.Now()
+	d.unread = d.clock.Now()
 	for range rapid.IntRange(5, 40).Draw(rt, "steps") {
 		switch rapid.SampledFrom([]string{"spend", "spend", "spend", "settle", "refund", "note", "fill", "wait",
 			"wait"}).Draw(rt, "step") {
@@ -313,13 +315,13 @@ func (d *drawn) play(rt *rapid.T) {
 			d.correct(rt, rapid.Bool().Draw(rt, "refund"))
 		case "fill":
 			d.fill(rapid.IntRange(0, 1).Draw(rt, "process"))
-			filled = d.clock.Now()
+			d.unread = d.clock.Now()
 		case "wait":
 			step := time.Duration(rapid.Int64Range(1, int64(d.horizon)).Draw(rt, "wait")).Truncate(time.Microsecond)
-			// then the log no longer keeps what was spent at the last fill
-			if d.clock.Now().Add(step).Sub(filled) >= d.horizon {
+			// then the log no longer keeps what changed since the last fill
+			if d.clock.Now().Add(step).Sub(d.unread) >= d.horizon {
 				d.fill(0)
-				filled = d.clock.Now()
+				d.unread = d.clock.Now()
 			}
 			d.clock.Add(step)
 		}
@@ -337,6 +339,9 @@ func (d *drawn) correct(rt *rapid.T, refund bool) {
 		c := d.calls[i]
 		if c.grant == nil || d.clock.Now().Sub(c.at) >= d.horizon || !rapid.Bool().Draw(rt, "this") {
 			continue
+		}
+		if c.at.Before(d.unread) {
+			d.unread = c.at
 		}
 		if refund {
 			c.units, c.calls = 0, 0
