@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/files"
 	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/feedback"
@@ -18,29 +19,29 @@ import (
 
 // Load reads and checks the costs.yaml at path. The error is a
 // *strictyaml.Error with all mistakes in the file, or matches
-// files.ErrUnsafe if other users may write to it. A relative ledger path
-// is relative to the file.
+// files.ErrUnsafe if other users may write to it. A relative path in it is
+// relative to its folder, or of a symbolic link to that of what it leads to.
 func Load(path string) (*Table, error) {
 	data, err := strictyaml.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("costs: load: %w", err)
 	}
-	dir, err := filepath.Abs(filepath.Dir(path))
+	target, err := files.Target(path)
 	if err != nil {
 		return nil, fmt.Errorf("costs: load: %w", err)
 	}
-	table, err := parse(path, dir, data)
+	table, err := parse(path, filepath.Dir(target), data)
 	if err != nil {
 		return nil, err
 	}
-	table.setConfig(path, dir)
+	table.setConfig(target)
 	return table, nil
 }
 
 // setConfig says of the table and its budgets that the file at path is
 // their configuration.
-func (t *Table) setConfig(path, dir string) {
-	t.path = filepath.Join(dir, filepath.Base(path))
+func (t *Table) setConfig(path string) {
+	t.path = path
 	host, _ := os.Hostname()
 	machine, _ := os.ReadFile("/etc/machine-id") // hosts may share a name
 	config := quota.Config{Name: fmt.Sprintf("%s %s %s", host, strings.TrimSpace(string(machine)), t.path)}

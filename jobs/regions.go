@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/files"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
@@ -65,10 +66,11 @@ func Load(path string, check Check) (*Config, error) {
 func Parse(name string, data []byte, check Check) (*Config, error) {
 	r := &reader{check: check, config: &Config{MaxWait: DefaultMaxWait, MaxTotalWait: DefaultMaxTotalWait},
 		zone: time.UTC}
-	var err error
-	if r.dir, err = filepath.Abs(filepath.Dir(name)); err != nil {
+	target, err := files.Target(name)
+	if err != nil {
 		return nil, err
 	}
+	r.dir = filepath.Dir(target)
 	file := strictyaml.Parse(name, data)
 	documents := file.Documents()
 	if len(documents) > 0 {

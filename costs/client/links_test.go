@@ -44,6 +44,33 @@ func TestLedgerThroughALinkedFolder(t *testing.T) {
 	}
 }
 
+// TestLinksToOneFileShareItsLedger: a relative ledger is in the folder of the
+// file, not in those of the links to it.
+func TestLinksToOneFileShareItsLedger(t *testing.T) {
+	s := newStand(t, "ledger: sqlite:own.db\n")
+	var c *client.Client
+	for _, job := range []string{"j1", "j2"} {
+		link := filepath.Join(s.dir, job, "costs.yaml")
+		if err := errors.Join(os.Mkdir(filepath.Dir(link), 0o700), os.Symlink("../costs.yaml", link)); err != nil {
+			t.Skip("no symbolic links here: ", err)
+		}
+		var err error
+		if c, err = client.Open(link, &s.options); err == nil {
+			defer c.Close()
+			err = get(c, "get")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if balances, err := c.Guard().Balances(t.Context()); err != nil || balances[0].Used != 2 {
+		t.Errorf("%+v, %v; want the calls of both", balances, err)
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "own.db")); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestProcessSaysThatItsReplicaWasEmpty: a container whose volume is new does
 // not know what it has spent, and says so unless the ledger is empty too.
 func TestProcessSaysThatItsReplicaWasEmpty(t *testing.T) {

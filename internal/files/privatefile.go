@@ -54,6 +54,18 @@ func ReadLinked(path string, most int64) ([]byte, error) {
 	return ReadFile(path, most)
 }
 
+// Target returns the absolute path of a file, or if it is a symbolic link, of
+// what the link leads to. Paths in the file are relative to that one's folder.
+func Target(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if isLink := err == nil && info.Mode()&fs.ModeSymlink != 0; isLink {
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Abs(path)
+}
+
 // IsStream reports whether a path is /dev/stdin or in /dev/fd.
 func IsStream(path string) bool { return path == "/dev/stdin" || strings.HasPrefix(path, "/dev/fd/") }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -199,7 +200,7 @@ func (s *Setup) CheckStrayCredentials(table *costs.Table) error {
 	if err != nil || s.env(s.Folder, "RATION_CONFIG") != "" || path != "costs.yaml" {
 		return err
 	}
-	if err := table.CheckCredentials("."); err != nil {
+	if err := table.CheckCredentials(filepath.Dir(table.Path())); err != nil {
 		return &client.ConfigError{Err: err}
 	}
 	return nil
