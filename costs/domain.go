@@ -141,11 +141,24 @@ func (d *document) readInsecure(n strictyaml.Node) {
 
 // checkInsecure reports insecure hosts that are not among the hosts.
 func (d *document) checkInsecure() {
+	var meant []string
 	for i, n := range d.insecureAt {
-		if !slices.Contains(d.Hosts, d.Insecure[i]) {
+		named := d.hostsNamed(d.Insecure[i])
+		if len(named) == 0 {
 			n.Mistake("host %s is not in hosts: write it there too, or remove it here", n.Text(maxText))
 		}
+		meant = append(meant, named...)
 	}
+	d.Insecure = meant
+}
+
+// hostsNamed returns the host if it is among the hosts, or else, if it has no
+// port, those of its name.
+func (d *document) hostsNamed(host string) []string {
+	if slices.Contains(d.Hosts, host) {
+		return []string{host}
+	}
+	return slices.DeleteFunc(slices.Clone(d.Hosts), func(other string) bool { return withoutPort(other) != host })
 }
 
 // MayExpose reports whether a request to a URL may be sent with its

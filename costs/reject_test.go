@@ -109,8 +109,8 @@ func TestMeaninglessMeasuresMarginsAndListsAreMistakes(t *testing.T) {
 // missing too.
 func TestMisreadHostsAreMissing(t *testing.T) {
 	for lines, want := range map[string]string{
-		"hosts: [a.internal:81]\nroutes: {/x: get}\ninsecure: [A.internal:81, a.internal]\n": "5:27: host " +
-			"a.internal is not in hosts: write it there too, or remove it here",
+		"hosts: [a.internal:81]\nroutes: {/x: get}\ninsecure: [A.internal:81, b.internal]\n": "5:27: host " +
+			"b.internal is not in hosts: write it there too, or remove it here",
 		"hosts: [http://a]\nroutes: {/x: get}\n": "3:9: a host is not " +
 			"a URL: write the part between // and the next /",
 		"hosts: api.example.com\nroutes: {/x: get}\n": `3:8: hosts is "api.example.com": write a list, [first, second]`,

@@ -82,7 +82,7 @@ func (g *Gateway) admit(r *http.Request) (*http.Request, *problem) {
 // names the upstream in the request line.
 func notForwardProxy() *problem {
 	return newProblem(http.StatusNotImplemented, "no-tunnel",
-		"the gateway is not a forward proxy; write its URL and /to/HOST/PATH")
+		"the gateway is not a forward proxy; write its URL and /to/HOST/PATH, or start ration proxy --intercept")
 }
 
 type strangerKey struct{}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/big"
+	"net"
 	"path/filepath"
 	"sync"
 	"time"
@@ -38,7 +39,6 @@ const (
 	caLife     = 5 * 365 * 24 * time.Hour
 	leafLife   = 24 * time.Hour
 	certBehind = time.Hour // for clients whose clocks are behind
-	maxCA      = 64 << 10
 	maxLeaves  = 1000
 )
 
@@ -46,7 +46,7 @@ const (
 // none.
 func OpenCA(state string) (*CA, error) {
 	path := filepath.Join(state, caFile)
-	text, err := files.ReadFile(path, maxCA)
+	text, err := files.ReadSecret(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if text, err = newCA(); err == nil {
 			err = errors.Join(files.MkdirAll(state), files.Replace(path, text, false))
@@ -118,7 +118,11 @@ func (ca *CA) leaf(host string) (*tls.Certificate, error) {
 	}
 	template := template(leafLife)
 	template.Subject = pkix.Name{CommonName: host}
-	template.DNSNames = []string{host}
+	if ip := net.ParseIP(host); ip != nil {
+		template.IPAddresses = []net.IP{ip}
+	} else {
+		template.DNSNames = []string{host}
+	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, &key.PublicKey, ca.key)

@@ -254,12 +254,8 @@ func (g *Gateway) routes() {
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer g.boundBody(w, r)()
-	if isTunnel := r.Method == http.MethodConnect && g.options.CA != nil; isTunnel {
-		if r, problem := g.admitProxy(r); problem != nil {
-			problem.write(w)
-		} else {
-			g.connect(w, r)
-		}
+	if g.isProxied(r) {
+		g.serveProxied(w, r)
 		return
 	}
 	r, problem := g.admit(r)

@@ -8,34 +8,81 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
 )
 
-// connect answers CONNECT, with which a program uses the gateway as its proxy.
-// Requests to guarded hosts are read, charged and sent on as those to /to/ are;
-// those to other hosts pass, and nothing of them is read.
-func (g *Gateway) connect(w http.ResponseWriter, r *http.Request) {
-	host, port, err := net.SplitHostPort(r.Host)
-	if err != nil || host == "" {
-		newProblem(http.StatusBadRequest, "bad-target", "write CONNECT HOST:PORT").write(w)
+// isProxied reports whether a program that uses the gateway as its proxy sends
+// the request to another server.
+func (g *Gateway) isProxied(r *http.Request) bool {
+	isTunnel := r.Method == http.MethodConnect
+	if g.options.CA == nil || !isTunnel && r.URL.Host == "" {
+		return false
+	}
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	isOwn := local != nil && g.knowsHost(r) && strings.HasSuffix(local.String(), ":"+r.URL.Port())
+	return isTunnel || !isOwn
+}
+
+// serveProxied answers a program that uses the gateway as its proxy. Requests
+// to guarded hosts are read, charged and sent on as those to /to/ are; those to
+// other hosts pass, and in a tunnel nothing of them is read.
+func (g *Gateway) serveProxied(w http.ResponseWriter, r *http.Request) {
+	r, problem := g.admitProxy(r)
+	if problem != nil {
+		problem.write(w)
 		return
 	}
 	c := g.acquire(w)
 	if c == nil {
 		return
 	}
-	isGuarded := c.Table().UpstreamOf(&url.URL{Scheme: "https", Host: r.Host}) != nil
-	c.users.Done()
-	if isGuarded {
-		g.intercept(w, r, host, port)
-		return
+	isTunnel := r.Method == http.MethodConnect
+	to := r.URL
+	if isTunnel {
+		to = &url.URL{Scheme: "https", Host: r.Host}
 	}
+	isGuarded := c.Table().UpstreamOf(to) != nil
+	c.users.Done()
+	switch host, port, err := net.SplitHostPort(r.Host); {
+	case isTunnel && (err != nil || host == ""):
+		newProblem(http.StatusBadRequest, "bad-target", "write CONNECT HOST:PORT").write(w)
+	case isTunnel && isGuarded:
+		g.intercept(w, r, host, port)
+	case isTunnel:
+		g.connect(w, r)
+	case isGuarded:
+		g.direct(w, r, r.URL.Host)
+	default:
+		passing := httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: g.base,
+			FlushInterval: flushTime, ErrorLog: discardLog,
+			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { unreachable(err).write(w) }}
+		passing.ServeHTTP(w, r)
+	}
+}
+
+func unreachable(err error) *problem {
+	return newProblem(http.StatusBadGateway, "unreachable", "%v", err)
+}
+
+// direct sends a request that names its host in its own way as those to /to/
+// are sent.
+func (g *Gateway) direct(w http.ResponseWriter, r *http.Request, authority string) {
+	r = r.WithContext(context.WithValue(r.Context(), directKey{}, true))
+	to := *r.URL
+	to.Path, to.RawPath = "/to/"+authority+r.URL.Path, "/to/"+authority+r.URL.EscapedPath()
+	r.URL = &to
+	g.proxy(w, r)
+}
+
+// connect opens a tunnel to a host that is not guarded.
+func (g *Gateway) connect(w http.ResponseWriter, r *http.Request) {
 	upstream, err := (&net.Dialer{Timeout: dialTime}).DialContext(r.Context(), "tcp", r.Host)
 	if err != nil {
-		newProblem(http.StatusBadGateway, "unreachable", "%v", err).write(w)
+		unreachable(err).write(w)
 		return
 	}
 	defer upstream.Close()
@@ -90,16 +137,11 @@ func (g *Gateway) intercept(w http.ResponseWriter, r *http.Request, host, port s
 		authority = net.JoinHostPort(host, port)
 	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := context.WithValue(r.Context(), directKey{}, true)
 		if session != nil {
-			ctx = context.WithValue(ctx, sessionKey{}, session)
+			r = r.WithContext(context.WithValue(r.Context(), sessionKey{}, session))
 		}
-		r = r.WithContext(ctx)
 		defer g.boundBody(w, r)()
-		to := *r.URL
-		to.Path, to.RawPath = "/to/"+authority+r.URL.Path, "/to/"+authority+r.URL.EscapedPath()
-		r.URL = &to
-		g.proxy(w, r)
+		g.direct(w, r, authority)
 	})
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return g.options.CA.leaf(host) }}
@@ -149,7 +191,7 @@ func (l *oneConn) Close() error {
 
 func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
-// admitProxy returns a CONNECT with its session, or why it may not use the
+// admitProxy returns a request with its session, or why it may not use the
 // gateway.
 func (g *Gateway) admitProxy(r *http.Request) (*http.Request, *problem) {
 	token := proxyToken(r)

@@ -1,18 +1,23 @@
 package gateway_test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/ration-dev/ration/internal/files"
 	"github.com/ration-dev/ration/internal/gateway"
 )
 
@@ -91,13 +96,54 @@ func TestAProgramBehindItsProxyIsGuarded(t *testing.T) {
 	if hits := u.hits.Load(); hits != 2 {
 		t.Errorf("the upstream saw %d requests; want 2", hits)
 	}
+}
 
+// TestTheKeyOfTheAuthorityIsSecret: it is made so, and not used otherwise.
+func TestTheKeyOfTheAuthorityIsSecret(t *testing.T) {
+	state := t.TempDir()
+	ca, err := gateway.OpenCA(state)
+	if err != nil {
+		t.Fatal(err)
+	}
 	again, err := gateway.OpenCA(state)
 	if err != nil || string(again.PEM) != string(ca.PEM) {
 		t.Errorf("%v; want the same authority", err)
 	}
-	if info, err := os.Stat(filepath.Join(state, "intercept-ca.pem")); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v; want a file of its owner alone", info, err)
+	path := filepath.Join(state, "intercept-ca.pem")
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gateway.OpenCA(state); runtime.GOOS != "windows" && !errors.Is(err, files.ErrUnsafe) {
+		t.Errorf("a key that others can read: %v; want an error", err)
+	}
+}
+
+// TestAnAddressBehindItsProxy: an upstream without a name has a certificate
+// with its address, and one that speaks plain http is guarded without.
+func TestAnAddressBehindItsProxy(t *testing.T) {
+	ca, err := gateway.OpenCA(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host) })
+	table := strings.Replace(anyTable, `[api.example.com, "127.0.0.1:9"]`, "[10.1.2.3, vm]\ninsecure: [10.1.2.3, vm]", 1)
+	table = strings.Replace(table, "limit: 100000", "limit: 2", 1)
+	everywhere := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, strings.TrimPrefix(u.URL, "http://"))
+	}}
+	s := newServer(t, &gateway.Options{Base: everywhere, CA: ca, Token: "secret"},
+		newClient(t, table, t.TempDir(), nil))
+	c := behind(t, strings.Replace(s.url, "http://", "http://ration:secret@", 1), ca, nil)
+	for _, to := range []string{"https://10.1.2.3/a", "http://vm/a", "http://elsewhere/a"} {
+		if resp, body := get(t, c, to); resp.StatusCode != http.StatusOK || !strings.Contains(to, "/"+body+"/") {
+			t.Errorf("%s: %s %q", to, resp.Status, body)
+		}
+	}
+	if resp, body := get(t, c, "http://10.1.2.3/b"); resp.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("the third call: %s %q; want a refusal", resp.Status, body)
+	}
+	if resp, body := get(t, c, s.url+"/healthz"); !strings.Contains(body, "ok") {
+		t.Errorf("the gateway itself: %s %q", resp.Status, body)
 	}
 }
 

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -298,6 +299,9 @@ func (c *connected) notSent(err error) *problem {
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the upstream closed the connection before it answered")
+	}
+	if _, isPlain := errors.AsType[tls.RecordHeaderError](err); isPlain {
+		err = fmt.Errorf("%w; if the host speaks plain http, name it in costs.yaml: insecure: [HOST]", err)
 	}
 	return newProblem(http.StatusBadGateway, "upstream-failed", "%v", err)
 }
