@@ -29,7 +29,8 @@ ration itself fetches or starts, also beside a costs.yaml of before. Without
 overwrites a file.
 
 A preset that leaves figures to you asks for them: --variant, --host, --zone or
---limit. An upstream without a preset is named by its host.
+--limit. An upstream without a preset is named by its host, or by its URL if it
+has a port or speaks plain http: --host http://vm:8080.
 
 ` + exitCodes(exitConfig),
 		Example: `  ration init
@@ -56,7 +57,7 @@ A preset that leaves figures to you asks for them: --variant, --host, --zone or
 	flags.StringVar(&o.API, "preset", "",
 		"`name` of the upstream's preset (ration costs presets), or a word of it, such as github")
 	flags.StringVar(&o.Variant, "variant", "", "`name` of the preset's variant")
-	flags.StringVar(&host, "host", "", "the upstream's `host`, without a preset or where one asks for it")
+	flags.StringVar(&host, "host", "", "the upstream's `host` or URL, without a preset or where one asks for it")
 	flags.StringVar(&o.Zone, "zone", "", "time `zone` of the account, where the preset asks for it (default UTC)")
 	flags.StringVar(&o.Account, "account", "",
 		"the upstream's project or `account` whose quota it is (default my-project)")

@@ -6,7 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -21,7 +21,7 @@ import (
 // StarterOptions say what the files are for. The zero value of each but API has
 // a default.
 type StarterOptions struct {
-	API     string      // the name of a preset, or the upstream's host
+	API     string      // the name of a preset, or the upstream's host or URL
 	Variant string      // of the preset
 	Host    string      // of a preset that asks for yours
 	Zone    string      // of a preset that asks for the account's time zone; default: UTC
@@ -184,24 +184,36 @@ func findPreset(api string) (*costs.Preset, error) {
 		return preset, nil
 	case len(several) > 0:
 		return nil, fmt.Errorf("several presets are for %s: write %s", api, strings.Join(several, ", or "))
+	case webURL(api) != nil:
+		return nil, nil
 	}
-	isName := func(host string) bool { return strings.Contains(host, ".") || host == "localhost" }
-	if host, _, err := net.SplitHostPort(api); err == nil && isName(host) {
-		return nil, fmt.Errorf("%q has a port: write %s, and then the port in costs.yaml, as in hosts: [%q]", api, host,
-			api)
+	var names []string
+	for _, p := range costs.Presets() {
+		names = append(names, p.Name)
 	}
-	if !isName(api) || strings.ContainsAny(api, "/: ") {
-		var names []string
-		for _, p := range costs.Presets() {
-			names = append(names, p.Name)
-		}
-		advice := "ration costs presets lists the presets, and a host is one such as api.example.com"
-		if meant := strictyaml.Meant(api, names); meant != "" {
-			advice = "write " + meant
-		}
-		return nil, fmt.Errorf("%q is neither a preset nor a host: %s", api, advice)
+	advice := "ration costs presets lists the presets, and a host is one such as api.example.com"
+	if meant := strictyaml.Meant(api, names); meant != "" {
+		advice = "write " + meant
+	} else if webURL("http://"+api) != nil {
+		advice = fmt.Sprintf("ration costs presets lists the presets, and a host is written http://%s or https://%[1]s", api)
 	}
-	return nil, nil
+	return nil, fmt.Errorf("%q is neither a preset nor a host: %s", api, advice)
+}
+
+// webURL returns the URL of an upstream, which may be a host alone if that has
+// a dot and no port, so that it is no misspelled preset, and is reached by
+// https. It is nil if there is none.
+func webURL(api string) *url.URL {
+	isHost := (strings.Contains(api, ".") || api == "localhost") && !strings.ContainsAny(api, "/: ")
+	if isHost {
+		api = "https://" + api
+	}
+	u, err := url.Parse(api)
+	isWeb := err == nil && (u.Scheme == "http" || u.Scheme == "https")
+	if !isWeb || u.Hostname() == "" {
+		return nil
+	}
+	return u
 }
 
 // quote returns a text as YAML that is read as that text.
@@ -277,11 +289,15 @@ func budgetOf(key string) string {
 }
 
 func (o *StarterOptions) ownCosts() string {
-	limit := cmp.Or(o.Limit, defaultLimit)
-	return costsHead + fmt.Sprintf(`upstream: %[1]s
-account: %[2]s   # the upstream's project or account whose quota it is; never a key
-hosts: [%[1]s]
-
+	limit, u := cmp.Or(o.Limit, defaultLimit), webURL(o.API)
+	insecure := ""
+	if u.Scheme == "http" {
+		insecure = fmt.Sprintf("insecure: [%s]   # reached by plain http\n", quote(u.Host))
+	}
+	return costsHead + fmt.Sprintf(`upstream: %s
+account: %s   # the upstream's project or account whose quota it is; never a key
+hosts: [%s]
+%s
 # Which method a request is. Write what your upstream charges differently by itself:
 # "GET /v1/search": search
 routes:
@@ -296,8 +312,8 @@ costs: {read: 1, write: 1}   # units a call
 # The upstream's limits; a call is charged to each that covers it.
 #   window: 24h (trailing, exact) | {day: America/Los_Angeles} (since midnight there)
 budgets:
-  - {name: hour, limit: %[3]d, window: 1h}
-`, quote(o.API), quote(o.Account), limit) + costsTail
+  - {name: hour, limit: %d, window: 1h}
+`, quote(u.Hostname()), quote(o.Account), quote(u.Host), insecure, limit) + costsTail
 }
 
 func (o *StarterOptions) regions(table *costs.Table, f *Files) string {

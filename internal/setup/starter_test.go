@@ -73,15 +73,18 @@ func TestStarterGuessesWhatOnlyTheUserKnows(t *testing.T) {
 			}
 		}
 	}
-	if _, err := setup.NewFiles(setup.StarterOptions{API: "localhost"}); err != nil {
-		t.Errorf("localhost: %v", err)
+	for api, want := range map[string]string{"localhost": `"localhost"]`, "https://api.vendor.internal:8080/v1": `"api.vendor.internal:8080"]`, "http://vm:18950": `"vm:18950"]` + "\ninsecure: [\"vm:18950\"]",
+		"http://[::1]:80": `"[::1]:80"]` + "\ninsecure: "} {
+		if f, err := setup.NewFiles(setup.StarterOptions{API: api}); err != nil ||
+			!strings.Contains(f.Costs, "\nhosts: ["+want) {
+			t.Errorf("%s: %v; want %s", api, err, want)
+		}
 	}
 	neither := "neither a preset nor a host"
 	for api, want := range map[string]string{"": "name the upstream", "nope": neither,
-		"google": "several presets are for google: write google-ads, or ", "http://api.example.com": neither,
-		"localhost:8080": `write localhost, and then the port`,
-		"api.example.com:80": `write api.example.com, and then the port in costs.yaml, as in hosts: ` +
-			`["api.example.com:80"]`} {
+		"vm": "written http://vm or https://vm", "vm:80": "written http://vm:80 or https://vm:80",
+		"google": "several presets are for google: write google-ads, or ", "ftp://api.example.com": neither,
+		"localhost:8080": "written http://localhost:8080 or https://localhost:8080"} {
 		if _, err := setup.NewFiles(setup.StarterOptions{API: api}); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %s", api, err, want)
