@@ -33,12 +33,11 @@ func (a *app) logCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "Show the entries of the log: who spent what, and when",
-		Long: `Log shows the recorded entries, oldest first. With --by it adds them up by run,
-job, region, lane or method, largest total first. A run is what one process
-spent; its name is the first part of an entry's id. --json prints one entry or
-one total per line, and --csv the same for spreadsheets. A filter of - selects
-entries without that attribute. Log never creates a ledger, and says so if there
-is none yet.
+		Long: `Log shows the recorded entries, oldest first. With --by it adds them up by an
+attribute, largest total first. A run is what one process spent; its name is the
+first part of an entry's id. --json prints one entry or one total per line, and
+--csv the same for spreadsheets. A filter of - selects entries without that
+attribute. Log never creates a ledger, and says so if there is none yet.
 
 With --by day or hour it adds up by time, in UTC, oldest first, and with --by
 job,day by a job and by day, of the last 8 days unless --since says otherwise. A

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"unicode"
@@ -22,7 +23,11 @@ func TestSearchMissesNamesWithSpaces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for query, want := range map[string]int{
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]int{"host:" + host: 4, "host:other": 0, "key:-": 4,
 		`job:"nightly fetch"`: 1, `job:nightly`: 1, `nightly`: 2, `"nightly fetch"`: 1, `region:"New York" nightly`: 1,
 		`region:-`: 1, `region:`: 1, `region:""`: 1, `job:- videos`: 1, `region:"\"q\" r"`: 1, `job:"nightly`: 0,
 		`job:"a \u202eb\u2066"`: 1, `job:nobody`: 0,
