@@ -17,8 +17,8 @@ func TestPresetsDocumentExamplesParse(t *testing.T) {
 	}
 	ours, _, _ := strings.Cut(string(data), "## Writing one")
 	examples := strings.Split(ours, "```yaml\n")[1:]
-	if len(examples) != 8 {
-		t.Errorf("%d examples; want 8", len(examples))
+	if len(examples) != 7 {
+		t.Errorf("%d examples; want 7", len(examples))
 	}
 	for _, example := range examples {
 		text, _, _ := strings.Cut(example, "```")
