@@ -45,7 +45,7 @@ func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, state catalog.
 	}
 	c := &claimedPass{pass: p, lock: lock, request: claimRequest(p.Table, &p.region, p.tick), dirty: map[string]bool{}}
 	c.request.Hold = p.claimTime()
-	c.request.Owner = newOwner()
+	c.request.Owner = newOwner(p.Host)
 	c.request.Resumes = strings.Fields(lock.Left)
 	c.request.Anew = p.Again
 	if err := lock.SetNote(c.listOwners()); err != nil {

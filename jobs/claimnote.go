@@ -75,8 +75,7 @@ const maxHost = 64
 
 // newOwner returns a name for this process in one pass: host, pid and
 // random digits.
-func newOwner() string {
-	host, _ := os.Hostname() // for people
+func newOwner(host string) string {
 	var random [6]byte
 	rand.Read(random[:])
 	return fmt.Sprintf("%s/%d/%x", host[:min(len(host), maxHost)], os.Getpid(), random)

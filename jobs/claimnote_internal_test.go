@@ -68,7 +68,7 @@ func TestOwnerNamesAnotherHost(t *testing.T) {
 			t.Errorf("%q is host %q; want %q", owner, host, want)
 		}
 	}
-	if owner := newOwner(); owner == newOwner() || len(owner) > quota.MaxClaimNote {
+	if owner := newOwner("web-1"); owner == newOwner("web-1") || len(owner) > quota.MaxClaimNote {
 		t.Errorf("owner %q", owner)
 	}
 }

@@ -40,6 +40,7 @@ type Runner struct {
 	Guard   *quota.Guard // in whose ledger passes are claimed; nil claims none
 	Table   *costs.Table
 	Gateway command.Gateway  // through which programs are guarded; nil gives them none
+	Host    string           // the name of this host in claims; may be empty
 	State   string           // the state folder, where ration spend says what it refused; "" is none
 	Environ []string         // the environment of programs; nil means os.Environ
 	Output  func(OutputLine) // called with each line that a program prints, never concurrently for one step; may be nil

@@ -123,14 +123,19 @@ func (c *Client) newest(account string) (time.Time, error) {
 	return at.UTC(), nil
 }
 
-// HostEnv is the environment variable with the name of this host in the log, in
-// place of the system's, which in a container is chance.
+// HostEnv is the environment variable with the name of this host, in place of
+// the system's, which in a container is chance.
 const HostEnv = "RATION_HOST"
+
+// Host returns the name of this host, which its records carry.
+func (c *Client) Host() string {
+	host, _ := os.Hostname()
+	return cmp.Or(c.options.Getenv(HostEnv), host)
+}
 
 // logOptions returns the options of a log on the ledger.
 func (c *Client) logOptions() *quota.Options {
-	host, _ := os.Hostname()
-	o := &quota.Options{Host: cmp.Or(c.options.Getenv(HostEnv), host), Restored: c.noteRestored,
+	o := &quota.Options{Host: c.Host(), Restored: c.noteRestored,
 		Priority: c.table.Priority, Paced: c.table.Paced(), MaxShare: c.options.MaxShare}
 	if c.replica != nil {
 		o.Replica = c.replica

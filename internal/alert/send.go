@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -60,7 +59,7 @@ func (w *Watch) body(e *event) ([]byte, error) {
 		detail = fmt.Sprintf("%d %%: %s", one.Level, detail)
 	}
 	one.At = time.Now().UTC().Truncate(time.Second)
-	one.Host, _ = os.Hostname()
+	one.Host = w.client.Host()
 	one.Text = forSlack("ration: " + detail)
 	return json.Marshal(&one)
 }

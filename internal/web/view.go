@@ -8,7 +8,6 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -110,7 +109,7 @@ func (p *Page) draw(d *rendered, s *snapshot, v view) {
 	q.add("runs", "runs", 0, func() any { return runRows(s) })
 	q.add("refusals", "refusals", 0, func() any { return s })
 	q.add("log", "log", 0, func() any { return newestEntries(s) })
-	q.add("health", "health", 0, func() any { return newHealth(s) })
+	q.add("health", "health", 0, func() any { return newHealth(s, p.reader.client.Host()) })
 	d.parts, d.layout = q.parts, layoutOf(q.parts)
 }
 
@@ -242,9 +241,8 @@ type health struct {
 	Unrecorded quota.Units
 }
 
-func newHealth(s *snapshot) any {
-	h := &health{snapshot: s}
-	h.Host, _ = os.Hostname()
+func newHealth(s *snapshot, host string) any {
+	h := &health{snapshot: s, Host: host}
 	if s.State.Unrecorded != nil {
 		h.Unrecorded = *s.State.Unrecorded
 	}
