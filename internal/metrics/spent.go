@@ -57,7 +57,7 @@ func (c *Collector) readSpent(ctx context.Context, account string, until time.Ti
 		if sum.Kind == quota.EntryRefused {
 			continue
 		}
-		by := spentBy{c.counts.method(sum.Method), sum.Caller.Lane, usage.JobOf(sum.Kind, sum.Caller)}
+		by := spentBy{c.counts.method(sum.Method), sum.Caller.Lane, usage.Spender(sum.Kind, sum.Caller.Job)}
 		if !c.counts.lanes[by.lane] {
 			by.lane = Other
 		}

@@ -13,8 +13,8 @@ import (
 
 // Filter selects entries by name. An empty field selects all entries, and
 // Unattributed those whose name is empty. The zero Filter selects all.
-// A Job of Corrections selects all corrections, and the name of their job also
-// selects them.
+// A Job or Host of Corrections selects all corrections, and the name of their
+// job or host also selects them.
 type Filter struct{ Method, Region, Job, Lane, Run, Key, Host string }
 
 // Dimensions returns the names by which entries can be added up. A run is one
@@ -31,9 +31,10 @@ func (f *Filter) field(dimension string) string {
 func (f *Filter) Selects(e *quota.Entry) bool {
 	matches := func(want, has string) bool { return want == "" || want == name(has) }
 	isRun := f.Run == "" || f.Run == Run(e.ID.Client)
-	isJob := matches(f.Job, e.Caller.Job) || f.Job == JobOf(e.Kind, e.Caller)
+	isJob := matches(f.Job, e.Caller.Job) || f.Job == Spender(e.Kind, e.Caller.Job)
 	isCaller := isJob && matches(f.Region, e.Caller.Region) && matches(f.Lane, e.Caller.Lane)
-	isCall := matches(f.Method, e.Method) && matches(f.Key, e.Key) && matches(f.Host, e.Host)
+	isHost := matches(f.Host, e.Host) || f.Host == Spender(e.Kind, e.Host)
+	isCall := isHost && matches(f.Method, e.Method) && matches(f.Key, e.Key)
 	return isRun && isCaller && isCall
 }
 
@@ -43,7 +44,7 @@ func nameIn(dimension string, e *quota.Entry) string {
 	case "run":
 		return Run(e.ID.Client)
 	case "job":
-		return JobOf(e.Kind, e.Caller)
+		return Spender(e.Kind, e.Caller.Job)
 	case "region":
 		return name(e.Caller.Region)
 	case "lane":
@@ -51,7 +52,7 @@ func nameIn(dimension string, e *quota.Entry) string {
 	case "key":
 		return name(e.Key)
 	case "host":
-		return name(e.Host)
+		return Spender(e.Kind, e.Host)
 	}
 	return name(e.Method)
 }
@@ -163,8 +164,9 @@ func (s *LogReader) Names(ctx context.Context) (map[string][]string, error) {
 	for i := range entries {
 		for _, dimension := range Dimensions()[1:] { // without run
 			n := nameIn(dimension, &entries[i])
-			if job := name(entries[i].Caller.Job); dimension == "job" && job == s.Filter.Job {
-				n = job // of corrections, which it selects
+			own := map[string]string{"job": name(entries[i].Caller.Job), "host": name(entries[i].Host)}[dimension]
+			if own != "" && own == s.Filter.field(dimension) {
+				n = own // of corrections, which it selects
 			}
 			isListed := len(names[dimension]) < maxNames || n == s.Filter.field(dimension)
 			if isListed && !slices.Contains(names[dimension], n) {

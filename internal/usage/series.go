@@ -119,7 +119,7 @@ func (s *series) add(e *quota.Entry, labels unique.Handle[catalog.SumLabels]) {
 
 func labelsOf(e *quota.Entry) unique.Handle[catalog.SumLabels] {
 	return unique.Make(catalog.SumLabels{Method: seriesName(e.Method), Region: seriesName(e.Caller.Region),
-		Job: JobOf(e.Kind, e.Caller), Lane: seriesName(e.Caller.Lane)})
+		Job: Spender(e.Kind, e.Caller.Job), Lane: seriesName(e.Caller.Lane)})
 }
 
 // name returns s, or "-" if s is empty, as in reports.

@@ -16,17 +16,18 @@ const Unattributed = "-"
 // name returns s, or Unattributed if s is empty.
 func name(s string) string { return cmp.Or(s, Unattributed) }
 
-// Corrections stands for the job of corrections in sums by job, so that they
-// are told apart from the calls of a job with the name of theirs.
+// Corrections stands for the job and the host of corrections in sums, because
+// the calls that they stand for bypassed ration: neither the job of their name
+// nor the host where they were recorded has made them.
 const Corrections = "(corrections)"
 
-// JobOf returns the job of entries of a kind and caller, as sums by job name
-// it: Unattributed if it is empty, and Corrections for corrections.
-func JobOf(kind quota.EntryKind, caller quota.Caller) string {
+// Spender returns how sums name the job or the host of entries of a kind:
+// Unattributed if it is empty, and Corrections for corrections.
+func Spender(kind quota.EntryKind, jobOrHost string) string {
 	if kind == quota.EntryCorrection {
 		return Corrections
 	}
-	return name(caller.Job)
+	return name(jobOrHost)
 }
 
 // Attribution breaks an amount down by method, region, lane, job and host. Each
@@ -75,7 +76,7 @@ func (a *Attribution) add(e *quota.Entry, amount quota.Units) {
 		name string
 	}{
 		{&a.ByMethod, e.Method}, {&a.ByRegion, e.Caller.Region}, {&a.ByLane, e.Caller.Lane},
-		{&a.ByJob, JobOf(e.Kind, e.Caller)}, {&a.ByHost, e.Host},
+		{&a.ByJob, Spender(e.Kind, e.Caller.Job)}, {&a.ByHost, Spender(e.Kind, e.Host)},
 	} {
 		if *by.sums == nil {
 			*by.sums = map[string]quota.Units{}

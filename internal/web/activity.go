@@ -65,8 +65,8 @@ func readActivity(ctx context.Context, log quota.Log, account string, s *snapsho
 			continue
 		}
 		if hour > cut {
-			a.hours.add(hour, series{e.Caller.Region, usage.JobOf(e.Kind, e.Caller), e.Method, e.Caller.Lane, e.Host,
-				e.Key}, e.Units)
+			a.hours.add(hour, series{e.Caller.Region, usage.Spender(e.Kind, e.Caller.Job), e.Method, e.Caller.Lane,
+				usage.Spender(e.Kind, e.Host), e.Key}, e.Units)
 		}
 		a.addRun(account, &e)
 		passes.add(&e)

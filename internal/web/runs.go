@@ -32,7 +32,7 @@ func (a *activity) addRun(account string, e *quota.Entry) {
 	row.Units += e.Units
 	row.Calls += e.Calls
 	row.Last, row.Host = e.At, e.Host
-	row.jobs[usage.JobOf(e.Kind, e.Caller)] = true
+	row.jobs[usage.Spender(e.Kind, e.Caller.Job)] = true
 	row.lanes[e.Caller.Lane] = true
 	row.regions[e.Caller.Region] = true
 }
