@@ -12,6 +12,9 @@ import (
 
 // statusTable is status for people; err is why it is not whole, or nil.
 func (a *app) statusTable(r *inspect.Report, err error) {
+	for i := range r.Moves {
+		a.paragraph("", "%s\n", r.Moves[i].Moves())
+	}
 	for _, refused := range r.Refusing {
 		a.paragraph("", "%s\n", refused.Text)
 	}

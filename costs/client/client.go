@@ -124,9 +124,9 @@ type Options struct {
 
 	// Report is called with errors that no method returns: those passed to
 	// quota.Transport.Report and, with a zero Call, an *OutageError, an
-	// *EmptyLedgerError, a *RestoredError or a *ReplicaError. It may be called
-	// from another goroutine, and while a call is decided, so it must not use
-	// the Guard. nil logs
+	// *EmptyLedgerError, a *RestoredError or a *ReplicaError, and with a Call of
+	// its account a *quota.MovedError. It may be called from another goroutine,
+	// and while a call is decided, so it must not use the Guard. nil logs
 	// warnings to slog.Default. go-redis also writes each failed connection to
 	// stderr, unless Disable of its package
 	// github.com/redis/go-redis/v9/logging turns that off for the program.

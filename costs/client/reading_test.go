@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )
@@ -96,6 +97,23 @@ func TestIdleHostReportsAnOutageAndItsEnd(t *testing.T) {
 			if outage, ok := found[*OutageError](h); !ok || outage.Down != isDown {
 				t.Errorf("%v; want the outage, and that the ledger is down: %t", h.reported, isDown)
 			}
+		}
+	})
+}
+
+// TestIdleHostReportsAMoveOnce: of an account that ration ledger copy has moved.
+func TestIdleHostReportsAMoveOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := memledger.Open(nil)
+		h := newIdleHost(t, ledger)
+		h.keepReading(t)
+		move := quota.Move{Account: "p", Ledger: "redis://there:6379/2"}
+		if err := testledger.CloseAccount(t.Context(), ledger, move); err != nil {
+			t.Fatal(err)
+		}
+		h.passes(3 * time.Minute)
+		if moved, ok := found[*quota.MovedError](h); !ok || moved.Ledger != move.Ledger || len(h.reported) != 1 {
+			t.Errorf("%v; want one report of the move", h.reported)
 		}
 	})
 }

@@ -228,14 +228,14 @@ func TestAlertOfAMovedAccountNamesTheNewLedger(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t, 0)
 	c := newClient(t, "{webhook: "+r.URL+"/hook}", sqlite(dir), dir)
 	for _, isArriving := range []bool{true, false} {
-		move := quota.Move{Account: "p", Ledger: "sqlite:there.db", Arriving: isArriving}
+		move := quota.Move{Account: "p", Ledger: "redis://there:6379/2", Arriving: isArriving}
 		if err := testledger.CloseAccount(t.Context(), c.Log(), move); err != nil {
 			t.Fatal(err)
 		}
 		alert.New(c, nil).Check(t.Context())
 	}
 	if got := r.texts(); len(got) != 1 ||
-		!strings.Contains(got[0], `account "p" has moved to the ledger sqlite:there.db; name that one`) {
+		!strings.Contains(got[0], `account "p" has moved to the ledger redis://there:6379/2; name that one`) {
 		t.Errorf("%q; want one alert that names the new ledger", got)
 	}
 }

@@ -67,18 +67,24 @@ func (w *Watch) body(e *event) ([]byte, error) {
 // address is a word of a text that may be a URL.
 var address = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)([^\s"'<>()]*)`)
 
-// withoutSecrets cuts the URLs of a text to their hosts.
+// withoutSecrets cuts the URLs of a text to their hosts, and those of ledgers
+// to their databases.
 func withoutSecrets(text string) string {
 	return address.ReplaceAllStringFunc(text, func(word string) string {
 		parts := address.FindStringSubmatch(word)
-		rest := parts[2]
+		rest := strings.TrimRight(parts[2], ".,:;") // of the sentence
+		after := parts[2][len(rest):]
 		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
 			rest = rest[at+1:]
 		}
-		if end := strings.IndexAny(rest, "/?#;"); end >= 0 && end < len(rest)-1 {
+		cut := "?#;"
+		if strings.HasPrefix(strings.ToLower(parts[1]), "http") {
+			cut += "/"
+		}
+		if end := strings.IndexAny(rest, cut); end >= 0 && end < len(rest)-1 {
 			rest = rest[:end] + "/…"
 		}
-		return parts[1] + rest
+		return parts[1] + rest + after
 	})
 }
 

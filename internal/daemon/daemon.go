@@ -82,9 +82,9 @@ func (s *service) newConfiguration(table *costs.Table, config *jobs.Config) *con
 // checkMove refuses another ledger than the one in force.
 func (s *service) checkMove(later *configuration) error {
 	if s.inForce != nil && s.inForce.ledger != later.ledger {
-		return &client.ConfigError{Err: fmt.Errorf("the files name another ledger, %s instead of %s, whose budgets "+
-			"do not know what was spent; restart to move there, or name the old one again", later.ledger,
-			s.inForce.ledger)}
+		return &client.ConfigError{Err: fmt.Errorf("the files name another ledger, %s instead of %s; its budgets "+
+			"know what was spent only if ration ledger copy moved it there; restart to use that, or name the old one "+
+			"again", later.ledger, s.inForce.ledger)}
 	}
 	return nil
 }

@@ -20,6 +20,9 @@ import (
 	"github.com/ration-dev/ration/internal/cli"
 	"github.com/ration-dev/ration/internal/daemon"
 	"github.com/ration-dev/ration/internal/servers"
+	"github.com/ration-dev/ration/internal/testledger"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 const video = "/to/youtube.googleapis.com/youtube/v3/videos?part=id&id=a&key=k"
@@ -145,6 +148,25 @@ func TestProxyNeverFindsItsLedger(t *testing.T) {
 	if got := s.upstream.Total(); got != 1 {
 		t.Errorf("the upstream counted %d; want the one call that was granted", got)
 	}
+}
+
+// TestProxyDoesNotSayThatItsAccountMoved: all its calls fail, and the log says
+// why.
+func TestProxyDoesNotSayThatItsAccountMoved(t *testing.T) {
+	s := newStand(t, plentyOfUnits, "[trending]", "US")
+	s.spend("videos.list", 1)
+	ledger, err := sqliteledger.Open(filepath.Join(s.dir, "ration.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ledger.Close()
+	if err := testledger.CloseAccount(t.Context(), ledger,
+		quota.Move{Account: "p", Ledger: "redis://there:6379/2"}); err != nil {
+		t.Fatal(err)
+	}
+	d := s.proxy()
+	d.says(`level=ERROR msg="account moved" reason=".*has moved to the ledger redis://there:6379/2; name that one`)
+	d.ends()
 }
 
 // alertSent is what a webhook gets.

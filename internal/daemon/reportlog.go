@@ -45,6 +45,8 @@ func (r *reportLog) report(call quota.Call, err error) {
 	switch {
 	case ok:
 		r.reportOutage(log, outage)
+	case is[*quota.MovedError](err):
+		log.Error("account moved", "reason", err.Error())
 	case is[*client.RestoredError](err):
 		log.Warn("ledger restored", "reason", err.Error())
 	case is[*client.ReplicaError](err):

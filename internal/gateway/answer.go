@@ -170,7 +170,10 @@ func problemOf(err error) *problem {
 		kind, status = "ledger-down", http.StatusServiceUnavailable
 	}
 	p := newProblem(status, kind, "%v", err)
-	if status == http.StatusServiceUnavailable {
+	switch {
+	case is(quota.ErrLedgerConfig): // until someone changes it
+		p.header.Set("Retry-After", "60")
+	case status == http.StatusServiceUnavailable:
 		p.header.Set("Retry-After", "1")
 	}
 	return p

@@ -69,11 +69,12 @@ func TestSessionRemembersTheLedgersErrors(t *testing.T) {
 	redis := servers.StartRedis(t)
 	redis.Do(t, "config", "set", "requirepass", "secret")
 	for ledger, want := range map[string]struct {
-		kind string
-		err  error
+		kind  string
+		after string // when to try again
+		err   error
 	}{
-		redis.URL():             {"urn:ration:ledger-misconfigured", quota.ErrLedgerConfig},
-		"redis://127.0.0.1:1/0": {"urn:ration:ledger-down", quota.ErrLedgerDown},
+		redis.URL():             {"urn:ration:ledger-misconfigured", "60", quota.ErrLedgerConfig},
+		"redis://127.0.0.1:1/0": {"urn:ration:ledger-down", "1", quota.ErrLedgerDown},
 	} {
 		parsed, err := costs.Parse("costs.yaml", []byte(table))
 		if err != nil {
@@ -87,7 +88,8 @@ func TestSessionRemembersTheLedgersErrors(t *testing.T) {
 		s := newServer(t, &gateway.Options{}, c)
 		session := s.NewSession(quota.Caller{}, quota.Caller{Job: "fetch"}, "")
 		a := s.do("POST", "/v1/spend", `{"method": "items.list"}`, "Ration-Token", session.Token)
-		if a.StatusCode != 503 || a.json["type"] != want.kind || !errors.Is(session.Refused(t.Context()), want.err) {
+		if a.StatusCode != 503 || a.json["type"] != want.kind || a.Header.Get("Retry-After") != want.after ||
+			!errors.Is(session.Refused(t.Context()), want.err) {
 			t.Errorf("%s %s, refused: %v; want %s", a.Status, a.text, session.Refused(t.Context()), want.kind)
 		}
 		s.Use(newClient(t, table, t.TempDir(), nil)) // as after a change of the configuration

@@ -15,9 +15,6 @@ import (
 // Remarks says what holds beside the budgets, in groups of paragraphs.
 func (r *Report) Remarks() (groups [][]string) {
 	add := func(format string, args ...any) { groups = append(groups, []string{fmt.Sprintf(format, args...)}) }
-	for i := range r.Moves {
-		add("%s", r.Moves[i].Moves())
-	}
 	last := ""
 	for _, b := range r.Budgets {
 		text := r.cooldownRemark(b)
