@@ -112,7 +112,8 @@ func TestEqualRefusalsOfAllHostsAreOne(t *testing.T) {
 }
 
 // TestAPhoneNeedNotScrollSideways: at 360 pixels neither the page nor a table
-// is wider than the window, with everything folded out.
+// is wider than the window, with everything folded out. No time is broken, and
+// the hosts are shown.
 func TestAPhoneNeedNotScrollSideways(t *testing.T) {
 	b := newBrowser(t)
 	file := filepath.Join(t.TempDir(), "ration.db")
@@ -132,6 +133,13 @@ func TestAPhoneNeedNotScrollSideways(t *testing.T) {
 	}
 	contains(t, fmt.Sprint(p.eval("document.querySelector('.budgets').innerText")), "units, 24 hours, sliding",
 		"units, day in Los Angeles")
+	if broken := p.eval("[...document.querySelectorAll('time')].filter(e => e.offsetHeight > 30)" +
+		".map(e => e.innerText).join()"); broken != "" {
+		t.Errorf("broken over lines: %v", broken)
+	}
+	for _, of := range []string{"runs", "log"} {
+		contains(t, fmt.Sprint(p.eval("document.querySelector('#"+of+"').innerText")), "Host")
+	}
 }
 
 // TestTheChartMarksWhatStops: the limit, the hours with refusals, and a
