@@ -43,12 +43,17 @@ func (s *scene) refuse() {
 // finishPass enters a finished pass in the catalogue, and one that has begun.
 func (s *scene) finishPass(region string) {
 	s.t.Helper()
-	store, err := catalog.Open(filepath.Join(s.state, "catalog.db"), nil)
+	s.finishPassBy(region, time.Now)
+}
+
+func (s *scene) finishPassBy(region string, now func() time.Time) {
+	s.t.Helper()
+	store, err := catalog.Open(filepath.Join(s.state, "catalog.db"), &catalog.Options{Now: now})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer store.Close()
-	tick := time.Now().Add(-time.Hour).Truncate(time.Minute)
+	tick := now().Add(-time.Hour).Truncate(time.Minute)
 	for _, name := range []string{region, region + "2"} {
 		page := catalog.Page{Region: name, Tick: tick, Step: "trending", Method: "videos.list",
 			Videos: []catalog.Video{{ID: "v", Title: "A video"}}, Next: "2"}

@@ -18,7 +18,7 @@ type passRow struct {
 	catalog.PassSummary
 	Outcome, Detail string
 	IsKnown         bool        // the log has what it spent
-	Calls, Units    quota.Units // of its region, from its tick to its end or the next one
+	Calls, Units    quota.Units // of its region, of any program, from its tick to its end or the next one
 	next            time.Time   // tick of the next pass of the region; zero if there is none
 }
 
@@ -124,17 +124,27 @@ func setOutcomes(s *snapshot) {
 			p.Outcome, p.Detail = outcomeOf(s, p.Region, p.StartedAt)
 		}
 		newer[p.Region] = true
-		p.IsKnown = len(s.Accounts) > 0
-		for _, account := range s.Accounts {
-			isKept := s.At.Sub(p.Tick) <= time.Duration(account.Log.Keeps)*time.Second
-			p.IsKnown = p.IsKnown && isKept
-		}
+		p.IsKnown = isInLogs(s, p)
 	}
 	s.Claims = slices.DeleteFunc(slices.Clone(s.Claims), func(c jobs.PassClaim) bool {
 		return c.Until.IsZero() && slices.ContainsFunc(s.Passes, func(p *passRow) bool {
 			return p.Region == c.Region && p.Tick.Equal(c.Tick) && p.Outcome == "complete"
 		})
 	})
+}
+
+// isInLogs reports whether the logs go back to the first page of a pass, before
+// which its first call was charged: a ledger may have lost what was before.
+func isInLogs(s *snapshot, p *passRow) (is bool) {
+	first := p.StartedAt.Add(time.Second) // the clock of this host may be behind the ledger's
+	for _, account := range s.Accounts {
+		log := account.Log
+		if s.At.Sub(p.Tick) > time.Duration(log.Keeps)*time.Second || log.Oldest != nil && log.Oldest.After(first) {
+			return false
+		}
+		is = is || log.Oldest != nil
+	}
+	return is
 }
 
 // outcomeOf returns what keeps the newest pass of a region from its end,

@@ -84,6 +84,17 @@ func TestAPassHasWhatTheLogHas(t *testing.T) {
 	contains(t, rows, `complete</span></td>`+cell(3)+cell(300), `unfinished</span></td>`+cell(0)+cell(0))
 }
 
+// TestAPassBeforeTheLogIsUnknown: a ledger that has lost the calls of a pass
+// does not say that it made none.
+func TestAPassBeforeTheLogIsUnknown(t *testing.T) {
+	s := newScene(t, sceneOptions{every: time.Nanosecond})
+	s.finishPassBy("US", func() time.Time { return time.Now().Add(-10 * time.Second) })
+	const none = `complete</span></td><td class="n">–</td><td class="n">–</td>`
+	contains(t, s.fetch("/").text, none)
+	s.spend("search.list", "US", "search:music", 3)
+	contains(t, s.fetch("/").text, none)
+}
+
 // TestEqualRefusalsOfAllHostsAreOne: those of other hosts were missing, and
 // those of each region were listed for themselves.
 func TestEqualRefusalsOfAllHostsAreOne(t *testing.T) {
