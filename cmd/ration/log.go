@@ -44,8 +44,8 @@ job,day by a job and by day, of the last 8 days unless --since says otherwise. A
 ledger drops old entries. This host's copy keeps those of 8 days, and log reads
 them with --since; if some of the range are gone, it says so. --by day shows
 whole days, and also those of the last 400 that both have dropped: status, run
-and serve keep their sums, with how many calls were refused. With --run, log
-asks for entries only.
+and serve keep their sums, with how many calls were refused on this host, which
+is all that it knows of refusals. With --run, log asks for entries only.
 
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration log --since 1h --region IN\n  ration log --by job --since 24h --top 5\n  ration log --by " +

@@ -40,7 +40,7 @@ func (v *LogView) printPeriods(ctx context.Context, all []usage.Period) error {
 	several := slices.ContainsFunc(all, func(p usage.Period) bool { return p.Account != all[0].Account })
 	headings := []string{v.Query.By, "units", "calls"}
 	if v.Query.By == "day" {
-		headings = append(headings, "refused")
+		headings = append(headings, "refused here")
 	}
 	if several {
 		headings = append(headings, "account")

@@ -17,7 +17,7 @@ type Period struct {
 	To       time.Time   `json:"to"`
 	Units    quota.Units `json:"units"`
 	Calls    quota.Units `json:"calls"`
-	Refusals *int64      `json:"refusals"` // nil if unknown: a log does not record them
+	Refusals *int64      `json:"refusals"` // on this host; nil if unknown: a log does not record them
 }
 
 // NewPeriod returns the hour or the day, of UTC, in which a time falls,
