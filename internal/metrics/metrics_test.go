@@ -132,6 +132,9 @@ func TestSpentIsTheLedgers(t *testing.T) {
 		&quota.RefusedError{Account: "a", Budget: "day", Method: "list"}); err != nil {
 		t.Fatal(err)
 	}
+	if err := other.Note(t.Context(), quota.Note{Call: call("a remark", 0)}); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := other.Claim(t.Context(),
 		quota.ClaimRequest{Account: "a", Name: "a pass", Hold: time.Minute}); err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func (c *Collector) readSpent(ctx context.Context, account string, until time.Ti
 		if err != nil {
 			return nil, err
 		}
-		if sum.Kind == quota.EntryRefused {
+		if sum.Amounts().IsZero() { // as of refusals and remarks
 			continue
 		}
 		by := spentBy{c.counts.method(sum.Method), sum.Caller.Lane, usage.Spender(sum.Kind, sum.Caller.Job)}

@@ -85,7 +85,7 @@ func (t *Totals) Units() (n quota.Units) {
 }
 
 func (t *Totals) add(account string, e *quota.Entry) {
-	if e.Kind == quota.EntryRefused { // which spent nothing
+	if e.Amounts().IsZero() { // as of a refusal, a refund or a remark
 		return
 	}
 	of := totalName{account: account, name: nameIn(t.by, e)}

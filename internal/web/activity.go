@@ -68,7 +68,9 @@ func readActivity(ctx context.Context, log quota.Log, account string, s *snapsho
 			a.hours.add(hour, series{e.Caller.Region, usage.Spender(e.Kind, e.Caller.Job), e.Method, e.Caller.Lane,
 				usage.Spender(e.Kind, e.Host), e.Key}, e.Units)
 		}
-		a.addRun(account, &e)
+		if !e.Amounts().IsZero() {
+			a.addRun(account, &e)
+		}
 		passes.add(&e)
 	}
 	return a, nil
