@@ -121,9 +121,13 @@ func Reconcile(ctx context.Context, guard *quota.Guard, account string, readings
 		if b.Window.Kind() == quota.KindInFlight {
 			return nil, rejected("%s counts calls in flight, which end by themselves; name another budget", b.Name)
 		}
-		if r.Used > max(b.Limit, r.Upstream) && !force {
-			return nil, needsForce("%s is above the limit of %s, %s %s, and may be a typo", b.Measure.Number(r.Used),
-				b.Name, b.Measure.Number(b.Limit), b.Measure)
+		if most := max(b.Limit, r.Upstream); r.Used > most && !force {
+			whose := "the limit"
+			if most > b.Limit {
+				whose = "the upstream's limit"
+			}
+			return nil, needsForce("%s is above %s of %s, %s %s, and may be a typo", b.Measure.Number(r.Used), whose,
+				b.Name, b.Measure.Number(most), b.Measure)
 		}
 		results[i] = Correction{Balance: balances[at], Target: r.Used, Also: []string{}}
 	}
