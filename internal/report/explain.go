@@ -155,7 +155,7 @@ func (w *Verdict) lines(account string, decided *string) (lines []string) {
 			most := human.Exactly(time.Duration(s.UpTo) * time.Second)
 			doubles = fmt.Sprintf(", doubled at each further refusal up to %s", most)
 		}
-		add("would stop %s for %s%s (%s%s)", human.Scope(account, budget, human.Given(s.Key)), human.Exactly(length),
+		add("would stop %s for %s%s (%s%s)", human.Scope(account, budget, human.Given(s.Key)), human.Duration(length),
 			doubles, s.Reason, by)
 	}
 	if w.Blocked != nil {

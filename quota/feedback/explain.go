@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -61,10 +62,10 @@ func (l *limit) finding() Finding {
 		add("limit %d", l.max)
 	}
 	if l.span > 0 {
-		add("window %s", l.span)
+		add("window %s", human.Duration(l.span))
 	}
 	if l.reset != unknownReset {
-		add("resets in %s", l.reset)
+		add("resets in %s", human.Duration(l.reset))
 	}
 	if l.bucket != "" {
 		add("named %s", l.bucket)

@@ -99,7 +99,7 @@ func (o *outcome) addRetry(a *answer, name, text string, unit time.Duration) {
 		m.wait = ceilSecond(m.wait)
 	}
 	o.retry, o.hasRetry = m, true
-	o.saw("", name, "wait %s", m.wait)
+	o.saw("", name, "wait %s", human.Duration(m.wait))
 }
 
 func (o *outcome) addCost(units quota.Units, undocumented bool, from string) {
@@ -223,8 +223,8 @@ func (d *Limit) read(a *answer) (limit, bool) {
 			break
 		}
 	}
-	for _, part := range []*RuleValue{d.Left, d.Used, d.Pair} {
-		if part != nil {
+	for _, part := range []*RuleValue{d.Left, d.Pair, d.Used, d.Until} {
+		if part != nil && l.from == "" && len(part.read(a)) > 0 {
 			l.from = part.where()
 		}
 	}
@@ -318,7 +318,7 @@ func (u *RuleUntil) end(a *answer, out *outcome, h *halt) bool {
 			return false
 		}
 		h.tell(m)
-		out.saw(h.rule, u.where(), "wait %s", m.wait)
+		out.saw(h.rule, u.where(), "wait %s", human.Duration(m.wait))
 	}
 	h.known = true
 	return true
