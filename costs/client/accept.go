@@ -12,6 +12,7 @@ func (c *Client) Accept(ctx context.Context, accounts []string, loss bool) error
 			if err := g.AcceptLoss(ctx, account); err != nil {
 				return err
 			}
+			c.forgetRestorations(account)
 		}
 		if err := g.AcceptLimits(ctx, account); err != nil {
 			return err

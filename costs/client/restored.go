@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -73,15 +74,30 @@ func (c *Client) noteRestored(of quota.Restoration) {
 	}
 	r.times[of.Account]++
 	r.sums[of.Account] += of.Records
-	if c.state != "" {
-		all := append(c.keptRestorations(), done)
-		all = all[max(0, len(all)-maxRestored):]
-		if text, err := json.Marshal(all); err == nil && files.MkdirAll(c.state) == nil {
-			_ = files.Replace(filepath.Join(c.state, restoredFile), append(text, '\n'), false)
-		}
-	}
+	c.keepRestorations(append(c.keptRestorations(), done))
 	r.mu.Unlock()
 	c.report(quota.Call{}, &RestoredError{done})
+}
+
+// keepRestorations writes the last ones to the state folder. It is best effort.
+func (c *Client) keepRestorations(all []Restoration) {
+	if c.state == "" {
+		return
+	}
+	all = all[max(0, len(all)-maxRestored):]
+	if text, err := json.Marshal(all); err == nil && files.MkdirAll(c.state) == nil {
+		_ = files.Replace(filepath.Join(c.state, restoredFile), append(text, '\n'), false)
+	}
+}
+
+// forgetRestorations drops those of an account, whose loss was accepted.
+func (c *Client) forgetRestorations(account string) {
+	c.restored.mu.Lock()
+	defer c.restored.mu.Unlock()
+	isAccepted := func(r Restoration) bool { return r.Ledger == c.name && r.Account == account }
+	if all := c.keptRestorations(); slices.ContainsFunc(all, isAccepted) {
+		c.keepRestorations(slices.DeleteFunc(all, isAccepted))
+	}
 }
 
 // keptRestorations returns those of all ledgers that the state folder has.
