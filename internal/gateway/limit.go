@@ -41,6 +41,9 @@ func NewLimit(ctx context.Context, c *client.Client, who string, limit inbound.L
 	if who == "" {
 		return nil, fmt.Errorf("%w: no client; name it, such as by its address", quota.ErrBadCall)
 	}
+	if limit.Per == 0 {
+		return nil, fmt.Errorf("%w: no window; say over which time the limit is, such as 1m", quota.ErrBadCall)
+	}
 	allowed, left, err := c.Limit(ctx, who, limit)
 	if err != nil {
 		return nil, err

@@ -81,7 +81,7 @@ func TestLimitOutOfRangeIsAnswered(t *testing.T) {
 	s := newServer(t, nil, newClient(t, table, t.TempDir(), nil))
 	for body, want := range map[string]string{
 		`{"client": "a", "limit": 0, "window": "1m"}`:           "limit of 0/1m; give 1 to 1e12 calls",
-		`{"client": "a", "limit": 1}`:                           "give a time of 1ms to 400 days",
+		`{"client": "a", "limit": 1}`:                           "no window; say over which time",
 		`{"limit": 1, "window": "1m"}`:                          "no client; name it",
 		`{"client": "a", "limit": 60, "window": "1m", "at": 1}`: "unknown field",
 	} {
