@@ -21,14 +21,14 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show what is left, who spent the rest, and when it returns",
 		Long: `Status shows the limit of each budget, what is used and what is left, who spent
-it, and when the units return: those that return within a minute, or a 60th of a
-shorter window, are shown together, at the time of the last. It says when a
-budget runs out: at the pace of the last hours, and by the schedule of
-regions.yaml within two days, if there is one. It also shows cooldowns, the
-passes that a host has claimed or another host has done, and the ten fullest
-keys of accounts with keyed calls. While the ledger is down, status shows what
-it knows and exits 69. It never creates a ledger, and says so if there is none
-yet.
+it, and when the units return: what returns first, and of the rest those that
+return within a minute, or a 60th of a shorter window, together, at the time of
+the last. It says when a budget runs out: at the pace of the last hours, and by
+the schedule of regions.yaml within two days, if there is one. It also shows
+cooldowns, the passes that a host has claimed or another host has done, and the
+ten fullest keys of accounts with keyed calls. While the ledger is down, status
+shows what it knows and exits 69. It never creates a ledger, and says so if
+there is none yet.
 
 With --at after now it shows what that time will find if nothing more is spent.
 With --at before the newest entry it shows what a clock set back to that time
