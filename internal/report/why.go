@@ -40,7 +40,7 @@ func NewWhy(refusal *client.Refusal, at time.Time) *Why {
 	d := &Why{At: at.UTC(), Refusal: refusal, Attribution: usage.Attribution{}.NotNil(), Helped: []string{}}
 	d.Now.Reasons = []string{}
 	if refusal != nil {
-		d.set(usage.NewExplanation(refusal.RefusedError()))
+		d.set(usage.NewExplanation(refusal.RefusedError()), 0)
 	}
 	return d
 }
@@ -61,7 +61,7 @@ func (d *Why) ReadLedger(ctx context.Context, c *client.Client) error {
 	if err != nil {
 		return err
 	}
-	d.set(found)
+	d.set(found, c.Table().UpstreamLimit(d.Refusal.Account, human.Given(d.Refusal.Budget)))
 	if err := d.findOutside(ctx, c); err != nil {
 		return err
 	}
@@ -80,8 +80,9 @@ func (d *Why) findOutside(ctx context.Context, c *client.Client) error {
 	return err
 }
 
-// set sets what was found, and what would have helped.
-func (d *Why) set(found *usage.Explanation) {
+// set sets what was found, and what would have helped. upstream is the limit
+// that the upstream allows, or 0 if that is unknown.
+func (d *Why) set(found *usage.Explanation, upstream quota.Units) {
 	if found.Window != (quota.Window{}) {
 		d.Window, d.Since = new(found.Window.String()), human.OptionalTime(found.Since)
 	}
@@ -98,15 +99,11 @@ func (d *Why) set(found *usage.Explanation) {
 			later = "a call a moment later: room returns when calls that were in flight end, or turn out to cost " +
 				"less than was reserved for them"
 		}
-		d.Limit = &found.LimitNeeded
-		which := ""
-		if r.ConfiguredLimit > 0 {
-			which = fmt.Sprintf(" in every configuration: that of %s is another's, and if that one is no longer in "+
-				"use, ration ledger accept ends it",
-				quota.Measure(r.Measure).Number(r.Limit))
+		if d.Limit = nil; isAllowed(found.LimitNeeded, upstream) {
+			d.Limit = &found.LimitNeeded
+			d.helped("a limit of %s or more for %s%s", quota.Measure(r.Measure).Text(*d.Limit),
+				human.Scope(r.Account, *r.Budget, keyAlone(r.RefusedError())), otherLimit(r.RefusedError()))
 		}
-		d.helped("a limit of %s or more for %s%s", quota.Measure(r.Measure).Text(*d.Limit),
-			human.Scope(r.Account, *r.Budget, keyAlone(r.RefusedError())), which)
 		if found.Most.Units > 0 {
 			d.helped("%s less spent before; %s had %s", quota.Measure(r.Measure).Text(d.Short), &found.Most,
 				quota.Measure(r.Measure).Number(found.Most.Units))

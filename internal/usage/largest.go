@@ -12,7 +12,7 @@ import (
 // LargestCaller is who spent most: the job, lane, region or key that explains
 // most of an amount.
 type LargestCaller struct {
-	By    string      `json:"by"` // one of Dimensions, or empty if nobody has a name
+	By    string      `json:"by"` // one of Dimensions, or empty: of calls without any name
 	Name  string      `json:"name"`
 	Lane  string      `json:"lane,omitempty"` // of a job whose calls are all of one lane
 	Units quota.Units `json:"units"`
@@ -20,6 +20,9 @@ type LargestCaller struct {
 
 // String names it: the backfill job rebuild-history.
 func (l *LargestCaller) String() string {
+	if l.By == "" {
+		return "calls without a name"
+	}
 	lane := ""
 	if l.Lane != "" {
 		lane = human.Name(l.Lane) + " "
@@ -47,12 +50,26 @@ type spender struct {
 // told instead of a wider one.
 const nearly = 0.9
 
+// ofKey returns what calls with a key spent, or those without one.
+func (all spenders) ofKey(key string) spenders {
+	found := spenders{}
+	for w, n := range all {
+		if w.key == key {
+			found[spender{caller: w.caller}] += n
+		}
+	}
+	return found
+}
+
 // largest returns who spent most. That all are of one lane or region tells
-// nothing, unless nothing else is known.
+// nothing, unless nothing else is known. It is zero if nothing has a name.
 func (all spenders) largest() LargestCaller {
 	found := all.most(false)
 	if found.By == "" {
 		found = all.most(true)
+	}
+	if nameless := all[spender{}]; found.By != "" && nameless > found.Units {
+		return LargestCaller{Units: nameless}
 	}
 	return found
 }

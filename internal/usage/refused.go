@@ -2,6 +2,7 @@ package usage
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,49 +13,86 @@ import (
 // has refused all calls since its last one was granted.
 type MethodRefusal struct {
 	Method string
-	Key    string       // of calls of a budget that each key has for itself
+	Budget string       // that refused it; empty for a cooldown of the account
+	Key    string       // of the newest; all calls are of it if OfKey
+	OfKey  bool         // the budget is one that each key has for itself
+	Region string       // of the calls, if the budget has a floor for it; else empty
 	Caller quota.Caller // of the newest
 	Host   string       // that refused the first; empty if it has no name
 	Since  time.Time
-	Last   time.Time
-	Count  int64 // of refusals in the log, which has the first of each hour, process and budget
-	OfAll  bool  // by a cooldown of the account
+	Count  int64 // of refusals in the log, which has only some: see Guard.RecordRefusal
+	IsOver bool  // a call was granted since
 }
 
-// refusedID tells apart what calls are refused.
-type refusedID struct{ method, key string }
+// refusals follows the refusals in the log of an account, and what ends them: a
+// grant.
+type refusals struct {
+	budgets []*BudgetStatus // and nil, for cooldowns of the account
+	found   map[refusedID]*MethodRefusal
+}
 
-// addRefusal follows the refusals of a budget and what ends them: a grant.
-func (s *scan) addRefusal(e *quota.Entry) {
-	id := refusedID{method: e.Method}
-	if s.Budget.PerKey {
+func newRefusals(budgets []*BudgetStatus) *refusals {
+	return &refusals{append([]*BudgetStatus{nil}, budgets...), map[refusedID]*MethodRefusal{}}
+}
+
+// refusedID tells apart what calls are refused. A grant to one key or region
+// does not end the refusals of another one that has room of its own.
+type refusedID struct{ method, budget, key, region string }
+
+// idOf returns the id of a refusal by a budget, or by the account if b is nil,
+// and reports whether b covers the call.
+func idOf(b *BudgetStatus, e *quota.Entry) (id refusedID, ok bool) {
+	id.method = e.Method
+	if b == nil {
+		return id, true
+	}
+	id.budget = b.Budget.Name
+	if b.Budget.PerKey {
 		id.key = e.Key
 	}
-	isCovered := s.Coverage.Covers(e.Method, e.Caller)
-	switch {
-	case e.Kind == quota.EntryCall && isCovered:
-		delete(s.refused, id)
-	case e.Kind != quota.EntryRefused || !isCovered:
-	case e.Budget == s.Budget.Name || e.Budget == "":
-		r := s.refused[id]
-		if r == nil {
-			r = &MethodRefusal{Method: e.Method, Key: id.key, Host: e.Host, Since: e.At}
-			s.refused[id] = r
-		}
-		r.Caller, r.Last = e.Caller, e.At
-		r.OfAll = e.Budget == ""
-		r.Count++
+	if b.Budget.Floor[e.Caller.Region] > 0 {
+		id.region = e.Caller.Region
 	}
+	return id, b.Coverage.Covers(e.Method, e.Caller)
 }
 
-// refusals returns what is refused, the oldest first.
-func (s *scan) refusals() []MethodRefusal {
-	var all []MethodRefusal
-	for _, r := range s.refused {
-		all = append(all, *r)
+// add adds an entry. Entries are added in the order of their timestamps.
+func (all *refusals) add(e *quota.Entry) {
+	if e.Kind == quota.EntryCall && len(all.found) > 0 {
+		for _, b := range all.budgets {
+			id, ok := idOf(b, e)
+			if r := all.found[id]; ok && r != nil {
+				r.IsOver = true
+			}
+		}
 	}
-	slices.SortFunc(all, func(a, b MethodRefusal) int {
+	if e.Kind != quota.EntryRefused {
+		return
+	}
+	i := slices.IndexFunc(all.budgets, func(b *BudgetStatus) bool {
+		return b == nil && e.Budget == "" || b != nil && b.Budget.Name == e.Budget
+	})
+	if i < 0 { // it is not configured any more
+		return
+	}
+	b := all.budgets[i]
+	id, ok := idOf(b, e)
+	if !ok {
+		return
+	}
+	r := all.found[id]
+	if r == nil || r.IsOver {
+		r = &MethodRefusal{Method: e.Method, Budget: e.Budget, OfKey: b != nil && b.Budget.PerKey, Region: id.region,
+			Host: e.Host, Since: e.At}
+		all.found[id] = r
+	}
+	r.Key, r.Caller = e.Key, e.Caller
+	r.Count++
+}
+
+// sorted returns what was refused, the oldest first.
+func (all *refusals) sorted() []*MethodRefusal {
+	return slices.SortedFunc(maps.Values(all.found), func(a, b *MethodRefusal) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Method, b.Method), cmp.Compare(a.Key, b.Key))
 	})
-	return all
 }

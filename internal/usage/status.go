@@ -18,10 +18,21 @@ type BudgetStatus struct {
 	// soonest first. It is empty for windows that are neither sliding nor
 	// calendar ones.
 	Returns []Return
-	// Refused lists the methods of which all calls have been refused, for up to
-	// a day. Whether they would be refused now, Guard.ProbeAll says.
-	Refused []MethodRefusal
-	Largest LargestCaller // who spent most of Used
+	// Refused lists the methods of the account of which calls were refused in
+	// the last day, by this budget or another. Whether they would be refused
+	// now, Guard.ProbeAll says.
+	Refused []*MethodRefusal
+
+	spenders spenders
+}
+
+// Largest returns who spent most of what the window holds; of a budget that
+// each key has for itself, most of what it holds for a key.
+func (s *BudgetStatus) Largest(key string) LargestCaller {
+	if s.Budget.PerKey {
+		return s.spenders.ofKey(key).largest()
+	}
+	return s.spenders.largest()
 }
 
 // Return says that Units more have become free by At than by the Return before.
@@ -64,7 +75,7 @@ func readLog(ctx context.Context, log quota.Log, account string, budgets []*Budg
 	if err != nil {
 		return err
 	}
-	scans := make([]*scan, len(budgets))
+	scans, refused := make([]*scan, len(budgets)), newRefusals(budgets)
 	since := budgets[0].At.Add(-day)
 	for i, s := range budgets {
 		scans[i] = newScan(s, oldest)
@@ -74,13 +85,14 @@ func readLog(ctx context.Context, log quota.Log, account string, budgets []*Budg
 		if err != nil {
 			return err
 		}
+		refused.add(&e)
 		for _, s := range scans {
 			s.add(&e)
 		}
 	}
 	for _, s := range scans {
 		slices.SortFunc(s.Returns, func(x, y Return) int { return x.At.Compare(y.At) })
-		s.Refused, s.Largest = s.refusals(), s.spenders.largest()
+		s.Refused = refused.sorted()
 		s.forecast()
 	}
 	return nil
@@ -95,8 +107,6 @@ type scan struct {
 	leaving   []quota.Units // by the steps of the time to come; of a sliding window
 	step      time.Duration
 	spanEnd   time.Time // of the newest of Returns
-	refused   map[refusedID]*MethodRefusal
-	spenders  spenders
 }
 
 // day is how far back refusals are followed.
@@ -107,8 +117,8 @@ const steps = 4096
 
 func newScan(b *BudgetStatus, oldest time.Time) *scan {
 	over := min(paceOver(&b.Budget), b.At.Sub(oldest))
-	s := &scan{BudgetStatus: b, oldest: oldest, paceSince: b.At.Add(time.Microsecond - over),
-		refused: map[refusedID]*MethodRefusal{}, spenders: spenders{}}
+	b.spenders = spenders{}
+	s := &scan{BudgetStatus: b, oldest: oldest, paceSince: b.At.Add(time.Microsecond - over)}
 	if length := b.Budget.Window.Length(); length > 0 {
 		s.step = max(length/steps, time.Second)
 		s.leaving = make([]quota.Units, (length+s.step-1)/s.step)
@@ -118,7 +128,6 @@ func newScan(b *BudgetStatus, oldest time.Time) *scan {
 
 // add adds an entry. Entries are added in the order of their timestamps.
 func (s *scan) add(e *quota.Entry) {
-	s.addRefusal(e)
 	n := amount(s.Coverage, e.Method, e.Caller, e.Amounts())
 	if n == 0 {
 		return
