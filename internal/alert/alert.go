@@ -270,6 +270,13 @@ func (w *Watch) exhausted(ctx context.Context) (events []*event) {
 	if err != nil {
 		return nil // the next one will tell; that the ledger is down is an event of its own
 	}
+	if len(statuses) == 0 {
+		return nil
+	}
+	refusing, err := report.Refusing(read, w.client, statuses, statuses[0].At)
+	if err != nil {
+		return nil
+	}
 	planned := make([]time.Time, len(statuses))
 	if w.options.Planned != nil {
 		if times, err := w.options.Planned(read); err == nil && len(times) == len(statuses) {
@@ -277,7 +284,9 @@ func (w *Watch) exhausted(ctx context.Context) (events []*event) {
 		}
 	}
 	for i := range statuses {
-		if e := exhaustion(&statuses[i], planned[i]); e != nil {
+		b := &statuses[i].Budget
+		e := exhaustion(&statuses[i], planned[i])
+		if e != nil && !report.IsRefusing(refusing, b.Account, b.Name) { // which forecasts nothing
 			events = append(events, e)
 		}
 	}

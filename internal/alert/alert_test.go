@@ -66,8 +66,14 @@ func (r *receiver) texts() (texts []string) {
 // it that is soon spent.
 func newClient(t *testing.T, alertLines, ledger, state string) *client.Client {
 	t.Helper()
-	text := "version: 1\naccount: p\ncosts: {list: 1}\nbudgets: [{name: day, limit: 100, window: 24h}, {name: " +
-		"tried, limit: 51, window: 24h, shadow: true}]\nalert: " + alertLines + "\n"
+	return newClientOf(t, "costs: {list: 1}\nbudgets: [{name: day, limit: 100, window: 24h}, {name: tried, limit: 51, "+
+		"window: 24h, shadow: true}]\n", alertLines, ledger, state)
+}
+
+// newClientOf returns a client with costs and budgets.
+func newClientOf(t *testing.T, budgets, alertLines, ledger, state string) *client.Client {
+	t.Helper()
+	text := "version: 1\naccount: p\n" + budgets + "alert: " + alertLines + "\n"
 	table, err := costs.Parse(filepath.Join(state, "costs.yaml"), []byte(text))
 	if err != nil {
 		t.Fatal(err)

@@ -32,26 +32,31 @@ func (w *Watch) refused(ctx context.Context) {
 	if len(statuses) == 0 {
 		return
 	}
-	current, err := report.Refusing(read, w.client, statuses, statuses[0].At)
+	at := statuses[0].At
+	current, err := report.Refusing(read, w.client, statuses, at)
 	if err != nil {
 		return
 	}
-	refusing := map[[2]string]bool{}
 	for _, one := range current {
-		if one.Reason != string(quota.ReasonSpent) {
-			continue
-		}
-		e := refusedEvent(one.Account, *one.Budget, human.Given(one.Key))
+		e := refusedEvent(one.Refuser())
 		e.detail, e.Until = one.Text, &one.Until
-		refusing[[2]string{one.Account, *one.Budget}] = true
-		if one.Until.Sub(statuses[0].At) >= shortPause {
+		isLong := one.Until.Sub(at) >= shortPause || at.Sub(one.Since) >= shortPause
+		if one.IsSpent() && isLong {
 			w.claimAndSend(ctx, e)
 		}
 	}
-	for i := range statuses {
-		if b := &statuses[i].Budget; !refusing[[2]string{b.Account, b.Name}] {
-			w.over(ctx, refusedEvent(b.Account, b.Name, ""))
+	over, err := report.GrantedAgain(read, w.client, statuses)
+	if err != nil {
+		return
+	}
+	for _, by := range over {
+		e := refusedEvent(by)
+		e.detail = human.Name(e.Budget) + " of " + human.Name(e.Account) + " grants calls again"
+		if by.Key != "" {
+			e.detail = fmt.Sprintf("%s of %s grants calls of key %s again", human.Name(e.Budget), human.Name(e.Account),
+				human.Name(by.Key))
 		}
+		w.over(ctx, e)
 	}
 }
 
@@ -72,9 +77,9 @@ func (w *Watch) hasRefusals(ctx context.Context) bool {
 	return false
 }
 
-func refusedEvent(account, budget, key string) *event {
-	return &event{Kind: costs.AlertRefused, Account: account, Budget: budget,
-		name: fmt.Sprintf("refused %s %s", budget, key)}
+func refusedEvent(by report.Refuser) *event {
+	return &event{Kind: costs.AlertRefused, Account: by.Account, Budget: by.Budget,
+		name: fmt.Sprintf("refused %s %s", by.Budget, by.Key)}
 }
 
 // wants reports whether a target wants alerts of a kind.
@@ -87,10 +92,9 @@ func (w *Watch) wants(kind string) bool {
 	return false
 }
 
-// over sends that a budget refuses no calls any more, to each target that was
-// told that it did. Afterwards a new refusal is sent again.
+// over sends that something is over, to each target that was told of it.
+// Afterwards it is sent again if it recurs.
 func (w *Watch) over(ctx context.Context, e *event) {
-	e.detail = fmt.Sprintf("%s of %s grants calls again", human.Name(e.Budget), human.Name(e.Account))
 	for i, target := range w.targets[e.Account] {
 		request := w.claimOf(e, target, fmt.Sprintf("%s %d %d", e.name, 0, i))
 		state, err := w.client.Guard().ClaimState(ctx, request)
