@@ -172,7 +172,7 @@ type Client struct {
 	knows       bool             // the replica knew of the ledger then
 	restored    restorations
 	background  backgroundReports
-	shared      hourly // refusals that the ledger has, by account and budget
+	shared      *shared
 	rejected    hourly // rejections that were reported, by account and host
 	guard       *quota.Guard
 	outages     *outages
@@ -247,6 +247,7 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 		_ = c.inner.Close()
 		return nil, &ConfigError{err}
 	}
+	c.shared = newShared(table.Budgets())
 	c.guard.Observe(c.recordRefusal)
 	c.transport = c.newTransport(nil)
 	return c, nil

@@ -9,45 +9,62 @@ import (
 // concurrent use.
 type hourly struct {
 	mu   sync.Mutex
-	told map[[2]string]told
+	told map[eventKind]told
 }
+
+// eventKind is what events have in common. Of an account and an of, which is a
+// budget or a host, there are at most maxKinds in an hour; others are no first.
+type eventKind struct{ account, of, method, key, region string }
 
 // told is the last event of a kind that was the first.
-type told struct {
-	at     time.Time
-	about  string
-	isOver bool
-}
+type told struct{ at, looked time.Time }
 
-// soon is how long after the first another one counts as the first, if what it
-// was about was over meanwhile.
-const soon = time.Minute
+const (
+	maxKinds = 16
+	// soon is how often isFirst looks at most whether an event is over.
+	soon = time.Minute
+)
 
-// isFirst reports whether an event is the first of its kind in an hour.
-func (h *hourly) isFirst(kind [2]string, about string, now time.Time) bool {
+// isFirst reports whether an event is the first of its kind in an hour, or
+// since what it was about is over, which isOver reports of a time. nil never
+// does.
+func (h *hourly) isFirst(kind eventKind, now time.Time, isOver func(since time.Time) bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	last, known := h.told[kind]
-	age := now.Sub(last.at)
-	isAgain := last.isOver && age >= soon
-	if known && age < time.Hour && !isAgain {
+	isRecent := known && now.Sub(last.at) < time.Hour
+	switch {
+	case isRecent && (isOver == nil || now.Sub(last.looked) < soon):
+		return false
+	case isRecent:
+		last.looked = now
+		h.told[kind] = last
+		h.mu.Unlock()
+		over := isOver(last.at)
+		h.mu.Lock()
+		if !over {
+			return false
+		}
+	case !h.hasRoom(kind, now):
 		return false
 	}
-	if h.told == nil {
-		h.told = map[[2]string]told{}
-	}
-	h.told[kind] = told{at: now, about: about}
+	h.told[kind] = told{now, now}
 	return true
 }
 
-// over notes that what events of an account were about is over.
-func (h *hourly) over(account, about string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for kind, last := range h.told {
-		if kind[0] == account && last.about == about && !last.isOver {
-			last.isOver = true
-			h.told[kind] = last
+// hasRoom reports whether there may be another kind. It drops those of more
+// than an hour ago.
+func (h *hourly) hasRoom(kind eventKind, now time.Time) bool {
+	alike := 0
+	for other, last := range h.told {
+		if now.Sub(last.at) >= time.Hour {
+			delete(h.told, other)
+		} else if other.account == kind.account && other.of == kind.of {
+			alike++
 		}
 	}
+	if h.told == nil {
+		h.told = map[eventKind]told{}
+	}
+	return alike < maxKinds
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -73,37 +72,16 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 
 // recordRefusal writes the refusal in a decision of the guard to the state
 // folder, for ration why, and counts it for the history. It writes at most once
-// a second and when the Client is closed. The first refusal of an hour and
-// budget goes to the ledger, too. It is a no-op if the call was granted. That
-// the folder cannot be written is not an error of the call; see RefusalError.
+// a second and when the Client is closed. Few go to the ledger, too: see
+// shared. It is a no-op if the call was granted. That the folder cannot be
+// written is not an error of the call; see RefusalError.
 func (c *Client) recordRefusal(d quota.Decision) {
-	if d.Err == nil {
-		c.shared.over(d.Call.Account, d.Call.Method)
-		return
-	}
-	c.refusals.record(c, d.Err, true)
 	refused, ok := errors.AsType[*quota.RefusedError](d.Err)
-	if !ok || !isShared(refused) {
+	if !ok {
 		return
 	}
-	if !c.shared.isFirst([2]string{refused.Account, refused.Budget}, refused.Method, time.Now()) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), sharePatience)
-	defer cancel()
-	_ = c.guard.RecordRefusal(ctx, refused) // the state folder has it, too
-}
-
-// sharePatience is how long a refused call waits at most for its refusal to be
-// recorded in the ledger.
-const sharePatience = 2 * time.Second
-
-// isShared reports whether other hosts should know of a refusal. Those that end
-// in a moment, and those of one run's own share or pace, do not matter to them.
-func isShared(refused *quota.RefusedError) bool {
-	_, moves := refused.Move()
-	lasts := refused.Reason == quota.ReasonSpent || refused.Reason == quota.ReasonCooldown
-	return lasts && !moves
+	c.refusals.record(c, refused, true)
+	c.shared.record(c.guard, refused, RefusedAt(refused, c.options.Now))
 }
 
 // RepeatRefusal writes a refusal again that the Guard has returned before, as

@@ -37,7 +37,7 @@ func (c *Client) notingRejections(
 		if isRejection(resp.StatusCode, v.Reason) && resp.Request != nil {
 			e := &RejectedError{Account: call.Account, Host: resp.Request.URL.Hostname(), Status: resp.StatusCode,
 				Reason: v.Reason}
-			if c.rejected.isFirst([2]string{e.Account, e.Host}, "", c.now()) {
+			if c.rejected.isFirst(eventKind{account: e.Account, of: e.Host}, c.now(), nil) {
 				c.report(call, e)
 			}
 		}
