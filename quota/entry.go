@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
+
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // ID identifies one request to a ledger. A client uses each Seq once.
@@ -120,6 +122,10 @@ type Entry struct {
 
 // acceptLoss is the method of the note that AcceptLoss adds to a log.
 const acceptLoss = "ledger.accept-loss"
+
+// MethodRestored is the method of the notes of hosts that gave a log back what
+// it had lost.
+const MethodRestored = engine.Restored
 
 // EntryKind is what an entry records.
 type EntryKind uint8

@@ -318,7 +318,7 @@ func TestCopyRestoresWhatThisHostKnows(t *testing.T) {
 	redis.Do(t, "flushall")
 	to := "sqlite:" + filepath.Join(t.TempDir(), "new.db")
 	code, out, text := s.run(t, ledger, "ledger", "copy", redis.URL(), to, "--grace", "0s", "--json")
-	if code != exitDone || !strings.Contains(out, `"entries":1,"units":1,"calls":1`) {
+	if code != exitDone || !strings.Contains(out, `"entries":2,"units":1,"calls":1`) {
 		t.Errorf("exit code %d: %s%s; want that the call is copied", code, out, text)
 	}
 	if !strings.Contains(text, "had lost records") {

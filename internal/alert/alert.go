@@ -105,8 +105,6 @@ func (w *Watch) Reported(call quota.Call, err error) {
 		e.name = "limit " + limit.Budget
 	} else if _, ok := errors.AsType[*quota.CostError](err); ok {
 		e.name = "cost " + call.Method
-	} else if restored, ok := errors.AsType[*client.RestoredError](err); ok && restored.Lost {
-		e = lossEvent(&restored.Restoration)
 	} else if rejected, ok := errors.AsType[*client.RejectedError](err); ok {
 		e.Kind, e.name = costs.AlertCredential, "credential "+rejected.Host
 	} else {
@@ -151,9 +149,12 @@ func (w *Watch) Check(ctx context.Context) {
 		}
 	}
 	if !down {
-		w.refused(ctx)
-		for _, e := range w.losses() {
+		hasRefusals, losses := w.readDay(ctx)
+		for _, e := range losses {
 			w.claimAndSend(ctx, e)
+		}
+		if hasRefusals && w.wants(costs.AlertRefused) {
+			w.refused(ctx)
 		}
 		for _, e := range w.exhausted(ctx) {
 			w.claimAndSend(ctx, e)
@@ -171,22 +172,6 @@ func (w *Watch) Check(ctx context.Context) {
 	w.mu.Lock()
 	w.pending = append(left, w.pending...)
 	w.mu.Unlock()
-}
-
-// losses returns the events of what any process of this host found missing in
-// the ledger in the last day.
-func (w *Watch) losses() (events []*event) {
-	for _, r := range w.client.Restorations() {
-		if r.Lost {
-			events = append(events, lossEvent(&r))
-		}
-	}
-	return events
-}
-
-func lossEvent(r *client.Restoration) *event {
-	return &event{Kind: costs.AlertLedger, Account: r.Account, name: fmt.Sprintf("forgotten %d", r.At.Unix()),
-		detail: r.String()}
 }
 
 // found returns what balances have to tell.

@@ -17,14 +17,8 @@ import (
 // refused sends what budgets refuse now, and that they do not any more.
 // Cooldowns have an alert of their own.
 func (w *Watch) refused(ctx context.Context) {
-	if !w.wants(costs.AlertRefused) {
-		return
-	}
 	read, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	if !w.hasRefusals(read) {
-		return
-	}
 	statuses, err := usage.Status(read, w.client.Guard())
 	if err != nil {
 		return // the next check will tell; that the ledger is down is an event of its own
@@ -60,21 +54,34 @@ func (w *Watch) refused(ctx context.Context) {
 	}
 }
 
-// hasRefusals reports whether a log has a refusal of the last day. Without one,
-// as mostly, its entries need not be copied once a minute.
-func (w *Watch) hasRefusals(ctx context.Context) bool {
+// readDay reports whether a log has a refusal of the last day: without one, as
+// mostly, its entries need not be copied once a minute. It returns an event for
+// each host that restored what a log had lost.
+func (w *Watch) readDay(ctx context.Context) (hasRefusals bool, losses []*event) {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
 	for account := range w.targets {
 		now, _, err := w.client.Guard().Now(ctx, account)
 		if err != nil {
-			return false
+			continue
 		}
 		for sum, err := range w.client.Log().Sums(ctx, quota.Query{Account: account, Since: now.Add(-24 * time.Hour)}) {
-			if err == nil && sum.Kind == quota.EntryRefused {
-				return true
+			if err != nil {
+				break
+			}
+			hasRefusals = hasRefusals || sum.Kind == quota.EntryRefused
+			if sum.Kind == quota.EntryNote && sum.Method == quota.MethodRestored {
+				losses = append(losses, lossEvent(account, sum.Host, sum.Last))
 			}
 		}
 	}
-	return false
+	return hasRefusals, losses
+}
+
+func lossEvent(account, host string, at time.Time) *event {
+	return &event{Kind: costs.AlertLedger, Account: account, name: fmt.Sprintf("lost %s %d", host, at.Unix()),
+		detail: fmt.Sprintf("the ledger of account %s had lost records: host %s restored at %s what it knew of them; "+
+			"other hosts restore their own when they return", human.Name(account), human.Name(host), human.Time(at))}
 }
 
 func refusedEvent(by report.Refuser) *event {

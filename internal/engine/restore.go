@@ -266,6 +266,10 @@ func newerIn[N comparable](all, log map[N]control) (newer []*Record) {
 // maxLacking is how many records a batch restores.
 const maxLacking = 2000
 
+// Restored is the name, and the method, of a note which says that a host
+// appended what the log had lost.
+const Restored = "ledger.restored"
+
 // appendLacking appends what the log lacks, oldest first, and says so.
 func (a *Account) appendLacking(ctx context.Context, isLost bool) (err error) {
 	if len(a.fold.lack) == 0 {
@@ -286,6 +290,9 @@ func (a *Account) appendLacking(ctx context.Context, isLost bool) (err error) {
 		for _, r := range part {
 			d.add(r)
 			d.countLacking(r)
+		}
+		if isLost && len(part) == len(rest) { // so that every host hears of it
+			d.add(&Record{Kind: KindNote, Name: Restored, Labels: Labels{Method: Restored, Host: d.host}})
 		}
 		var appended bool
 		if appended, err = a.append(ctx, d); appended {

@@ -183,6 +183,8 @@ func remark(e *quota.Entry) string {
 		return "refunded"
 	case e.Kind == quota.EntryRefused:
 		return "refused by " + cmp.Or(e.Budget, "a cooldown of the account")
+	case e.Method == quota.MethodRestored:
+		return "restored what the ledger had lost"
 	case e.Units == 0 && e.Calls == 0:
 		return "not a call, by hand"
 	case e.Kind == quota.EntryCorrection:
