@@ -142,8 +142,13 @@ func (w *Watch) Check(ctx context.Context) {
 			continue
 		}
 		for _, e := range w.found(balances) {
-			w.claimAndSend(ctx, e)
+			if e.Kind == costs.AlertCooldown {
+				w.sendCooldown(ctx, e)
+			} else {
+				w.claimAndSend(ctx, e)
+			}
 		}
+		w.sendCooldownEnds(ctx, balances)
 		if e := w.moved(ctx, account); e != nil {
 			w.claimAndSend(ctx, e)
 		}
@@ -195,14 +200,6 @@ func (w *Watch) found(balances []quota.Balance) (events []*event) {
 		events = append(events, e)
 	}
 	return events
-}
-
-// cooldownEvent returns the event of a cooldown.
-func cooldownEvent(c *quota.Cooldown) *event {
-	return &event{Kind: costs.AlertCooldown, Account: c.Account, Budget: c.Budget, Until: &c.Until,
-		name: fmt.Sprintf("cooldown %s %d", c.Budget, c.Until.Unix()/3600),
-		detail: fmt.Sprintf("%s is in cooldown until %s: %s", human.Scope(c.Account, c.Budget, c.Key),
-			human.Time(c.Until), c.Reason)}
 }
 
 // moved returns the event of an account that has left this ledger, or nil.

@@ -80,7 +80,7 @@ func TestNothingIsOverWhileCallsAreRefused(t *testing.T) {
 	if err := items.Settle(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	s.wants("searches of p grants calls again", "total of p grants calls again")
+	s.wants("the cooldown of account p is over", "searches of p grants calls again", "total of p grants calls again")
 	s.wants()
 }
 
@@ -156,5 +156,30 @@ func TestWhatIsRefusedForLongIsTold(t *testing.T) {
 		}
 		ledger.Close()
 		s.wants(want...)
+	}
+}
+
+// TestACooldownIsToldOnce, again if it is set for much longer, when it is over,
+// and if it recurs in the same hour.
+func TestACooldownIsToldOnce(t *testing.T) {
+	s := newSite(t, "  - {name: total, limit: 100, window: 24h}\n", "cooldown")
+	cool := func(budget string, time time.Duration) {
+		t.Helper()
+		if err := s.Guard().Cool(t.Context(), quota.Cooldown{Account: "p", Budget: budget, For: time}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, longer := range []time.Duration{20 * time.Hour, 25 * time.Hour} {
+		cool("total", 10*time.Minute)
+		s.wants("total is in cooldown until")
+		s.wants()
+		cool("total", longer)
+		s.wants("total is in cooldown until")
+		s.wants()
+		if err := s.Guard().ClearCooldown(t.Context(), "p", "total"); err != nil {
+			t.Fatal(err)
+		}
+		s.wants("the cooldown of total is over")
+		s.wants()
 	}
 }
