@@ -21,7 +21,8 @@ func (a *app) whyCommand() *cobra.Command {
 		Long: `Why explains the last refusal of a command or a gateway with this state folder:
 the budget or cooldown, who had spent that budget's window at the time, what
 would have had to be different, and whether the same call would be granted now.
-Ledgers do not record refusals; the state folder keeps the last one.
+Without one, it explains the newest refusal of any host that the ledger has,
+which has the first refusal in an hour of each method, not all of them.
 
 ` + exitCodes(exitConfig),
 		Example: "  ration why\n  ration why --json",
@@ -35,43 +36,63 @@ func (a *app) why(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := report.NewWhy(kept, a.now())
-	if kept != nil {
-		if err := a.askWhy(ctx, e); err != nil {
-			return err
-		}
+	e, err := a.explainRefusal(ctx, kept)
+	if err != nil {
+		return err
 	}
 	switch {
 	case a.json:
 		return a.writeJSON(e)
-	case kept == nil:
-		a.paragraph("", "no refusal is known here: %s", a.setup().WhyNoRefusal())
+	case e.Refusal == nil:
+		unknown := ""
+		if e.Now.Reason != nil {
+			unknown = "; " + *e.Now.Reason
+		}
+		a.paragraph("", "no refusal is known here: %s%s", a.setup().WhyNoRefusal(), unknown)
 	default:
 		a.whyText(e)
 	}
 	return nil
 }
 
-// askWhy adds what the ledger says. If there is none or it is down, the
-// explanation says that.
-func (a *app) askWhy(ctx context.Context, e *report.Why) error {
-	err := a.readLedger(func(c *client.Client) error { a.warnOfLoss(); return e.ReadLedger(ctx, c) })
-	if errors.Is(err, setup.ErrNoLedger) {
+// explainRefusal explains a refusal, or without one the newest that the ledger
+// has. If there is no ledger or it is down, the explanation says that.
+func (a *app) explainRefusal(ctx context.Context, refusal *client.Refusal) (*report.Why, error) {
+	e := report.NewWhy(refusal, a.now())
+	err := a.readLedger(func(c *client.Client) error {
+		a.warnOfLoss()
+		if e.Refusal == nil {
+			newest, err := report.NewestRefusal(ctx, c)
+			if newest == nil || err != nil {
+				return err
+			}
+			e = report.NewWhy(newest, a.now())
+		}
+		return e.ReadLedger(ctx, c)
+	})
+	exit, _ := code(err)
+	switch isMissing := errors.Is(err, setup.ErrNoLedger); {
+	case isMissing && refusal == nil:
+		return e, nil
+	case isMissing:
 		e.SetReason("there is no ledger at " + a.setup().LedgerName())
-		return nil
-	}
-	if exit, _ := code(err); exit == exitLedger {
+		return e, nil
+	case exit == exitLedger:
 		e.SetReason(err.Error())
-		return nil
+		return e, nil
 	}
-	return err
+	return e, err
 }
 
 // whyText is why for people.
 func (a *app) whyText(e *report.Why) {
 	r := e.Refusal
-	a.paragraph("refused  ", "%s, %s, at %s (%s ago)", human.Name(r.Method), human.Count(r.Units, "unit"),
-		human.Time(r.At), human.Duration(e.At.Sub(r.At)))
+	host := ""
+	if r.Host != "" {
+		host = " on " + human.Name(r.Host)
+	}
+	a.paragraph("refused  ", "%s, %s, at %s%s (%s ago)", human.Name(r.Method), human.Count(r.Units, "unit"),
+		human.Time(r.At), host, human.Duration(e.At.Sub(r.At)))
 	a.paragraph("for      ", "region %s, job %s, lane %s", human.Name(r.Region), human.Name(r.Job), human.Name(r.Lane))
 	if r.Key != nil {
 		a.paragraph("key      ", "%s", human.Name(*r.Key))

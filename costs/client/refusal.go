@@ -38,8 +38,9 @@ type Refusal struct {
 	Kept            quota.Units `json:"kept"`
 	Limit           quota.Units `json:"limit"`
 	ConfiguredLimit quota.Units `json:"own_limit,omitempty"` // if Limit is a lower one of another configuration
-	RetryAt         time.Time   `json:"retry_at"`
+	RetryAt         time.Time   `json:"retry_at,omitzero"`
 	Message         string      `json:"message"`
+	Host            string      `json:"host,omitempty"` // of a refusal that the ledger has, instead of the state folder
 }
 
 // RefusedError returns the refusal as the guard returned it, except for Used,

@@ -112,9 +112,13 @@ func (d *Why) set(found *usage.Explanation, upstream quota.Units) {
 			d.helped("fewer than the %s that %s kept for the floors of other regions",
 				quota.Measure(r.Measure).Text(r.Kept), human.Was(r.Kept))
 		}
-		d.helped("%s", later)
+		if !r.RetryAt.IsZero() {
+			d.helped("%s", later)
+		}
 	case quota.ReasonCooldown:
-		d.helped("%s", later)
+		if !r.RetryAt.IsZero() {
+			d.helped("%s", later)
+		}
 		d.helped("lifting the cooldown, if the upstream serves again: %s",
 			human.ClearCommand(r.Account, r.RefusedError().Budget, keyAlone(r.RefusedError())))
 	case quota.ReasonPace:

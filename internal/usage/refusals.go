@@ -15,8 +15,8 @@ import (
 )
 
 // AddRefusals adds the refusals that processes of this host have counted in a
-// state folder, each once. A ledger does not record refusals: the client that
-// is refused counts them, in a file a day. Files of complete days are deleted
+// state folder, each once. A ledger records only some: the client that is
+// refused counts them all, in a file a day. Files of complete days are deleted
 // when all of their counts have been added.
 func AddRefusals(ctx context.Context, store *catalog.Catalog, state string, budgets []quota.Budget,
 	now time.Time) error {
