@@ -25,7 +25,7 @@ type keptOpen struct{ quota.Ledger }
 func (keptOpen) Close() error   { return nil }
 func (keptOpen) RealTime() bool { return false }
 
-// TestRefusalsOfSeveralProcessesAreCountedOnce: a ledger has no refusals, and
+// TestRefusalsOfSeveralProcessesAreCountedOnce: a ledger has few refusals, and
 // two processes that added the files of a day both counted them.
 func TestRefusalsOfSeveralProcessesAreCountedOnce(t *testing.T) {
 	dir := t.TempDir()

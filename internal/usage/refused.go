@@ -70,7 +70,10 @@ func (all *refusals) add(e *quota.Entry) {
 		return
 	}
 	i := slices.IndexFunc(all.budgets, func(b *BudgetStatus) bool {
-		return b == nil && e.Budget == "" || b != nil && b.Budget.Name == e.Budget
+		if b == nil {
+			return e.Budget == ""
+		}
+		return b.Budget.Name == e.Budget
 	})
 	if i < 0 { // it is not configured any more
 		return
