@@ -28,7 +28,7 @@ func TestRulesOfTheAnswersPageParse(t *testing.T) {
 		}
 		rules += len(table.Upstreams()[0].Answers)
 	}
-	if len(examples) < 2 || rules < 11 {
+	if len(examples) < 2 || rules < 8 {
 		t.Errorf("%d examples with %d rules", len(examples), rules)
 	}
 }

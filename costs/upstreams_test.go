@@ -53,7 +53,8 @@ func upstreamsTable() string {
 		var stops, until, left, cost []string
 		for i := range d.Rules {
 			r := &d.Rules[i]
-			if isStop := r.Stop != nil && slices.Contains([]string{"", feedback.Spent, feedback.Busy}, r.Stop.Kind); isStop {
+			if isStop := r.Stop != nil && slices.Contains([]string{"", feedback.Spent, feedback.Busy},
+				r.Stop.Kind); isStop {
 				stops = append(stops, condition(&r.When))
 				until = append(until, ends(r.Stop)...)
 			}
@@ -105,7 +106,8 @@ func condition(c *feedback.RuleCondition) string {
 func ends(s *feedback.Stop) (all []string) {
 	for _, u := range s.Until {
 		all = append(all, places(feedback.RuleValues{u.RuleValue})...)
-		for _, end := range [][2]string{{"", u.Pause}, {"the end of the day, ", u.Day}, {"the end of the month, ", u.Month},
+		for _, end := range [][2]string{{"", u.Pause}, {"the end of the day, ", u.Day},
+			{"the end of the month, ", u.Month},
 			{"the next multiple of ", u.Every}, {"the end of ", u.Window}} {
 			if end[1] != "" {
 				all = append(all, end[0]+end[1])

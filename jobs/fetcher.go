@@ -55,7 +55,8 @@ type Fetcher struct {
 // guard the upstream that the YouTube steps of Config fetch from.
 func (f *Fetcher) NewRunner(ctx context.Context) (*Runner, error) {
 	r := &Runner{Catalog: f.Catalog, Meter: &Meter{}, Now: f.Now,
-		Guard: f.Client.Guard(), Table: f.Client.Table(), Gateway: f.Gateway, Host: f.Client.Host(), State: f.Client.State(),
+		Guard: f.Client.Guard(), Table: f.Client.Table(), Gateway: f.Gateway, Host: f.Client.Host(),
+		State:   f.Client.State(),
 		Environ: f.Environ, ClaimTime: f.ClaimTime}
 	if f.Config != nil && !FetchesYouTube(f.Config.Regions) {
 		return r, nil

@@ -101,7 +101,8 @@ func TestIdleHostReportsAnOutageAndItsEnd(t *testing.T) {
 	})
 }
 
-// TestIdleHostReportsAMoveOnce: of an account that ration ledger copy has moved.
+// TestIdleHostReportsAMoveOnce: of an account that ration ledger copy has
+// moved.
 func TestIdleHostReportsAMoveOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := memledger.Open(nil)

@@ -18,8 +18,8 @@ func cooldownEvent(c *quota.Cooldown) *event {
 			human.Time(c.Until), c.Reason)}
 }
 
-// sendCooldown sends a cooldown: the first one, and those that end in a later hour
-// before it is over.
+// sendCooldown sends a cooldown: the first one, and those that end in a later
+// hour before it is over.
 func (w *Watch) sendCooldown(ctx context.Context, e *event) {
 	first := *e
 	first.name = coolingName(e.Budget)
@@ -43,7 +43,8 @@ func (w *Watch) sendCooldown(ctx context.Context, e *event) {
 
 func coolingName(budget string) string { return "cooling " + budget }
 
-// sendCooldownEnds sends that the cooldown of a budget, or of the account, is over.
+// sendCooldownEnds sends that the cooldown of a budget, or of the account, is
+// over.
 func (w *Watch) sendCooldownEnds(ctx context.Context, balances []quota.Balance) {
 	for i := range balances {
 		b := &balances[i].Budget

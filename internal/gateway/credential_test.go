@@ -94,7 +94,8 @@ func TestPlainHTTPByName(t *testing.T) {
 	}
 	text := strings.Replace(table, "hosts: [api.example.com]",
 		"hosts: [vendor.internal, vendor.internal:8080, vm:8080, vm:8081, other.internal]", 1) +
-		"insecure: [vendor.internal, Vendor.internal:8080, vm]\ncredential: {file: " + secret + ", header: Authorization}\n"
+		"insecure: [vendor.internal, Vendor.internal:8080, vm]\ncredential: {file: " + secret +
+		", header: Authorization}\n"
 	everywhere := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, strings.TrimPrefix(u.URL, "http://"))
 	}}

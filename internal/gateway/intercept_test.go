@@ -126,7 +126,8 @@ func TestAnAddressBehindItsProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host) })
-	table := strings.Replace(anyTable, `[api.example.com, "127.0.0.1:9"]`, "[10.1.2.3, vm]\ninsecure: [10.1.2.3, vm]", 1)
+	table := strings.Replace(anyTable, `[api.example.com, "127.0.0.1:9"]`, "[10.1.2.3, vm]\ninsecure: [10.1.2.3, vm]",
+		1)
 	table = strings.Replace(table, "limit: 100000", "limit: 2", 1)
 	everywhere := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, strings.TrimPrefix(u.URL, "http://"))

@@ -195,7 +195,8 @@ func findPreset(api string) (*costs.Preset, error) {
 	if meant := strictyaml.Meant(api, names); meant != "" {
 		advice = "write " + meant
 	} else if webURL("http://"+api) != nil {
-		advice = fmt.Sprintf("ration costs presets lists the presets, and a host is written http://%s or https://%[1]s", api)
+		advice = fmt.Sprintf("ration costs presets lists the presets, and a host is written http://%s or https://%[1]s",
+			api)
 	}
 	return nil, fmt.Errorf("%q is neither a preset nor a host: %s", api, advice)
 }

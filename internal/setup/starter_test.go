@@ -73,8 +73,10 @@ func TestStarterGuessesWhatOnlyTheUserKnows(t *testing.T) {
 			}
 		}
 	}
-	for api, want := range map[string]string{"localhost": `"localhost"]`, "https://api.vendor.internal:8080/v1": `"api.vendor.internal:8080"]`, "http://vm:18950": `"vm:18950"]` + "\ninsecure: [\"vm:18950\"]",
-		"http://[::1]:80": `"[::1]:80"]` + "\ninsecure: "} {
+	for api, want := range map[string]string{"localhost": `"localhost"]`,
+		"https://api.vendor.internal:8080/v1": `"api.vendor.internal:8080"]`,
+		"http://vm:18950":                     `"vm:18950"]` + "\ninsecure: [\"vm:18950\"]",
+		"http://[::1]:80":                     `"[::1]:80"]` + "\ninsecure: "} {
 		if f, err := setup.NewFiles(setup.StarterOptions{API: api}); err != nil ||
 			!strings.Contains(f.Costs, "\nhosts: ["+want) {
 			t.Errorf("%s: %v; want %s", api, err, want)

@@ -22,7 +22,8 @@ func TestMovedAccountOnThePage(t *testing.T) {
 	}
 	page := s.fetch("/?" + url.Values{"call": {"videos.list"}}.Encode()).text
 	said := "account &#34;my-project&#34; has moved to the ledger redis://there:6379/0; name that one"
-	contains(t, page, `<div id="state"><p class="banner bad" role="alert"><strong>`+said, `<strong>It would not pass: `+said)
+	contains(t, page, `<div id="state"><p class="banner bad" role="alert"><strong>`+said,
+		`<strong>It would not pass: `+said)
 	for _, wrong := range []string{"is in cooldown", "Lift", "Units return at"} {
 		if strings.Contains(page, wrong) {
 			t.Errorf("the page says %q", wrong)
