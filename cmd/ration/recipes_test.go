@@ -3,13 +3,19 @@ package main
 import (
 	"go/format"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// recipeFiles is how many files each recipe may change or add, tests aside.
+var recipeFiles = map[string]int{"a preset": 2, "a dialect": 2, "a kind of window": 8, "a ledger": 2, "a command": 2,
+	"to a refusal's text": 1}
 
 // TestRecipes follows each recipe of CONTRIBUTING.md in a copy of the tree: it
 // writes the files, makes the changes and runs the commands. What it writes is
@@ -21,8 +27,8 @@ func TestRecipes(t *testing.T) {
 	t.Parallel()
 	page := mustRead(t, filepath.Join("..", "..", "CONTRIBUTING.md"))
 	recipes := strings.Split(page, "\n## Add ")[1:]
-	if len(recipes) != 4 {
-		t.Errorf("%d recipes; want 4", len(recipes))
+	if len(recipes) != len(recipeFiles) {
+		t.Errorf("%d recipes; want %d", len(recipes), len(recipeFiles))
 	}
 	// one path for all, so that what one recipe compiles is there for the next
 	tree := filepath.Join(t.TempDir(), "ration")
@@ -31,6 +37,7 @@ func TestRecipes(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			copyTree(t, tree)
 			commands, sources := 0, map[string]bool{}
+			files := map[string]bool{} // tests aside
 			for _, block := range regexp.MustCompile("(?s)```(\\w+)(?: (\\S+))?\n(.*?)```").FindAllStringSubmatch(text,
 				-1) {
 				language, name, text := block[1], block[2], block[3]
@@ -46,6 +53,12 @@ func TestRecipes(t *testing.T) {
 				if strings.HasSuffix(name, ".go") {
 					sources[name] = true
 				}
+				if !strings.Contains(name, "_test.go") && !strings.Contains(name, "testdata") && name != "" {
+					files[name] = true
+				}
+			}
+			if most := recipeFiles[title]; len(files) > most {
+				t.Errorf("it touches %d files, %v; at most %d", len(files), slices.Sorted(maps.Keys(files)), most)
 			}
 			if commands == 0 {
 				t.Error("it runs nothing")
