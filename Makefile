@@ -18,16 +18,15 @@ test test-short tidy: export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath -gc
 # long and finds nothing of ours.
 RACE = -race $(foreach package,sqlite/lib libc memory,-gcflags='modernc.org/$(package)=-race=false -dwarf=false')
 
-# How long make soak simulates, and make test.
+# How long make soak simulates.
 SIM ?= 2h
-SIM_IN_TEST ?= 1m
 
 .PHONY: help build test test-short deps check tidy analyse staticcheck modules windows lint bench soak shared-hosting replay fuzz generate dist dist-twice dist-test
 
 help:
 	@echo "make build       build ./ration"
-	@echo "make test        every test: a minute of the simulator, all drawn cases and sequential tests, and the rest with -race"
-	@echo "make test-short  what is quick of it, without -race"
+	@echo "make test        every test, a minute of the simulator among them, and the quick ones with -race"
+	@echo "make test-short  what is quick"
 	@echo "make check       gofmt, go vet, luacheck, go mod verify and tidy (make tidy); staticcheck, the modules in docs, govulncheck (make analyse)"
 	@echo "make lint        golangci-lint, as .golangci.yml configures it"
 	@echo "make bench       benchmarks beside their baselines"
@@ -44,60 +43,31 @@ help:
 build:
 	$(GO) build -o ration ./cmd/ration
 
-# The tests that draw their cases at random: games against a model, budgets,
-# schedules, requests. TestDrawnTests in cmd/ration compares the list with the tests.
-DRAWN = Contract.*/AgainstAModel|TestEveryQueryIsValid|TestMergedHistoryFreesLate|TestPlanMatchesBruteForce|TestSuggestions$$|TestEachTickStartsOnceDespiteJitter|TestTickAndNextAgree|TestNoMutationMakes|TestStatusAddsUpToWhatIsUsed|TestLinesOfSeveralAccountsAreOrdered|TestProbeAnswersAsSpendWould|TestReconcileOverlappingBudgets|TestDrawnHistory|TestForecastAgainstWhatComes|TestPlanForecastAgainstWhatComes|TestReplayRefusesWhatTheGuardRefuses|TestStoresDecideAsTheReference|TestErrorOfAnEstimate|TestAFoldIsAFunctionOfItsRecords|TestRecordsSurvivePacking|TestARefusalIsTruthful|TestKeysOfALimitAreReadAsWritten|TestDrawnFaultsAdmitOnlyWhatNoHostCouldKnow|TestCheapEncodedSlashIsCheapInEachReading
-DRAWING = $$(grep -rlE --include='*_test.go' 'rapid\.Check|ledgertest\.Run' costs jobs quota | xargs -n 1 dirname | sort -u | sed 's,^,./,')
-
-# The packages whose tests take longest begin first, so that no processor waits for them at the end.
-LONGEST = ./cmd/ration ./internal/replica ./quota/redisledger ./quota/sqliteledger ./quota/postgresledger ./jobs
-
-# The packages whose code and tests start no goroutine, serve nothing and lock nothing.
-# They run without the race detector; what they call is watched in its own package.
-CONCURRENT = $$(grep -rlE --include='*.go' '\bgo (func|[A-Za-z.]+\()|\.Go\(|"sync|"net/http|t\.Parallel' cmd costs internal jobs quota | xargs -n 1 dirname | sort -u | sed "s,^,$$($(GO) list -m)/,")
-ALONE = $$($(GO) list ./... | grep -vxF "$(CONCURRENT)")
-
-# Tests that make thousands of calls one after the other, start programs that do, or
-# read the whole tree. The race detector would find nothing in them that it does not
-# find in the tests beside them, and makes them take four to ten times as long.
-SEQUENTIAL = TestFairnessOverThirtyDays|TestFailingSearchSpendsTheDay|TestMoveGrantsTwice|TestRecipes|TestReadme$$|TestTablesWrap|TestSizes|TestDocsNameTests|TestDrawnTests|TestTypeIsNotInTheGlossary|TestNoOtherWayToOpenAFile|TestBoundaries|TestManualPages|TestLibrariesCompileGoogle|TestScheduleIsEveryMinuteThatMatches
-
-# Most of what the longest tests do is wait: for processes, servers and locks. So
-# more of them run at once than there are processors.
-BESIDE = -p 3 -parallel 4
-
 # The tests start redis-server themselves, on a free port. Without one, go test
-# alone says so and skips those tests; here that is a failure.
-# First come the simulator, which uses one processor, and beside it what runs without
-# the race detector: the drawn tests with all of their cases, the sequential ones and
-# the packages without concurrency. Two go test that begin together compile the same
-# packages twice, so that of the simulator is built before. The race detector makes the
-# drawn tests take four times as long, so it watches a tenth of them.
+# alone says so and skips those tests; here that is a failure. Most of what the
+# longest tests do is wait: so more of them run at once than there are processors.
 # go vet is part of make check.
-# Each process of a race build waits a second when it ends, by default; the
-# command line's tests start dozens.
-test: deps
-	$(GO) test $(TOOLS) -vet=off -c -o /dev/null ./quota/ledgertest
-	export TMPDIR=$(IN_MEMORY); \
-	(cd quota/ledgertest && RATION_SIM_DURATION=$(SIM_IN_TEST) $(GO) test $(TOOLS) -vet=off -count=1) & simulator=$$!; code=0; \
-	alone="$(ALONE)"; \
-	RATION_REQUIRE_REDIS=1 RATION_REQUIRE_POSTGRES=1 $(GO) test $(TOOLS) -vet=off -parallel 4 -timeout 20m -run '$(DRAWN)|$(SEQUENTIAL)' ./cmd/ration $$($(GO) list $(DRAWING) | grep -vxF "$$alone") || code=1; \
-	$(GO) test $(TOOLS) -vet=off $$alone || code=1; \
-	wait $$simulator && exit $$code
-	alone="$(ALONE)"; TMPDIR=$(IN_MEMORY) RAPID_CHECKS=10 GORACE=atexit_sleep_ms=20 RATION_REQUIRE_REDIS=1 RATION_REQUIRE_POSTGRES=1 $(GO) test $(TOOLS) -vet=off $(RACE) $(BESIDE) -timeout 20m -skip '$(SEQUENTIAL)' $(LONGEST) $$($(GO) list -race ./... | grep -vxF "$$alone")
+TEST = RATION_REQUIRE_REDIS=1 RATION_REQUIRE_POSTGRES=1 $(GO) test $(TOOLS) -vet=off -p 3 -parallel 4 -timeout 20m
 
-# IN_MEMORY is the folder of a file system in memory, if there is one with room where
-# programs may run, or else that of all temporary files. Ledgers sync their files, and
-# what the linker writes is large.
-IN_MEMORY = $$( \
+# Ledgers sync their files, and what the linker writes is large: temporary files
+# are in memory, if there is room where programs may run.
+test test-short: export TMPDIR = $(shell \
   probe=/dev/shm/ration-probe.$$$$; folder=$${TMPDIR:-/tmp}; \
   if { echo 'exit 0' > $$probe && chmod 700 $$probe && sh -c $$probe && [ "$$(df -Pk /dev/shm | awk 'END {print $$4}')" -gt 4000000 ]; } 2>/dev/null; then folder=/dev/shm; fi; \
   rm -f $$probe; echo $$folder)
 
-# -short skips the tests that take seconds, which say why, and draws a fifth of
-# RAPID_CHECKS.
+# A process of a race build waits a second when it ends, by default.
+test: export GORACE = atexit_sleep_ms=20
+
+# -short skips the tests that take seconds, which say why, and draws a tenth of
+# the cases. The race detector watches the packages behind the command line, which
+# has no goroutines of its own; make soak watches all.
+test: deps
+	RATION_SIM_DURATION=1m $(TEST) ./cmd/... ./quota/... ./...
+	RAPID_CHECKS=50 $(TEST) $(RACE) -short ./quota/... ./costs/... ./jobs/... ./internal/...
+
 test-short: deps
-	TMPDIR=$(IN_MEMORY) RAPID_CHECKS=50 RATION_REQUIRE_REDIS=1 RATION_REQUIRE_POSTGRES=1 $(GO) test $(TOOLS) -vet=off -short -p 4 -parallel 8 $(LONGEST) ./...
+	RAPID_CHECKS=50 $(TEST) -short ./cmd/... ./quota/... ./...
 
 # $(call installed,PROGRAM,PACKAGE,ELSEWHERE) installs a program from Debian's packages
 # if it is missing.
@@ -160,6 +130,7 @@ shared-hosting: deps
 
 soak: deps
 	RATION_REQUIRE_REDIS=1 RATION_SOAK=1 $(GO) test $(RACE) -count=5 -timeout 60m ./quota/...
+	$(TEST) $(RACE) ./...
 	RAPID_CHECKS=5000 RATION_REQUIRE_REDIS=1 RATION_REQUIRE_POSTGRES=1 $(GO) test -timeout 60m ./quota/... -run 'Contract.*/AgainstAModel|TestAFoldIsAFunctionOfItsRecords|TestDrawnFaultsAdmitOnlyWhatNoHostCouldKnow'
 	RATION_SOAK=1 $(GO) test -run StreamFills -v ./internal/gateway
 	cd quota/ledgertest && RATION_SIM_DURATION=$(SIM) RATION_SIM_SEED=$$(date +%s) $(GO) test -timeout 0 -count=1 -run ThePromiseHolds

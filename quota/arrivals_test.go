@@ -108,6 +108,9 @@ func TestABucketIsFollowedForAnHour(t *testing.T) {
 // TestTenASecondForAnHour, with the margin of costs.yaml: an upstream that
 // counts calls when they arrive refuses none.
 func TestTenASecondForAnHour(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes thousands of calls one after the other")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		margin := quota.ShortMargin(time.Second)
 		ledger := memledger.Open(nil)

@@ -45,6 +45,9 @@ func (a *arrivals) most(length time.Duration) (most int) {
 // seconds, counts them when they arrive, up to 20 ms after they were granted,
 // and its clock is 3 seconds fast. With a margin of 20 ms it sees exactly 50.
 func TestUpstreamThatCountsLaterSeesMore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes thousands of calls one after the other")
+	}
 	const limit, length, latency = 50, 2 * time.Second, 20 * time.Millisecond
 	seen := map[time.Duration]int{}
 	for _, margin := range []time.Duration{0, 5 * time.Millisecond, latency} {

@@ -15,6 +15,9 @@ import (
 // takes all that the schedule of eight regions leaves, evenly, and no scheduled
 // call is refused. Each day ends at 95 to 100 % of its limit.
 func TestPacedBackfillLeavesTheScheduleItsUnits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes thousands of calls one after the other")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		zone := time.FixedZone("PST", -8*60*60)
 		midnight := time.Date(2000, 1, 1, 0, 0, 0, 0, zone).Add(24 * time.Hour)
