@@ -128,9 +128,12 @@ func (c *Client) newest(account string) (time.Time, error) {
 const HostEnv = "RATION_HOST"
 
 // Host returns the name of this host, which its records carry.
-func (c *Client) Host() string {
+func (c *Client) Host() string { return HostName(c.options.Getenv) }
+
+// HostName returns the name of this host: HostEnv, or that of the system.
+func HostName(getenv func(string) string) string {
 	host, _ := os.Hostname()
-	return cmp.Or(c.options.Getenv(HostEnv), host)
+	return cmp.Or(getenv(HostEnv), host)
 }
 
 // logOptions returns the options of a log on the ledger.

@@ -71,6 +71,8 @@ var queriesSQL string
 type Options struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+	// Host is the name of this host in the locks that it holds; it may be empty.
+	Host string
 	// Retention is how long rows are kept without a refresh; 0 means
 	// DefaultRetention, and a negative value keeps rows forever.
 	Retention time.Duration
@@ -82,6 +84,7 @@ type Options struct {
 type Catalog struct {
 	path      string
 	now       func() time.Time
+	host      string
 	retention time.Duration
 	db        *sql.DB
 	file      fs.FileInfo // of the opened file, to detect that it was replaced
@@ -111,6 +114,9 @@ func open(path string, o *Options, create bool) (*Catalog, error) {
 	}
 	if o != nil && o.Retention != 0 {
 		c.retention = o.Retention
+	}
+	if o != nil {
+		c.host = o.Host
 	}
 	for began := time.Now(); ; time.Sleep(busyPause) {
 		err := c.connect(create)

@@ -50,10 +50,9 @@ func (c *Catalog) Lock(name string) (*Lock, error) {
 		}
 		return nil, newLockedError(lock.File(), name)
 	}
-	host, _ := os.Hostname() // informational
 	note := readHolder(lock.File()).Note
 	l := &Lock{lock: lock, Left: note,
-		holder: lockHolder{PID: os.Getpid(), Host: host, Since: c.now().UTC().Truncate(time.Second), Note: note}}
+		holder: lockHolder{PID: os.Getpid(), Host: c.host, Since: c.now().UTC().Truncate(time.Second), Note: note}}
 	if err := l.writeHolder(); err != nil {
 		l.Unlock()
 		return nil, c.wrap("lock "+name, err)

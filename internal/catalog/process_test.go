@@ -169,7 +169,7 @@ func TestKilledWithinCommit(t *testing.T) {
 
 // childLock holds a lock until it is killed or its stdin ends.
 func childLock(path, name string) error {
-	c, err := Open(path, nil)
+	c, err := Open(path, &Options{Host: "host-7"})
 	if err != nil {
 		return err
 	}
@@ -203,8 +203,7 @@ func TestLockEndsWithItsProcess(t *testing.T) {
 	}
 	_, err = c.Lock("US")
 	e, ok := errors.AsType[*LockedError](err)
-	host, _ := os.Hostname()
-	if !ok || !errors.Is(err, ErrLocked) || e.PID != cmd.Process.Pid || e.Host != host ||
+	if !ok || !errors.Is(err, ErrLocked) || e.PID != cmd.Process.Pid || e.Host != "host-7" ||
 		time.Since(e.Since) > time.Minute {
 		t.Errorf("got %#v, want a LockedError of pid %d", err, cmd.Process.Pid)
 	}

@@ -220,7 +220,7 @@ func (s *Setup) OpenCatalog() (*catalog.Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return catalog.Open(catalogIn(dir), &catalog.Options{Now: s.Now})
+	return catalog.Open(catalogIn(dir), &catalog.Options{Now: s.Now, Host: client.HostName(s.Getenv)})
 }
 
 // FindCatalog opens the catalogue, or returns catalog.ErrNoCatalog.
