@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/internal/catalog"
 	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/internal/web"
@@ -344,6 +345,7 @@ func TestHostileNamesAreText(t *testing.T) {
 // TestScreenshots takes the pictures of docs/page.md. RATION_SCREENSHOTS=1
 // keeps them.
 func TestScreenshots(t *testing.T) {
+	t.Setenv(client.HostEnv, "host-1")
 	b := newBrowser(t)
 	file := filepath.Join(t.TempDir(), "ration.db")
 	past(t, file, time.Now())

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"html/template"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ func functions() template.FuncMap {
 		"number": number,
 		"amount": amount,
 		"when":   when,
+		"text":   unbroken,
 		"in":     relative,
 		"ago":    relative,
 		"ranked": rankedText,
@@ -49,6 +51,14 @@ func when(t time.Time) template.HTML {
 	t = human.JSONTime(t)
 	shown := human.Dated(t, time.Now(), human.TableTime)
 	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339Nano), shown))
+}
+
+// textTime is a time in a sentence, as human.Time and human.Dated write it.
+var textTime = regexp.MustCompile(`(\d{4}-)?\d\d-\d\d[ T]\d\d:\d\d:\d\dZ`)
+
+// unbroken writes a sentence, with no line break within its times.
+func unbroken(text string) template.HTML {
+	return template.HTML(textTime.ReplaceAllString(template.HTMLEscapeString(text), `<span class="at">$0</span>`))
 }
 
 // relative writes how far a time is away. What is in such a span does not make
