@@ -24,8 +24,8 @@ func TestALossThatAnotherHostNoticesIsTold(t *testing.T) {
 	for range 2 {
 		w.Check(t.Context())
 	}
-	if texts := r.texts(); len(texts) != 1 ||
-		!strings.Contains(texts[0], "the ledger of account p had lost records: ") {
+	const want = "the ledger of account p had lost records: host "
+	if texts := r.texts(); len(texts) != 1 || !strings.Contains(texts[0], want) {
 		t.Errorf("%q; want one of the loss", texts)
 	}
 }

@@ -134,8 +134,8 @@ func TestNoForecastOfABudgetThatRefuses(t *testing.T) {
 // TestWhatIsRefusedForLongIsTold: also if it may be granted in two minutes, as
 // it might have been before.
 func TestWhatIsRefusedForLongIsTold(t *testing.T) {
-	for since, want := range map[time.Duration][]string{6 * time.Minute: {"p: all search calls refused"},
-		time.Minute: {}} {
+	told := []string{"p: all search calls refused"}
+	for since, want := range map[time.Duration][]string{6 * time.Minute: told, time.Minute: {}} {
 		s := newSite(t, "  - {name: total, limit: 100, window: 24h}\n", "refused")
 		at := time.Now().Add(2*time.Minute - 24*time.Hour)
 		ledger, err := testledger.SQLite(filepath.Join(s.dir, "ration.db"),
