@@ -162,7 +162,7 @@ func (g *Guard) Probe(ctx context.Context, call Call) error {
 // otherwise, or if nothing is known.
 func (g *Guard) ProbeAll(ctx context.Context, call Call) (refusals []*RefusedError, err error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
-	request := requestOf(&call, g.chargesFor(&call).charges)
+	request := requestOf(&call, g.chargesFor(&call).charges, 1)
 	if err := request.Check(call.Account, call.Key); err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (g *Guard) ProbeAll(ctx context.Context, call Call) (refusals []*RefusedErr
 
 // setAmounts sets what a refusal says about the charge that refuses the call.
 func (e *RefusedError) setAmounts(call *Call, c *Charge, s *chargeState) {
-	request := requestOf(call, nil)
+	request := requestOf(call, nil, 1)
 	e.Measure, e.Needed = c.Coverage.Measure, request.needs(c)
 	e.Limit, e.Used = c.limitOf(call.Key), s.Used
 	if s.Limit > 0 {

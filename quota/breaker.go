@@ -58,24 +58,29 @@ func (r trialRole) afterWait(refused *RefusedError) error {
 	return &cooldownEnded{refused.Budget, refused.ownKey()}
 }
 
-// wait spends once no breaker that covers the call holds it, and again when it
-// has waited for the end of a cooldown. reported is as in trial. The caller
-// must pass the trial, which may be nil, to finish.
-func (b *breakers) wait(ctx context.Context, g *Guard, call Call, maxWait time.Duration, reported bool,
-	spend func(maxWait time.Duration, as trialRole) error) (*trial, error) {
+// wait charges calls that are alike once no breaker that covers them holds
+// them, and again when they have waited for the end of a cooldown. reported is
+// as in trial. The caller must pass the trial, which may be nil, to finish. nil
+// holds no call.
+func (b *breakers) wait(ctx context.Context, g *Guard, call Call, count int, maxWait time.Duration,
+	reported bool) (*Grant, *trial, error) {
+	if b == nil {
+		grant, err := g.wait(ctx, call, count, maxWait, trialRole{})
+		return grant, nil, err
+	}
 	for deadline := time.Now().Add(maxWait); ; {
 		began := time.Now()
 		trial := b.awaitTrial(ctx, g, call, deadline.Sub(began), reported)
-		err := spend(time.Until(deadline), trialRole{b, trial})
+		grant, err := g.wait(ctx, call, count, time.Until(deadline), trialRole{b, trial})
 		if ended, ok := err.(*cooldownEnded); ok {
 			b.openFor(budgetID{call.Account, ended.budget, ended.key}, began)
 			continue
 		}
 		if err != nil {
 			b.finish(ctx, g, trial)
-			return nil, err
+			return nil, nil, err
 		}
-		return trial, nil
+		return grant, trial, nil
 	}
 }
 

@@ -37,8 +37,7 @@ func (b *chargedBudget) isCharged(g *Guard, call *Call) bool {
 
 // check returns an error if some calls that are alike can never be granted.
 func (s *chargeSet) check(call *Call, count int) error {
-	request := requestOf(call, s.charges)
-	request.Together = count
+	request := requestOf(call, s.charges, count)
 	return request.Check(call.Account, call.Key)
 }
 

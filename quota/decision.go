@@ -38,24 +38,28 @@ func (g *Guard) Budgets() []Budget { return append([]Budget(nil), g.budgets...) 
 
 // decided tells the observers what was decided about a call. began is when a
 // call that may wait began to, and zero for others.
-func (g *Guard) decided(ctx context.Context, call *Call, count int, began time.Time, err error) {
+func (g *Guard) decided(call *Call, count int, began time.Time, err error) {
 	observe := g.observer.Load()
 	if observe == nil {
 		return
 	}
-	d := Decision{Call: *call, Count: count, Err: err}
-	d.Call.Caller = call.Caller.or(CallerFrom(ctx))
-	d.Budgets = g.chargesFor(&d.Call).budgets
+	d := Decision{Call: *call, Count: count, Budgets: g.chargesFor(call).budgets, Err: err}
 	if d.MayWait = !began.IsZero(); d.MayWait {
 		d.Waited = time.Since(began)
 	}
 	(*observe)(d)
 }
 
-// waitBegins returns the time if a call may wait and the guard is observed.
-func (g *Guard) waitBegins(maxWait time.Duration) (began time.Time) {
+// await charges calls that are alike, waiting for at most maxWait and as
+// breakers say, which may be nil. It tells the observers what was decided.
+func (g *Guard) await(ctx context.Context, call Call, count int, maxWait time.Duration, b *breakers,
+	reported bool) (*Grant, *trial, error) {
+	call.Caller = call.Caller.or(CallerFrom(ctx))
+	var began time.Time
 	if maxWait > 0 && g.observer.Load() != nil {
 		began = time.Now()
 	}
-	return began
+	grant, trial, err := b.wait(ctx, g, call, count, maxWait, reported)
+	g.decided(&call, count, began, err)
+	return grant, trial, err
 }

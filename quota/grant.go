@@ -19,6 +19,8 @@ type Grant struct {
 
 	redeemed bool // it came from a token, since when others may have settled it
 
+	others []*Grant // that were granted together with the first of them
+
 	claim []byte // of its trial, packed; nil if it never was one
 
 	mu       sync.Mutex

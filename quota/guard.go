@@ -174,9 +174,7 @@ func (g *Guard) Spend(ctx context.Context, call Call) (*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	set := g.chargesFor(&call)
 	grant, err := g.spend(ctx, &call, set, entryMode{})
-	if observe := g.observer.Load(); observe != nil {
-		(*observe)(Decision{Call: call, Count: 1, Budgets: set.budgets, Err: err})
-	}
+	g.decided(&call, 1, time.Time{}, err)
 	return grant, err
 }
 
@@ -212,10 +210,14 @@ func (g *Guard) Note(ctx context.Context, note Note) error {
 	return err
 }
 
-// requestOf returns the request of a call.
-func requestOf(call *Call, charges []*Charge) Request {
-	return Request{Method: call.Method, Units: call.Units, Measures: call.Measures, Lease: call.Lease,
+// requestOf returns the request of some calls that are alike.
+func requestOf(call *Call, charges []*Charge, count int) Request {
+	r := Request{Method: call.Method, Units: call.Units, Measures: call.Measures, Lease: call.Lease,
 		Caller: call.Caller, Charges: charges}
+	if count > 1 {
+		r.Together = count
+	}
+	return r
 }
 
 // entryMode is how a call is recorded. The zero value records a call if
@@ -225,6 +227,7 @@ type entryMode struct {
 	kind  EntryKind
 	calls Units  // of a note or a correction
 	place *place // of a call that may wait; nil for others
+	count int    // how many calls that are alike, all or none; 0 is one
 }
 
 // spendBuffer is a batch of one request. It is reused, so that a spend
@@ -235,7 +238,7 @@ type spendBuffer struct {
 }
 
 func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entryMode) (*Grant, error) {
-	if isFirst := mode.place == nil || mode.place.left == 0; isFirst && !mode.force {
+	if isFirst := mode.place == nil || mode.place.left == 0; isFirst && !mode.force && mode.count < 2 {
 		if err := g.refusals.lookup(call, set); err != nil {
 			return nil, err
 		}
@@ -243,11 +246,12 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 	if mode.force {
 		return g.spendOnce(ctx, call, set, mode)
 	}
-	if err := g.takeOwn(ctx, call, set, 1); err != nil {
+	count := max(mode.count, 1)
+	if err := g.takeOwn(ctx, call, set, count); err != nil {
 		return nil, err
 	}
 	grant, err := g.spendOnce(ctx, call, set, mode)
-	g.giveBackOwn(call, set, 1, err)
+	g.giveBackOwn(call, set, count, err)
 	return grant, err
 }
 
@@ -273,7 +277,9 @@ func (g *Guard) giveBackOwn(call *Call, set *chargeSet, count int, err error) {
 	g.pace.giveBack(call, set, count)
 }
 
-// spendOnce asks the ledger to record a call, if it fits or as mode says.
+// spendOnce asks the ledger to record calls, if they fit or as mode says. Those
+// that were recorded before under their ids, and refunded since, are recorded
+// anew.
 func (g *Guard) spendOnce(ctx context.Context, call *Call, set *chargeSet, mode entryMode) (*Grant, error) {
 	start := g.refusals.start()
 	buffer, _ := g.buffers.Get().(*spendBuffer)
@@ -281,7 +287,7 @@ func (g *Guard) spendOnce(ctx context.Context, call *Call, set *chargeSet, mode 
 		buffer = new(spendBuffer)
 		buffer.batch.Requests = buffer.requests[:]
 	}
-	buffer.requests[0] = requestOf(call, set.charges)
+	buffer.requests[0] = requestOf(call, set.charges, mode.count)
 	r := &buffer.requests[0]
 	r.Force, r.Kind = mode.force, mode.kind
 	r.Calls, r.place = mode.calls, mode.place
@@ -296,19 +302,33 @@ func (g *Guard) spendOnce(ctx context.Context, call *Call, set *chargeSet, mode 
 	}
 	g.buffers.Put(buffer)
 	if err := refusalFor(call, answers[0].Err); err != nil {
-		g.refusals.store(call, set, err, start)
+		if mode.count < 2 {
+			g.refusals.store(call, set, err, start)
+		}
 		return nil, err
 	}
 	answer := &answers[0]
-	grant := &Grant{guard: g, set: set, job: call.Caller.Job, receipt: answer.Receipt, held: answer.Held,
-		units:    call.Units,
-		measures: call.Measures, isOpen: call.Lease > 0 || set.lease > 0}
-	if len(answer.Repeated) > 0 && grant.repeat(answer.Repeated[0]) { // it is charged anew
+	grant, isRefunded := g.newGrant(call, set, answer, 0, answer.Receipt.ID)
+	for i, id := range answer.Others {
+		other, isToo := g.newGrant(call, set, answer, i+1, id)
+		grant.others, isRefunded = append(grant.others, other), isRefunded || isToo
+	}
+	if isRefunded {
 		again := *call
 		again.ID = call.ID.derived("")
 		return g.spendOnce(ctx, &again, set, mode)
 	}
 	return grant, nil
+}
+
+// newGrant returns the grant of one of the calls that an answer is about.
+// isRefunded means that it was granted before, and refunded since.
+func (g *Guard) newGrant(call *Call, set *chargeSet, answer *Answer, i int, id ID) (grant *Grant, isRefunded bool) {
+	grant = &Grant{guard: g, set: set, job: call.Caller.Job, receipt: answer.Receipt, held: answer.Held,
+		units:    call.Units,
+		measures: call.Measures, isOpen: call.Lease > 0 || set.lease > 0}
+	grant.receipt.ID, grant.receipt.At = id, answer.Receipt.At.Add(time.Duration(i)*time.Microsecond)
+	return grant, i < len(answer.Repeated) && grant.repeat(answer.Repeated[i])
 }
 
 // refusalFor adds the cost and the caller of a call to a refusal by the ledger.

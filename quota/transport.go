@@ -179,7 +179,7 @@ func (t *Transport) pay(ctx context.Context, call Call) (*Grant, *trial, error) 
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
-	grant, trial, err := t.charge(t.countingWaits(ctx), call, t.maxWaitOf(ctx))
+	grant, trial, err := t.Guard.await(t.countingWaits(ctx), call, 1, t.maxWaitOf(ctx), t.holding(), false)
 	if err == nil && ctx.Err() != nil {
 		if !t.succeeded(call, grant.Refund(ctx)) {
 			t.charged(call, 1, call.Units)
@@ -193,22 +193,13 @@ func (t *Transport) pay(ctx context.Context, call Call) (*Grant, *trial, error) 
 	return grant, trial, nil
 }
 
-// charge charges a call, waiting for at most maxWait. Without Feedback it makes
-// no trial, since no answer could end one.
-func (t *Transport) charge(ctx context.Context, call Call, maxWait time.Duration) (*Grant, *trial, error) {
+// holding returns the breakers that hold calls. Without Feedback there are
+// none, since no answer could end a trial.
+func (t *Transport) holding() *breakers {
 	if t.Feedback == nil {
-		grant, err := t.Guard.Wait(ctx, call, maxWait)
-		return grant, nil, err
+		return nil
 	}
-	began := t.Guard.waitBegins(maxWait)
-	var grant *Grant
-	trial, err := t.breakers.wait(ctx, t.Guard, call, maxWait, false,
-		func(maxWait time.Duration, as trialRole) (err error) {
-			grant, err = t.Guard.wait(ctx, call, maxWait, as)
-			return err
-		})
-	t.Guard.decided(ctx, &call, 1, began, err)
-	return grant, trial, err
+	return &t.breakers
 }
 
 // send sends a request that is paid for and applies the verdict on its answer.

@@ -85,13 +85,12 @@ func (t *trial) wake() {
 
 // spendTrial spends like spend. A trial first claims its breaker, and waits for
 // another process's trial for as long as the call may wait.
-func (g *Guard) spendTrial(
-	ctx context.Context, call *Call, set *chargeSet, as trialRole, at *place,
-) (*Grant, error) {
+func (g *Guard) spendTrial(ctx context.Context, call *Call, set *chargeSet, count int, as trialRole,
+	at *place) (*Grant, error) {
 	if err := g.claimTrial(ctx, call, set, as, time.Now().Add(at.left)); err != nil {
 		return nil, err
 	}
-	grant, err := g.spend(ctx, call, set, entryMode{place: at})
+	grant, err := g.spend(ctx, call, set, entryMode{place: at, count: count})
 	if err != nil {
 		as.trial.release(ctx, g)
 	}

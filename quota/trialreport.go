@@ -17,28 +17,17 @@ import (
 // Settle and Refund as answers too. Without an answer, the others wait for
 // at most 10 seconds.
 func (t *Transport) SpendTogether(ctx context.Context, call Call, count int, maxWait time.Duration) ([]*Grant, error) {
-	if t.Feedback == nil {
-		return t.Guard.SpendTogether(ctx, call, count, maxWait)
-	}
 	g := t.Guard
-	call.Caller = call.Caller.or(CallerFrom(ctx))
-	began := g.waitBegins(maxWait)
-	var grants []*Grant
-	trial, err := t.breakers.wait(ctx, g, call, maxWait, true, func(maxWait time.Duration, as trialRole) (err error) {
-		grants, err = g.waitAlike(ctx, call, count, maxWait, as)
-		return err
-	})
-	g.decided(ctx, &call, count, began, err)
+	first, trial, err := g.await(ctx, call, count, maxWait, t.holding(), true)
 	switch {
 	case trial == nil:
 	case trial.claimed == (engine.ID{}):
 		t.breakers.finish(ctx, g, trial)
 	default:
-		first := grants[0]
 		first.trial, first.claim = trial, packClaim(trial)
 		t.breakers.setGranted(trial)
 	}
-	return grants, err
+	return first.all(), err
 }
 
 // setGranted makes the claim of a trial known to the other calls of

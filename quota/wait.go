@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,36 +25,33 @@ import (
 // it. Tickets do not count in a budget with floors; there, calls of a region
 // with a floor have a queue of their own.
 func (g *Guard) Wait(ctx context.Context, call Call, maxWait time.Duration) (*Grant, error) {
-	began := g.waitBegins(maxWait)
-	grant, err := g.wait(ctx, call, maxWait, trialRole{})
-	g.decided(ctx, &call, 1, began, err)
+	grant, _, err := g.await(ctx, call, 1, maxWait, nil, false)
 	return grant, err
 }
 
-// wait is Wait for a call that may be the trial of a cooldown. If the call is
-// not, and has waited for the end of a cooldown, wait returns a *cooldownEnded
-// without charging the call.
-func (g *Guard) wait(ctx context.Context, call Call, maxWait time.Duration, as trialRole) (*Grant, error) {
-	call.Caller = call.Caller.or(CallerFrom(ctx))
-	set := g.chargesFor(&call)
-	if maxWait <= 0 {
-		return g.spendTrial(ctx, &call, set, as, &place{})
+// wait is SpendTogether for calls that may be the trial of a cooldown; it
+// returns the first grant. If they are not, and have waited for the end of a
+// cooldown, wait returns a *cooldownEnded without charging them.
+func (g *Guard) wait(ctx context.Context, call Call, count int, maxWait time.Duration, as trialRole) (*Grant, error) {
+	if count < 1 || count > MaxTogether {
+		return nil, fmt.Errorf("%w: %d calls together; give 1 to %d", ErrBadCall, count, MaxTogether)
 	}
-	if err := set.check(&call, 0); err != nil {
-		return nil, err // before it queues behind others
+	set := g.chargesFor(&call)
+	if maxWait > 0 || count > 1 {
+		if err := set.check(&call, count); err != nil {
+			return nil, err // before it queues behind others
+		}
+	}
+	if maxWait <= 0 {
+		return g.spendTrial(ctx, &call, set, count, as, &place{})
 	}
 	if as.trial == nil && g.queue.empty() {
-		grant, err := g.spend(ctx, &call, set, entryMode{})
+		grant, err := g.spend(ctx, &call, set, entryMode{count: count})
 		if !errors.Is(err, ErrRefused) || mustGiveUp(ctx, err, maxWait) {
 			return grant, err
 		}
 	}
-	var grant *Grant
-	err := g.waitInQueue(ctx, &call, set, time.Now().Add(maxWait), as, func(at *place) (err error) {
-		grant, err = g.spendTrial(ctx, &call, set, as, at)
-		return err
-	})
-	return grant, err
+	return g.waitInQueue(ctx, &call, set, count, time.Now().Add(maxWait), as)
 }
 
 // place is that of a waiting call among those of all processes. The zero value
@@ -87,10 +85,10 @@ func (g *Guard) leave(ctx context.Context, call *Call, at *place) {
 	g.refusals.invalidate()
 }
 
-// waitInQueue spends when it is the call's turn, until the call is granted or
-// would have to wait beyond the deadline.
-func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, deadline time.Time, as trialRole,
-	spend func(*place) error) error {
+// waitInQueue spends when it is the turn of calls that are alike, until they are
+// granted or would have to wait beyond the deadline.
+func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, count int, deadline time.Time,
+	as trialRole) (*Grant, error) {
 	isPaced := g.pace.paces(call.Account, set)
 	me := g.queue.add(call, set, isPaced)
 	defer g.queue.remove(me)
@@ -99,36 +97,37 @@ func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, dea
 		left := time.Until(deadline)
 		if first := g.queue.blocker(me); first != nil {
 			g.leave(ctx, call, at)
-			if refusal := first.refusal(call); mustGiveUp(ctx, refusal, left) {
-				return refusal
+			refusal := first.refusal(call, count)
+			if mustGiveUp(ctx, refusal, left) {
+				return nil, refusal
 			}
 			err := sleep(ctx, left, first.changed)
 			if errors.Is(err, context.DeadlineExceeded) {
-				return first.refusal(call)
+				return nil, first.refusal(call, count)
 			}
 			if err == nil && time.Until(first.due) <= 0 {
 				err = as.afterWait(first.refused)
 			}
 			if err != nil {
-				return err
+				return nil, err
 			}
 			continue
 		}
 		if !isPaced { // which has no ticket
 			at.setLeft(ctx, left)
 		}
-		err := spend(at)
+		grant, err := g.spendTrial(ctx, call, set, count, as, at)
 		refused, ok := errors.AsType[*RefusedError](err)
 		if !ok || mustGiveUp(ctx, err, time.Until(deadline)) {
 			if err != nil {
 				g.leave(ctx, call, at)
 			}
-			return err
+			return grant, err
 		}
 		g.queue.setRefused(me, refused)
 		if err := as.waitOut(ctx, refused); err != nil {
 			g.leave(ctx, call, at)
-			return err
+			return nil, err
 		}
 	}
 }
@@ -306,10 +305,11 @@ func (q *waitQueue) blocker(me *waiter) *blocker {
 	return nil
 }
 
-// refusal returns the refusal of a call that is behind b in the queue.
-func (b *blocker) refusal(call *Call) *RefusedError {
+// refusal returns the refusal of calls that are behind b in the queue.
+func (b *blocker) refusal(call *Call, count int) *RefusedError {
 	refused := newRefusal(call, b.budget, ReasonQueue)
 	refused.Limit, refused.OfKey = b.limit, b.refused.OfKey
+	refused.Needed *= Units(count)
 	refused.RetryAt = b.refused.RetryAt
 	refused.RetryAfter = max(0, time.Until(b.due))
 	return refused
