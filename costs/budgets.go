@@ -218,7 +218,7 @@ func newTable(documents []*document) *Table {
 func checkAccounts(documents []*document) {
 	for i, d := range documents {
 		for _, before := range documents[:i] {
-			if quota.CheckLookAlike(d.Account, before.Account) != nil {
+			if (&quota.LookAlikeError{Account: d.Account, Known: before.Account}).IsAlike() {
 				d.accountAt.Mistake("account %q differs from account %q only in case or spaces: each would have the "+
 					"whole limit; write both alike, or choose another name", d.Account, before.Account)
 				break
@@ -238,12 +238,11 @@ func checkCoverages(documents []*document) {
 		coverages := seen[d.Account]
 		for i := range d.Budgets {
 			before := len(coverages)
-			coverage := d.Budgets[i].Coverage()
-			coverages[coverage.Key()] = true
+			coverages[d.Budgets[i].Coverage().Key()] = true
 			for region := range d.Budgets[i].Floor {
-				of := *coverage
+				of := d.Budgets[i]
 				of.Regions = []string{region}
-				coverages[quota.NewCoverage(of).Key()] = true
+				coverages[of.Coverage().Key()] = true
 			}
 			if before <= quota.MaxCoverages && len(coverages) > quota.MaxCoverages {
 				d.budgets[i].entry.Mistake("the budgets of account %q cover more than %d different sets of calls, "+

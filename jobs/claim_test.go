@@ -12,6 +12,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/internal/catalog"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -27,8 +28,8 @@ type link struct {
 	heard   func()       // called before each answer to an append; may be nil
 }
 
-// RealTime says what quota.RealTime says of the ledger.
-func (l *link) RealTime() bool { return quota.RealTime(l.Ledger) }
+// RealTime says what engine.RealTime says of the ledger.
+func (l *link) RealTime() bool { return engine.RealTime(l.Ledger) }
 
 // Append implements quota.Ledger.
 func (l *link) Append(ctx context.Context, account string, a *quota.Append) (*quota.Tail, error) {

@@ -112,7 +112,7 @@ func TestTenASecondForAnHour(t *testing.T) {
 		t.Skip("makes thousands of calls one after the other")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		margin := quota.ShortMargin(time.Second)
+		margin := quota.Sliding(time.Second).ArrivalMargin()
 		ledger := memledger.Open(nil)
 		second := budget("second", 10, time.Second)
 		second.Window = second.Window.WithMargin(margin)

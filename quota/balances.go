@@ -6,14 +6,12 @@ import (
 	"errors"
 	"slices"
 	"time"
-
-	"github.com/ration-dev/ration/internal/engine"
 )
 
 // Balance is the state of one budget.
 type Balance struct {
 	Budget    Budget
-	Coverage  *Coverage      // which entries count; see Coverages
+	Coverage  *Coverage      // which entries count; see Budget.CoverageAmong
 	At        time.Time      // the present time on the ledger's clock
 	Since     time.Time      // entries with this timestamp or a later one count
 	Used      Units          // may exceed the limit if a call cost more than its price
@@ -23,10 +21,10 @@ type Balance struct {
 	Cooldown  *Cooldown      // the cooldown in force, or nil
 	Moved     *Move          // why the account is closed, or nil
 	Floors    []FloorBalance // sorted by region
-	Ahead     time.Duration  // how far the log's newest timestamp is ahead of At; 0 if that is at most MaxStepBack
+	Ahead     time.Duration  // how far the log's newest timestamp is ahead of At; 0 if that is at most two minutes
 
 	// StricterLimit is a limit lower than Budget's that holds because another
-	// configuration has asked it within LimitHold, or 0. LimitUntil is when it
+	// configuration has asked it within a day, or 0. LimitUntil is when it
 	// ends, unless it is asked again.
 	StricterLimit Units
 	LimitUntil    time.Time
@@ -42,11 +40,6 @@ type FloorBalance struct {
 	Used   Units // by calls of the region; may exceed Floor
 	Kept   Units // the part of Remaining reserved for the region; 0 after Budget.FloorUntil
 }
-
-// WithKnown returns a copy of ctx with which balances, entries, sums and
-// cooldowns are read as this host last knew them, without asking the ledger:
-// while it is down. Reading returns an error if nothing is known.
-func WithKnown(ctx context.Context) context.Context { return engine.WithKnown(ctx) }
 
 // Balances returns the balances of all budgets, in the order in which they were
 // passed to NewGuard. The budgets of one account are read at one time. Calls

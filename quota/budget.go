@@ -57,35 +57,25 @@ type Budget struct {
 }
 
 // Coverage returns which calls b covers and how it counts them.
-func (b *Budget) Coverage() *Coverage { return NewCoverage(b.coverage()) }
+func (b *Budget) Coverage() *Coverage { return newCoverage(b.coverage()) }
 
 func (b *Budget) coverage() Coverage {
 	return Coverage{Measure: b.Measure, Methods: b.Methods, Except: b.Except, Lanes: b.Lanes, Regions: b.Regions,
 		PerKey: b.PerKey}
 }
 
-// Coverages returns, for each of the budgets, the coverage that a Guard of all
-// of them uses. It is Budget.Coverage, adjusted for notes about external usage
-// (see Verdict.LeftOf). A note about one budget counts for another budget of
-// the account only if that one covers every call the note may stand for and its
-// window is more than half as long. Otherwise a day's external usage would
-// exhaust a budget per minute.
-func Coverages(budgets []Budget) []*Coverage {
-	coverages := make([]*Coverage, len(budgets))
-	for i := range budgets {
-		coverages[i] = budgets[i].coverageAmong(budgets)
-	}
-	return coverages
-}
-
 // narrowsCallers reports whether b covers the calls of some callers only.
 func (b *Budget) narrowsCallers() bool { return len(b.Lanes) > 0 || len(b.Regions) > 0 }
 
-// coverageAmong returns the coverage of b in a Guard of budgets.
-func (b *Budget) coverageAmong(budgets []Budget) *Coverage {
+// CoverageAmong returns the coverage of b in a Guard of budgets. It is
+// Coverage, adjusted for notes about external usage (see Verdict.LeftOf). A
+// note about one budget counts for another budget of the account only if that
+// one covers every call the note may stand for and its window is more than half
+// as long. Otherwise a day's external usage would exhaust a budget per minute.
+func (b *Budget) CoverageAmong(budgets []Budget) *Coverage {
 	c := b.coverage()
 	if b.narrowsCallers() {
-		return NewCoverage(c)
+		return newCoverage(c)
 	}
 	for i := range budgets {
 		noted := &budgets[i]
@@ -103,7 +93,7 @@ func (b *Budget) coverageAmong(budgets []Budget) *Coverage {
 			c.Except = append(slices.Clip(c.Except), externalMethod(noted.Name))
 		}
 	}
-	return NewCoverage(c)
+	return newCoverage(c)
 }
 
 // coversAllOf reports whether b covers every call that other covers. Neither is
@@ -162,9 +152,6 @@ func (b *Budget) check() error {
 	}
 	return errors.Join(errs...)
 }
-
-// MaxKeyLimits is how many keys of a budget may have limits of their own.
-const MaxKeyLimits = 1000
 
 func (b *Budget) checkKeys(complain func(format string, args ...any)) {
 	if len(b.Keys) == 0 {
@@ -241,19 +228,15 @@ func (b *Budget) charge(region string, coverage *Coverage) *Charge {
 		if other != region {
 			floor := b.coverage()
 			floor.Regions = []string{other}
-			c.Floors = append(c.Floors, Floor{Coverage: NewCoverage(floor), Units: b.Floor[other]})
+			c.Floors = append(c.Floors, Floor{Coverage: newCoverage(floor), Units: b.Floor[other]})
 			c.FloorUntil = b.FloorUntil
 		}
 	}
 	return c
 }
 
-// maxName is the most bytes in the name of an account or budget, and MaxKey in
-// a Call.Key.
-const (
-	maxName = 256
-	MaxKey  = 256
-)
+// maxName is the most bytes in the name of an account or budget.
+const maxName = 256
 
 // Coverage says which calls count, and in which measure. Make one with
 // NewCoverage; it must not be modified afterwards. A ledger keeps one set of
@@ -269,8 +252,8 @@ type Coverage struct {
 	key string
 }
 
-// NewCoverage returns a copy of c with sorted lists and a Key.
-func NewCoverage(c Coverage) *Coverage {
+// newCoverage returns a copy of c with sorted lists and a Key.
+func newCoverage(c Coverage) *Coverage {
 	lists := []*[]string{&c.Methods, &c.Except, &c.Lanes, &c.Regions}
 	var key strings.Builder
 	key.WriteString(string(c.Measure))

@@ -10,14 +10,6 @@ import (
 // costs 1 to MaxUnits.
 type Units int64
 
-// MaxUnits is the most that one call may cost, and MaxLimit the highest limit
-// of a budget. Sums up to MaxLimit are exact in every ledger, including those
-// that compute in floating point.
-const (
-	MaxUnits Units = 1<<31 - 1
-	MaxLimit Units = 1<<47 - 1
-)
-
 // The lanes that command ration uses. Programs may use other names.
 const (
 	LaneCron     = "cron"     // scheduled work
@@ -39,8 +31,8 @@ func (c *Caller) longest() int { return max(len(c.Lane), len(c.Job), len(c.Regio
 // Call is one request that is about to be made to an upstream.
 type Call struct {
 	Account string // the upstream project that owns the quota; a name, not an API key
-	// a part of the account, such as a tenant, that a Budget with PerKey limits for itself; usually
-	// empty
+	// a part of the account, such as a tenant, that a Budget with PerKey limits
+	// for itself; usually empty
 	Key    string
 	Method string // the upstream's name for the operation, such as search.list
 	Units  Units  // the cost, 1 to MaxUnits; 0 is allowed for a call with Measures
@@ -79,37 +71,9 @@ func CallerFrom(ctx context.Context) Caller {
 	return caller
 }
 
-type keyKey struct{}
-
-// WithKey returns a copy of ctx in which a Transport gives calls this Key,
-// whatever Price finds. An empty key leaves it to Price.
-func WithKey(ctx context.Context, key string) context.Context {
-	if key == "" {
-		return ctx
-	}
-	return context.WithValue(ctx, keyKey{}, key)
-}
-
-// KeyFrom returns the key that WithKey stored in ctx, or "".
-func KeyFrom(ctx context.Context) string {
-	key, _ := ctx.Value(keyKey{}).(string)
-	return key
-}
-
-type uninterruptedKey struct{}
-
-// WithUninterruptedSpends returns a copy of ctx whose end does not interrupt a
-// spend that the ledger is deciding; waits for units still end with it, and a
-// deadline that ctx has or gets holds as without it. A ledger has timeouts of
-// its own, and a spend that it can decide in the caller's goroutine takes up to
-// half as long. It is for servers, whose contexts end when the client hangs up.
-func WithUninterruptedSpends(ctx context.Context) context.Context {
-	return context.WithValue(ctx, uninterruptedKey{}, true)
-}
-
 // ledgerContext returns the context of a spend for the ledger.
 func ledgerContext(ctx context.Context) context.Context {
-	if ctx.Done() == nil || ctx.Err() != nil || ctx.Value(uninterruptedKey{}) == nil {
+	if ctx.Done() == nil || ctx.Err() != nil || !requestOptionsOf(ctx).Uninterrupted {
 		return ctx
 	}
 	if _, hasDeadline := ctx.Deadline(); hasDeadline {

@@ -3,7 +3,6 @@ package quota
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -43,14 +42,6 @@ type Claim struct {
 	mu    sync.Mutex
 	asked time.Time // when the claim or its latest renewal was asked for
 }
-
-var (
-	// ErrClaimed matches every *ClaimedError.
-	ErrClaimed = errors.New("quota: claimed by another process")
-	// ErrClaimLost is returned by Claim.Renew if the claim lapsed, or the
-	// ledger has lost it. Another process may hold it.
-	ErrClaimLost = errors.New("quota: the claim has lapsed")
-)
 
 // ClaimedError says that something is claimed, or was done, by another process.
 type ClaimedError struct {
@@ -165,9 +156,6 @@ func (c *Claim) Renew(ctx context.Context) error {
 	c.asked = asked
 	return nil
 }
-
-// MaxClaimNote is the most bytes of a note.
-const MaxClaimNote = 512
 
 // Note records a note for later owners: how far this one has come. It must have
 // at most MaxClaimNote bytes. It does not depend on whether the claim is held.

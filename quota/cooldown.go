@@ -18,7 +18,8 @@ type Cooldown struct {
 	// at which it is set. If it is 0 or less, Until applies instead. It is 0 in
 	// a cooldown that a ledger returns.
 	For time.Duration
-	// Until is when the cooldown ends, on the ledger's clock; at most MaxUnix.
+	// Until is when the cooldown ends, on the ledger's clock; at most the year
+	// 9999.
 	Until time.Time
 
 	Reason string // for people, usually the upstream's words; truncated to MaxReason bytes
@@ -79,7 +80,7 @@ func (g *Guard) Cooldowns(ctx context.Context, account string) (now time.Time, c
 // of budgets. An empty name stands for the account. A budget's standing has the
 // cooldown of the account if that ends later than its own.
 func (g *Guard) cooldownStandings(ctx context.Context, account, key string, budgets ...string) ([]WindowUsage, error) {
-	everything := NewCoverage(Coverage{})
+	everything := newCoverage(Coverage{})
 	charges := make([]*Charge, len(budgets))
 	for i, name := range budgets {
 		charges[i] = &Charge{Budget: name, Coverage: everything, Limit: 1, Window: Sliding(time.Minute)}

@@ -35,8 +35,8 @@
 // redisledger and postgresledger many hosts. [NewGuard] takes the ledger, the
 // budgets and [Options], which may be nil. Options.Replica keeps this host's
 // copy of what the ledger has, from which a ledger that has lost records gets
-// them back ([Restoration]); with an [OutageReplica], an [Allowance] may be
-// spent while the ledger is down. Package replica implements both. Each budget
+// them back, and by which an [Allowance] may be spent while the ledger is down;
+// package costs/client opens one. Each budget
 // has a [Window], such as [Sliding], [Daily], [Bucket] or [InFlight]. Its
 // [Measure] says what it counts of the [Amounts] of calls: units, calls or a
 // named measure.
@@ -44,7 +44,7 @@
 // A Transport charges the requests of an http.Client. [Guard.Spend] and
 // [Guard.Wait] charge a call by hand and return a [Grant], which can be settled
 // to the real cost or refunded. [WithCaller] attributes calls to a [Caller],
-// and [WithKey] gives the calls of a Transport a Key.
+// and [RequestOptions] give the calls of a Transport a Key.
 //
 // A refused call returns a [RefusedError], which says which budget refused it,
 // for what [Reason], and when to try again. A call that costs more than a whole
@@ -64,9 +64,9 @@
 // [LimitError] if prices or limits are not those of the upstream.
 // [Guard.Observe] passes each [Decision] on, as package metrics counts them.
 //
-// The context of a request says how long its spend may wait ([WithMaxWait],
-// [WithWaitsUntil]) and whether it is decided although the request is canceled
-// ([WithUninterruptedSpends]).
+// A server that sends the requests of others says by [WithRequestOptions] how
+// long the spend of one may wait, and whether it is decided although the
+// request is canceled.
 //
 // [Guard.Claim] asks the ledger for the right to do something alone, among all
 // processes: a [ClaimRequest] names it and gets a [Claim] or a [ClaimedError],
@@ -88,19 +88,18 @@
 // A [Ledger] keeps a log of records for each account. It appends batches on
 // condition ([Append]) and reads them ([Read]), and answers either with a
 // [Tail]. It knows no budgets: each process computes from the records what
-// windows hold, and decides. Package ledgertest tests a Ledger, and
-// [WatchLedger] times one. [CheckLookAlike] returns a [LookAlikeError] for an
-// account whose name is easily taken for one that the ledger has.
+// windows hold, and decides. Package ledgertest tests a Ledger. An
+// account whose name is easily taken for one that the ledger has is a
+// [LookAlikeError].
 //
 // [NewLog] returns the [Log] of a Ledger, which decides. [Log.Spend] decides a
 // [Batch] of [Request] values and returns an [Answer] to each, with a [Receipt]
 // and what each window then holds ([UsageAfter]). A [Charge] is a budget as a
 // Log sees it: its [Coverage] says which calls count, and each [Floor] reserves
 // a part of the limit. The [WindowKind] of its window says how to count, and a
-// calendar window has a [Day] at each time. An [ID] identifies a request;
-// [NewClient] returns a client id for it. [Log.WindowUsages] returns a
+// calendar window has a [Day] at each time. An [ID] identifies a request.
+// [Log.WindowUsages] returns a
 // [WindowUsage] for each charge. [Log.Entries] lists the [Entry] values that a
 // [Query] selects, each of an [EntryKind], and [Log.Sums] adds them up to [Sum]
-// values. [Retention] bounds how long a log keeps its entries. [Replica] is a
-// host's copy of logs.
+// values.
 package quota

@@ -1,7 +1,6 @@
 package quota
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -12,23 +11,12 @@ import (
 
 // ID identifies one request to a ledger. A client uses each Seq once.
 type ID struct {
-	Client uint64 // from NewClient
+	Client uint64 // who chose the id
 	Seq    uint64
 }
 
 // String returns the id as ration log shows it.
 func (id ID) String() string { return fmt.Sprintf("%012x-%d", id.Client, id.Seq) }
-
-// NewClient returns a random client id of 48 bits, never 0.
-func NewClient() uint64 {
-	var b [8]byte
-	for {
-		rand.Read(b[2:]) // crypto/rand never fails since Go 1.24
-		if id := binary.BigEndian.Uint64(b[:]); id != 0 {
-			return id
-		}
-	}
-}
 
 // NameID returns the ID that a name stands for, for Call.ID: the same in every
 // process. what describes all that a repeat must have in common with the first
@@ -63,7 +51,7 @@ type WindowUsage struct {
 	NextFree time.Time     // when the next units become free; zero if none are used
 	Cooldown *Cooldown     // the cooldown in force, or nil
 	Moved    *Move         // why the account is closed, or nil
-	Ahead    time.Duration // how far the log's newest timestamp is ahead of At; 0 if that is at most MaxStepBack
+	Ahead    time.Duration // how far the log's newest timestamp is ahead of At; 0 if that is at most two minutes
 	Trimmed  bool          // the log has dropped its oldest entries, which no window can see
 
 	Limit      Units     // the limit that holds if another configuration asked one lower than the charge's; else 0

@@ -58,6 +58,17 @@ var (
 	// ErrCorrecting is returned by Guard.Correct while another process corrects
 	// the log of the same account. Try again a few seconds later.
 	ErrCorrecting = errors.New("quota: another process is correcting this account's log; try again in a moment")
+	// ErrReused means that Call.ID, or the name it stands for, was used for
+	// another call before, which was granted. The call was not charged and must
+	// not be made.
+	ErrReused = errors.New("quota: this id was used for another call; give each call its own")
+	// ErrBadToken means that a text is not a token of a grant; see Guard.Redeem.
+	ErrBadToken = errors.New("quota: not a grant; take the text that the grant came with")
+	// ErrClaimed matches every *ClaimedError.
+	ErrClaimed = errors.New("quota: claimed by another process")
+	// ErrClaimLost is returned by Claim.Renew if the claim lapsed, or the
+	// ledger has lost it. Another process may hold it.
+	ErrClaimLost = errors.New("quota: the claim has lapsed")
 )
 
 // Reason says why a call was refused.
@@ -107,7 +118,7 @@ type RefusedError struct {
 	Waiting   Units   // what calls that came before this one wait for
 
 	// ConfiguredLimit is the limit that the caller asked, if Limit is a lower one
-	// that another configuration asked within LimitHold, and 0 otherwise.
+	// that another configuration asked within a day, and 0 otherwise.
 	// LimitUntil is when that one ends if it is not asked again, or
 	// Guard.AcceptLimits forgets it.
 	ConfiguredLimit Units
@@ -122,7 +133,7 @@ type RefusedError struct {
 	RetryAfter time.Duration
 
 	// Ahead is how far the timestamp of the log's newest entry is ahead of
-	// the ledger's clock, or 0 if that is at most MaxStepBack. If it is
+	// the ledger's clock, or 0 if that is at most two minutes. If it is
 	// not 0, the clock was wrong at some time and RetryAt is not reliable.
 	Ahead time.Duration
 
@@ -289,7 +300,3 @@ func (e *NeverFitsError) Short() string {
 
 // Is reports whether target is ErrNeverFits.
 func (e *NeverFitsError) Is(target error) bool { return target == ErrNeverFits }
-
-// MaxUnix is the last second that RFC 3339 can represent, as Unix time:
-// 9999-12-31T23:59:59Z. No cooldown ends later.
-const MaxUnix = human.MaxUnix

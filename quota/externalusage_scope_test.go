@@ -89,11 +89,11 @@ func TestCoveragesAreShared(t *testing.T) {
 	budgets := []quota.Budget{minute, lane, region, calls, theirs}
 	for i := range budgets {
 		b := &budgets[i]
-		if got, want := quota.Coverages(budgets)[i].Key(), b.Coverage().Key(); got != want {
+		if got, want := b.CoverageAmong(budgets).Key(), b.Coverage().Key(); got != want {
 			t.Errorf("%s: %q; want %q", b.Name, got, want)
 		}
 	}
-	if got := quota.Coverages(append(budgets, budget("day", 10, 24*time.Hour)))[0].Key(); got != `x"others: day"` {
+	if got := budgets[0].CoverageAmong(append(budgets, budget("day", 10, 24*time.Hour))).Key(); got != `x"others: day"` {
 		t.Errorf("beside a day: %q", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
 )
 
@@ -46,10 +47,6 @@ func (b *chargedBudget) chargeFor(region string) *Charge {
 	return b.charge
 }
 
-// MaxCoverages is how many different coverages the budgets of one account may
-// have. Each floor has a coverage of its own.
-const MaxCoverages = 64
-
 // Options are the options of NewGuard. The zero value is the default.
 type Options struct {
 	// History is the least time for which the ledger keeps the entries of each
@@ -61,12 +58,12 @@ type Options struct {
 	Host string
 
 	// Replica keeps this host's copy of the logs, from which a ledger that has
-	// lost data is restored: see package replica. With nil, a process restores
+	// lost data is restored: see internal/replica. With nil, a process restores
 	// what it has received itself.
-	Replica Replica
+	Replica engine.Replica
 
 	// Allowance says what may be sent while the ledger is down. It needs a
-	// Replica that is an OutageReplica. With nil, nothing may be sent.
+	// Replica that counts it. With nil, nothing may be sent.
 	Allowance *Allowance
 
 	// Priority returns the priority of an account's lane, 0 or more: of calls
@@ -90,7 +87,7 @@ type Options struct {
 
 	// Restored is called when a ledger that had lost records got them back from
 	// this host; nil is a no-op.
-	Restored func(Restoration)
+	Restored func(engine.Restoration)
 }
 
 // NewGuard returns a Guard that charges calls to budgets and records them in
@@ -109,9 +106,8 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 		g.share, g.pace = newRunShare(o.MaxShare), newPacer(o.Paced)
 	}
 	g.chargeSets.byClass.Store(&map[callClass]*chargeSet{})
-	g.refusals.on = RealTime(g.log)
+	g.refusals.on = engine.RealTime(g.log)
 	g.refusals.base = time.Now()
-	coverages := Coverages(g.budgets)
 	var errs []error
 	for account, history := range g.history {
 		if history < 0 || history > MaxHistory || history%time.Microsecond != 0 {
@@ -135,11 +131,11 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 		if b.Shadow {
 			g.history[b.Account] = max(g.history[b.Account], min(2*b.Horizon(), MaxHistory))
 		}
-		floors := map[string]*Charge{}
+		coverage, floors := b.CoverageAmong(g.budgets), map[string]*Charge{}
 		for region := range b.Floor {
-			floors[region] = b.charge(region, coverages[i])
+			floors[region] = b.charge(region, coverage)
 		}
-		g.accounts[b.Account] = append(g.accounts[b.Account], chargedBudget{i, b.charge("", coverages[i]), floors})
+		g.accounts[b.Account] = append(g.accounts[b.Account], chargedBudget{i, b.charge("", coverage), floors})
 	}
 	if errs = append(errs, g.checkCoverages()...); len(errs) > 0 {
 		return nil, fmt.Errorf("quota: new guard: %w", errors.Join(errs...))
@@ -354,7 +350,7 @@ func (g *Guard) Retention(account string) time.Duration {
 	if longest == 0 {
 		return 0
 	}
-	return Retention(longest)
+	return engine.Retention(longest)
 }
 
 // Log returns the log that the guard decides by.

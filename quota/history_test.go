@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
@@ -36,9 +37,9 @@ func TestHistoryKeepsEntriesBeyondTheWindows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n != 10 || guard.Retention(account) != quota.Retention(24*time.Hour) {
+	if n != 10 || guard.Retention(account) != engine.Retention(24*time.Hour) {
 		t.Errorf("%d entries after 20 hours, kept for %s; want all 10, and %s", n, guard.Retention(account),
-			quota.Retention(24*time.Hour))
+			engine.Retention(24*time.Hour))
 	}
 }
 
@@ -50,8 +51,8 @@ func TestRetentionCoversWindowsAndHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for account, want := range map[string]time.Duration{account: quota.Retention(time.Hour),
-		"listed": quota.Retention(time.Hour), "unknown": 0} {
+	for account, want := range map[string]time.Duration{account: engine.Retention(time.Hour),
+		"listed": engine.Retention(time.Hour), "unknown": 0} {
 		if got := guard.Retention(account); got != want {
 			t.Errorf("%s: entries are kept for %s; want %s", account, got, want)
 		}

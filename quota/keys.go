@@ -29,9 +29,6 @@ type KeySummary struct {
 	All     bool       // these were all keys of the account
 }
 
-// MaxKeys is the most keys that TopKeys reads.
-const MaxKeys = 200_000
-
 // keysAtOnce is how many keys are read before callers of the account get their
 // turn.
 const keysAtOnce = 500

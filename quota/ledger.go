@@ -34,11 +34,11 @@ type (
 // once to what is already recorded, and every entry counts for every budget
 // that covers it. Charges that say where they are configured are an exception:
 // if configurations disagree about the limit of one budget, the lowest limit
-// requested within LimitHold applies.
+// requested within a day applies.
 //
 // The ledger's own clock decides. Timestamps are whole microseconds and
 // strictly increasing within a log. A clock that steps back by up to
-// MaxStepBack frees no units early; one that was further ahead is corrected by
+// two minutes frees no units early; one that was further ahead is corrected by
 // the first process that notices. A ledger's clock that is more than five
 // minutes ahead of this host's frees nothing before that.
 //
@@ -109,19 +109,13 @@ type Log interface {
 	probe(ctx context.Context, batch *Batch, r *Request) ([]error, error)
 }
 
-// Retention returns how long a log keeps an entry that a window can see for
-// horizon: longer by an eighth of it, and by MaxStepBack at least.
-func Retention(horizon time.Duration) time.Duration {
-	return horizon + max(horizon/8, MaxStepBack)
-}
-
 // Batch is a list of requests on one log, decided in one step.
 type Batch struct {
 	Account string
 	Key     string
 
 	// Client and Seq identify the requests: request i has the ID {Client,
-	// Seq+i}. Client comes from NewClient, and Seq is greater than that of any
+	// Seq+i}. Client is random, and Seq is greater than that of any
 	// earlier request of the client. If Client is 0, the ledger chooses the
 	// ids, and the batch must not be sent twice.
 	Client uint64
@@ -138,9 +132,6 @@ type Batch struct {
 
 	Requests []Request
 }
-
-// MaxHistory is the longest Batch.History, and the longest window.
-const MaxHistory = 400 * 24 * time.Hour
 
 // Request is one call, note or correction as a ledger sees it.
 type Request struct {
@@ -304,13 +295,6 @@ func (r *Request) needs(c *Charge) Units {
 
 // maxLease is the longest Call.Lease.
 const maxLease = 24 * time.Hour
-
-// MaxLabel is the most bytes in a method, lane, job or region.
-const MaxLabel = 128
-
-// MaxReason is the most bytes in the reason of a cooldown. Ledgers truncate
-// longer ones.
-const MaxReason = 200
 
 // Check returns an ErrBadCall if the account, key or history is malformed.
 func (b *Batch) Check() error {

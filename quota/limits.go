@@ -21,11 +21,6 @@ type Config struct {
 	Changed time.Time // when it was changed last
 }
 
-// LimitHold is how long a limit that was asked holds against a higher one for
-// the same budget. It holds for up to 15 minutes longer, since a process that
-// asks it again records that as seldom.
-const LimitHold = 24 * time.Hour
-
 // maxIdentity is the most bytes in a Charge's Identity.
 const maxIdentity = 255
 
@@ -36,7 +31,7 @@ func (c *Charge) Identity() string {
 	coverage := *c.Coverage
 	coverage.Methods = withoutExternal(coverage.Methods)
 	coverage.Except = withoutExternal(coverage.Except)
-	identity := strconv.Quote(c.Budget) + " " + c.Window.WithMargin(0).String() + " " + NewCoverage(coverage).Key()
+	identity := strconv.Quote(c.Budget) + " " + c.Window.WithMargin(0).String() + " " + newCoverage(coverage).Key()
 	if len(identity) > maxIdentity {
 		sum := sha256.Sum256([]byte(identity))
 		return hex.EncodeToString(sum[:])

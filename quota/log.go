@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 // engineLog is the Log of a process: an engine over a ledger.
@@ -23,19 +24,12 @@ type engineLog struct {
 
 var _ Log = (*engineLog)(nil)
 
-// Replica keeps a host's copy of the logs that its processes receive; package
-// replica implements it.
-type Replica = engine.Replica
-
-// Restoration says what a log lacked and got back from a host.
-type Restoration = engine.Restoration
-
 // NewLog returns the log of a ledger. A nil *Options is the default.
 func NewLog(ledger Ledger, o *Options) Log {
 	if o == nil {
 		o = &Options{}
 	}
-	real, outage := RealTime(ledger), newOutage(o)
+	real, outage := engine.RealTime(ledger), newOutage(o)
 	l := &engineLog{Ledger: ledger, real: real, outage: outage, options: *o}
 	l.engine = engine.New(outage.watch(ledger), &engine.Options{
 		Host: o.Host, TestClock: !real, Replica: o.Replica, Restored: o.Restored, MayCreate: l.checkLookAlike,
@@ -102,11 +96,11 @@ func (l *engineLog) Spend(ctx context.Context, batch *Batch) ([]Answer, error) {
 // a log.
 func (l *engineLog) checkLookAlike(ctx context.Context, account string) error {
 	for known, err := range l.Ledger.Accounts(ctx) {
-		if err == nil {
-			err = CheckLookAlike(account, known)
-		}
 		if err != nil {
 			return err
+		}
+		if alike := (&LookAlikeError{account, known}); alike.IsAlike() {
+			return alike
 		}
 	}
 	return nil
@@ -351,8 +345,8 @@ func (l *engineLog) SetCooldown(ctx context.Context, c Cooldown) error {
 		reason = cutText(reason, MaxReason)
 	}
 	length := min(c.For, math.MaxInt64-time.Microsecond) + time.Microsecond - time.Nanosecond
-	until := int64(MaxUnix * 1_000_000)
-	if c.Until.Unix() < MaxUnix {
+	until := int64(human.MaxUnix * 1_000_000)
+	if c.Until.Unix() < human.MaxUnix {
 		until = microsOf(c.Until)
 	}
 	if err := CheckKey(c.Key); err != nil {

@@ -24,11 +24,8 @@ func (e *LookAlikeError) Error() string {
 // Unwrap returns ErrLedgerConfig.
 func (e *LookAlikeError) Unwrap() error { return ErrLedgerConfig }
 
-// CheckLookAlike returns a *LookAlikeError if account looks like a known one
-// and is not the same.
-func CheckLookAlike(account, known string) error {
-	if account == known || !strings.EqualFold(strings.TrimSpace(account), strings.TrimSpace(known)) {
-		return nil
-	}
-	return &LookAlikeError{Account: account, Known: known}
+// IsAlike reports whether the names of the error's accounts look alike and are
+// not the same.
+func (e *LookAlikeError) IsAlike() bool {
+	return e.Account != e.Known && strings.EqualFold(strings.TrimSpace(e.Account), strings.TrimSpace(e.Known))
 }

@@ -1,10 +1,10 @@
 package quota_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -211,10 +211,20 @@ func TestACooldownMayStopOneKey(t *testing.T) {
 // TestATransportsContextNamesTheKey: the key of a request's context comes
 // before the one that Price finds.
 func TestATransportsContextNamesTheKey(t *testing.T) {
-	if key := quota.KeyFrom(quota.WithKey(context.Background(), "acme")); key != "acme" {
-		t.Error(key)
-	}
-	if ctx := t.Context(); quota.WithKey(ctx, "") != ctx {
-		t.Error("an empty key changes the context")
+	guard := newGuard(t, nil, budget("day", 10, 24*time.Hour))
+	for named, want := range map[string]string{"acme": "acme", "": "found"} {
+		var got string
+		ctx := quota.WithRequestOptions(t.Context(), func(terms *quota.RequestOptions) {
+			terms.Key, terms.Granted = named, func(g *quota.Grant) { got = g.Call().Key }
+		})
+		transport := &quota.Transport{Guard: guard, Base: tripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+		}), Price: func(*http.Request) (quota.Call, error) {
+			return quota.Call{Account: account, Key: "found", Method: "list", Units: 1}, nil
+		}}
+		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", nil)
+		if _, err := transport.RoundTrip(req); err != nil || got != want {
+			t.Errorf("key %q in the context: charged to %q, want %q: %v", named, got, want, err)
+		}
 	}
 }

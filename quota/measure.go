@@ -30,9 +30,6 @@ const (
 	USD Measure = "usd"
 )
 
-// MaxMeasures is how many measures an account can have, with units and calls.
-const MaxMeasures = engine.MaxMeasures
-
 // String returns "units" for ByUnits, and otherwise the measure.
 func (m Measure) String() string { return cmp.Or(string(m), engine.MeasureUnits) }
 

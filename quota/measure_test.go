@@ -262,8 +262,8 @@ func TestLateSettles(t *testing.T) {
 
 // TestCoveragesOfDifferentMeasuresDiffer, whatever the measures are called.
 func TestCoveragesOfDifferentMeasuresDiffer(t *testing.T) {
-	perKey, named := quota.Coverage{Measure: "ran", PerKey: true}, quota.Coverage{Measure: "rank"}
-	if a, b := quota.NewCoverage(perKey).Key(), quota.NewCoverage(named).Key(); a == b {
+	perKey, named := quota.Budget{Measure: "ran", PerKey: true}, quota.Budget{Measure: "rank"}
+	if a, b := perKey.Coverage().Key(), named.Coverage().Key(); a == b {
 		t.Errorf("both are %q", a)
 	}
 }

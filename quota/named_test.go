@@ -89,7 +89,7 @@ func TestHangUpInterruptsTheLedger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := quota.WithUninterruptedSpends(t.Context())
+	server := quota.WithRequestOptions(t.Context(), func(t *quota.RequestOptions) { t.Uninterrupted = true })
 	for _, count := range []int{1, 2} {
 		for ctx, ends := range map[context.Context]bool{t.Context(): true, server: false} {
 			if _, err := guard.SpendTogether(ctx, call("m", 1), count, 0); err != nil || ledger.ends != ends {

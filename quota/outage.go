@@ -33,20 +33,10 @@ type Allowance struct {
 	Now func() time.Time
 }
 
-// OutageReplica is a Replica that counts what this host is granted while the
-// ledger is down; package replica implements it.
-type OutageReplica interface {
-	Replica
-	// Outage lets decide grant a call by the records of the trailing 24 hours
-	// that this host was granted without the ledger, and keeps it. No other
-	// process of the host decides meanwhile.
-	Outage(account string, now time.Time, decide func(recent []engine.Record) (*engine.Record, error)) error
-}
-
 // outage grants calls within an allowance. It is nil without one.
 type outage struct {
 	Allowance
-	replica OutageReplica
+	replica engine.OutageReplica
 	client  uint64
 
 	mu   sync.Mutex
@@ -59,11 +49,11 @@ type outage struct {
 const outageHolds = 2 * time.Second
 
 func newOutage(o *Options) *outage {
-	replica, ok := o.Replica.(OutageReplica)
+	replica, ok := o.Replica.(engine.OutageReplica)
 	if !ok || o.Allowance == nil {
 		return nil
 	}
-	granting := &outage{Allowance: *o.Allowance, replica: replica, client: NewClient()}
+	granting := &outage{Allowance: *o.Allowance, replica: replica, client: engine.NewClient()}
 	if granting.Now == nil {
 		granting.Now = time.Now
 	}
@@ -96,7 +86,7 @@ func (o *outage) watch(ledger Ledger) Ledger {
 	if o == nil {
 		return ledger
 	}
-	return WatchLedger(ledger, func(op, _ string, _ time.Duration, err error) error {
+	return engine.WatchLedger(ledger, func(op, _ string, _ time.Duration, err error) error {
 		if op == "append" && err == nil {
 			o.mu.Lock()
 			o.down, o.till = nil, time.Time{}
@@ -270,36 +260,4 @@ func (l *engineLog) settleDown(receipt Receipt, change func(before engine.Amount
 	}
 	_ = l.engine.Account(receipt.Account).Owe(context.Background())
 	return nil
-}
-
-// GrantedDown returns what a host was granted of an account without the ledger
-// in the 24 hours before now, and how much of it no log is known to have. It
-// asks the replica alone.
-func GrantedDown(r OutageReplica, account string, now time.Time) (all, unrecorded Units, err error) {
-	granted := map[engine.ID]Units{}
-	err = r.Outage(account, now, func(recent []engine.Record) (*engine.Record, error) {
-		for i := range recent {
-			if recent[i].Kind == engine.KindGrant {
-				granted[recent[i].ID] = Units(recent[i].Amounts.Units)
-				all += Units(recent[i].Amounts.Units)
-			}
-		}
-		return nil, nil
-	})
-	if err != nil || len(granted) == 0 {
-		return all, 0, err
-	}
-	unrecorded = all
-	err = r.Load(account, func(epoch uint64, b *engine.Batch) error {
-		if epoch == 0 {
-			return nil
-		}
-		records, err := engine.Unpack(b)
-		for i := range records {
-			unrecorded -= granted[records[i].ID]
-			delete(granted, records[i].ID)
-		}
-		return err
-	})
-	return all, unrecorded, err
 }

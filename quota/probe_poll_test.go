@@ -20,7 +20,7 @@ type counted struct {
 	appends *int
 }
 
-func (c counted) RealTime() bool { return quota.RealTime(c.Ledger) }
+func (c counted) RealTime() bool { return engine.RealTime(c.Ledger) }
 
 func (c counted) Append(ctx context.Context, account string, a *engine.Append) (*engine.Tail, error) {
 	tail, err := c.Ledger.Append(ctx, account, a)

@@ -2,15 +2,9 @@ package quota
 
 import (
 	"context"
-	"errors"
 
 	"github.com/ration-dev/ration/internal/engine"
 )
-
-// ErrReused means that Call.ID, or the name it stands for, was used for
-// another call before, which was granted. The call was not charged and must
-// not be made.
-var ErrReused = errors.New("quota: this id was used for another call; give each call its own")
 
 // repeat makes the grant count for what the entry of an earlier request with
 // the same ID does, which may have been settled since. It reports whether that

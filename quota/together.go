@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// MaxTogether is the most calls that SpendTogether takes.
-const MaxTogether = 1000
-
 // SpendTogether charges count calls that are alike, 1 to MaxTogether, if all of
 // them fit, and none otherwise. It returns a grant for each. Like Wait, it
 // waits for at most maxWait. Calls that could never fit together are a

@@ -306,11 +306,11 @@ func TestMaxWaitOfARequestIsIgnored(t *testing.T) {
 		_, err = transport.RoundTrip(req)
 		return err
 	}
-	if err := errors.Join(get(t.Context()), get(quota.WithMaxWait(t.Context(), time.Minute))); err != nil {
+	if err := errors.Join(get(t.Context()), get(waiting(t.Context(), time.Minute))); err != nil {
 		t.Error(err)
 	}
 	transport.MaxWait = time.Minute
-	if err := get(quota.WithMaxWait(t.Context(), 0)); !errors.Is(err, quota.ErrRefused) {
+	if err := get(waiting(t.Context(), 0)); !errors.Is(err, quota.ErrRefused) {
 		t.Errorf("%v; want a refusal", err)
 	}
 }
@@ -360,4 +360,9 @@ func TestCallsTogetherAskTheirLimit(t *testing.T) {
 			}
 		}
 	})
+}
+
+// waiting returns a context whose requests may wait.
+func waiting(ctx context.Context, maxWait time.Duration) context.Context {
+	return quota.WithRequestOptions(ctx, func(t *quota.RequestOptions) { t.MaxWait = &maxWait })
 }

@@ -3,12 +3,8 @@ package quota
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"time"
 )
-
-// ErrBadToken means that a text is not a token of a grant; see Guard.Redeem.
-var ErrBadToken = errors.New("quota: not a grant; take the text that the grant came with")
 
 // tokenVersion begins each token.
 const tokenVersion = 1

@@ -132,7 +132,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp, err = t.base().RoundTrip(inner)
 	} else {
 		call.Caller, call.ID = call.Caller.or(CallerFrom(req.Context())), ID{}
-		call.Key = cmp.Or(KeyFrom(req.Context()), call.Key)
+		call.Key = cmp.Or(requestOptionsOf(req.Context()).Key, call.Key)
 		resp, err = t.sendCharged(inner, call)
 	}
 	if resp != nil {
@@ -239,7 +239,7 @@ func (t *Transport) send(req *http.Request, call Call, grant *Grant, trial *tria
 		}
 		return nil, Verdict{}, cmp.Or(trace.refusal(), err)
 	}
-	if granted, ok := req.Context().Value(grantedKey{}).(func(*Grant)); ok {
+	if granted := requestOptionsOf(req.Context()).Granted; granted != nil {
 		granted(trace.last())
 	}
 	resp.Request = req
@@ -267,9 +267,9 @@ func (t *Transport) base() http.RoundTripper {
 
 // maxWaitOf returns how long a request may wait at present.
 func (t *Transport) maxWaitOf(ctx context.Context) time.Duration {
-	maxWait, ok := ctx.Value(maxWaitKey{}).(time.Duration)
-	if !ok {
-		maxWait = t.MaxWait
+	maxWait := t.MaxWait
+	if own := requestOptionsOf(ctx).MaxWait; own != nil {
+		maxWait = *own
 	}
 	if t.MaxTotalWait > 0 {
 		return min(maxWait, t.MaxTotalWait-time.Duration(t.waited.Load()))
@@ -283,22 +283,6 @@ func (t *Transport) countingWaits(ctx context.Context) context.Context {
 		return ctx
 	}
 	return context.WithValue(ctx, totalWaitKey{}, &t.waited)
-}
-
-type grantedKey struct{}
-
-// WithGranted returns a copy of ctx. If a request with it is answered, granted
-// is called with the grant that was charged for it, before the answer is read.
-func WithGranted(ctx context.Context, granted func(*Grant)) context.Context {
-	return context.WithValue(ctx, grantedKey{}, granted)
-}
-
-type maxWaitKey struct{}
-
-// WithMaxWait returns a copy of ctx whose requests wait for at most maxWait,
-// instead of the Transport's MaxWait.
-func WithMaxWait(ctx context.Context, maxWait time.Duration) context.Context {
-	return context.WithValue(ctx, maxWaitKey{}, maxWait)
 }
 
 // mayRetry reports whether a request may be sent again after an answer.

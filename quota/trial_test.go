@@ -195,7 +195,7 @@ func newBehind(log quota.Log, first <-chan struct{}) quota.Log {
 	return quota.NewLog(behind{log, first}, nil)
 }
 
-func (b behind) RealTime() bool { return quota.RealTime(b.Ledger) }
+func (b behind) RealTime() bool { return engine.RealTime(b.Ledger) }
 
 func (b behind) Append(ctx context.Context, account string, a *engine.Append) (*engine.Tail, error) {
 	<-b.first

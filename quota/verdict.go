@@ -22,7 +22,7 @@ type Verdict struct {
 	// limit, and Measures in named measures; the grant is settled to it.
 	// Undocumented says that the upstream does not document this cost; the
 	// grant is then settled to no less than the price and no more than
-	// MaxRaise times the price.
+	// ten times the price.
 	Settled      bool
 	Undocumented bool
 	Units        Units
@@ -141,9 +141,9 @@ func (l *LateVerdict) then(apply func(Verdict)) {
 	}
 }
 
-// MaxRaise is how many times the price of a call may be charged for a cost that
+// maxRaise is how many times the price of a call may be charged for a cost that
 // the upstream does not document.
-const MaxRaise = 10
+const maxRaise = 10
 
 // LimitError says that the upstream's limit differs so much from a budget's
 // that one of them is probably wrong. It is passed to Transport.Report.
@@ -251,7 +251,7 @@ func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdi
 func (t *Transport) settle(ctx context.Context, call Call, grant *Grant, v *Verdict) error {
 	least, most := Units(0), MaxUnits
 	if v.Undocumented {
-		least, most = call.Units, min(most, MaxRaise*call.Units)
+		least, most = call.Units, min(most, maxRaise*call.Units)
 	}
 	units := min(max(v.Units, least), most)
 	if units != v.Units && t.Guard.firstReport(call.Account, "cost of "+call.Method) {

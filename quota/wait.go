@@ -85,8 +85,8 @@ func (g *Guard) leave(ctx context.Context, call *Call, at *place) {
 	g.refusals.invalidate()
 }
 
-// waitInQueue spends when it is the turn of calls that are alike, until they are
-// granted or would have to wait beyond the deadline.
+// waitInQueue spends when it is the turn of calls that are alike, until they
+// are granted or would have to wait beyond the deadline.
 func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, count int, deadline time.Time,
 	as trialRole) (*Grant, error) {
 	isPaced := g.pace.paces(call.Account, set)
@@ -147,25 +147,10 @@ func (r trialRole) waitOut(ctx context.Context, refused *RefusedError) error {
 	return r.afterWait(refused)
 }
 
-type endOfWaitsKey struct{}
-
-// WithWaitsUntil returns a copy of ctx in which no call waits for units once
-// done is closed: it is granted then or refused, as it would be at the end of
-// its wait. It is for servers that stop, whose clients should learn when to
-// come back.
-func WithWaitsUntil(ctx context.Context, done <-chan struct{}) context.Context {
-	return context.WithValue(ctx, endOfWaitsKey{}, done)
-}
-
-func endOfWaits(ctx context.Context) <-chan struct{} {
-	done, _ := ctx.Value(endOfWaitsKey{}).(<-chan struct{})
-	return done
-}
-
 // waitsEnded reports whether no call waits any more.
 func waitsEnded(ctx context.Context) bool {
 	select {
-	case <-endOfWaits(ctx):
+	case <-requestOptionsOf(ctx).WaitUntil:
 		return true
 	default:
 		return false
@@ -203,7 +188,7 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 		return nil
 	case <-wake:
 		return nil
-	case <-endOfWaits(ctx):
+	case <-requestOptionsOf(ctx).WaitUntil:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -18,11 +18,6 @@ const (
 	KindInFlight = WindowKind(engine.InFlight)
 )
 
-// DefaultMargin is the margin of a day, week or month: the largest difference
-// between the clocks of the upstream and the ledger that is harmless at its
-// boundary.
-const DefaultMargin = 30 * time.Second
-
 // Window is the time over which a budget counts. Make one with a function of
 // this package, such as Sliding or Daily; the zero Window is invalid. Windows
 // can be compared with ==.
@@ -36,7 +31,8 @@ type Window struct{ is engine.Window }
 // than others, so an upstream that counts arrivals can see more in a window
 // than was admitted in one. With a margin, of WithMargin, units return that
 // much later; it must be at least the difference between the fastest and the
-// slowest call. The default is 0; see ShortMargin.
+// slowest call. The default is 0: upstreams that count arrivals need 5 % of a
+// window of less than a minute, at least 20 ms and at most a second.
 func Sliding(length time.Duration) Window {
 	return Window{engine.Window{Kind: engine.Sliding, Length: length.Microseconds(), Margin: oddMicros(length)}}
 }
@@ -86,8 +82,8 @@ func calendar(zone *time.Location, unit engine.CalendarUnit, first int) Window {
 func Hourly(zone *time.Location) Window { return every(zone, time.Hour) }
 
 // Every returns the window of a length on the clock, counted from midnight UTC:
-// a second to 12 hours, a whole part of a day. Its margin is ShortMargin of the
-// length, or that of WithMargin, which is at most a quarter of it.
+// a second to 12 hours, a whole part of a day. Its margin is a
+// twentieth of the length, or that of WithMargin, which is at most a quarter.
 func Every(length time.Duration) Window { return every(time.UTC, length) }
 
 func every(zone *time.Location, length time.Duration) Window {
@@ -111,10 +107,10 @@ func InFlight(lease time.Duration) Window {
 	return Window{engine.Window{Kind: engine.InFlight, Length: lease.Microseconds()}}
 }
 
-// ShortMargin returns the margin that a window of a length needs, whose
+// shortMargin returns the margin that a window of a length needs, whose
 // upstream counts calls when they arrive: 5 % of a window of less than a
 // minute, at least 20 ms and at most a second, and 0 for longer ones.
-func ShortMargin(length time.Duration) time.Duration {
+func shortMargin(length time.Duration) time.Duration {
 	if length >= time.Minute {
 		return 0
 	}
@@ -122,12 +118,12 @@ func ShortMargin(length time.Duration) time.Duration {
 }
 
 // ArrivalMargin returns the margin that costs.yaml gives a sliding window or a
-// bucket unless it says another: ShortMargin of a window's length, and for a
+// bucket unless it says another: shortMargin of a window's length, and for a
 // bucket 5 % of the time in which a unit returns, 20 to 100 ms.
 func (w Window) ArrivalMargin() time.Duration {
 	switch w.Kind() {
 	case KindSliding:
-		return ShortMargin(micros(w.is.Length))
+		return shortMargin(micros(w.is.Length))
 	case KindBucket:
 		return min(max(w.UnitTime()/20, 20*time.Millisecond), 100*time.Millisecond)
 	}
@@ -219,9 +215,6 @@ func (w Window) RefillTime(size Units) time.Duration {
 	parts := float64(size) * float64(w.is.Every)
 	return micros(int64(min(parts/float64(max(1, w.is.Restore)), float64(MaxHistory.Microseconds()))))
 }
-
-// IsMonthly reports whether the window is a calendar month.
-func (w Window) IsMonthly() bool { return w.is.Kind == engine.Calendar && w.is.Unit == engine.Months }
 
 // Horizon returns how old an entry can be and still count in the window of a
 // budget with a limit. A ledger keeps its entries for at least that long. Only

@@ -82,6 +82,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/replica"
 	"github.com/ration-dev/ration/quota"
 )
@@ -242,7 +243,7 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 	}
 	guarded := c.logOptions()
 	guarded.History = table.History()
-	c.log = quota.NewLog(quota.WatchLedger(ledger, c.watch), guarded)
+	c.log = quota.NewLog(engine.WatchLedger(ledger, c.watch), guarded)
 	if c.guard, err = quota.NewGuard(c.log, table.Budgets(), guarded); err != nil {
 		_ = c.inner.Close()
 		return nil, &ConfigError{err}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/files"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/internal/replica"
@@ -107,7 +108,7 @@ func (c *Client) keep(account string) time.Duration {
 			longest = max(longest, b.Horizon())
 		}
 	}
-	return quota.Retention(longest)
+	return engine.Retention(longest)
 }
 
 // newest returns the time of the newest batch of an account that the replica
@@ -190,7 +191,8 @@ func (c *Client) grantedDown(account string) (used, unrecorded quota.Units, err 
 	if c.replica == nil {
 		return 0, 0, nil
 	}
-	return quota.GrantedDown(c.replica, account, c.now())
+	all, lacking, err := c.replica.GrantedDown(account, c.now())
+	return quota.Units(all), quota.Units(lacking), err
 }
 
 func (c *Client) now() time.Time {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/files"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
@@ -61,7 +62,7 @@ func (r *restorations) count(account string) (times, records int) {
 
 // noteRestored reports a restoration and keeps it in the state folder. What
 // another process keeps at the same time may be lost.
-func (c *Client) noteRestored(of quota.Restoration) {
+func (c *Client) noteRestored(of engine.Restoration) {
 	now := c.now().UTC()
 	done := Restoration{
 		Ledger: c.name, Account: of.Account, At: now,

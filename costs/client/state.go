@@ -178,7 +178,9 @@ func (c *Client) CheckSpelling(ctx context.Context) error {
 				alike = nil
 				break
 			}
-			alike = cmp.Or(alike, quota.CheckLookAlike(account, known))
+			if is := (&quota.LookAlikeError{Account: account, Known: known}); is.IsAlike() {
+				alike = cmp.Or(alike, error(is))
+			}
 		}
 		if alike != nil {
 			return alike

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -71,7 +72,7 @@ func TestCloseWaitsForWhatAnAnswerSaid(t *testing.T) {
 	var recorded atomic.Bool
 	appends := 0
 	s.options.Layer = func(l quota.Ledger) quota.Ledger {
-		return quota.WatchLedger(l, func(op, _ string, _ time.Duration, err error) error {
+		return engine.WatchLedger(l, func(op, _ string, _ time.Duration, err error) error {
 			if op != "append" {
 				return err
 			}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // Replica keeps a host's copy of the logs that its processes receive. It is
@@ -27,6 +28,16 @@ type Replica interface {
 	// a time, by timestamps from since on and before until or a little beyond
 	// them, also of days that no window can see any more.
 	Past(account string, since, until int64) ([]PastDay, error)
+}
+
+// OutageReplica is a Replica that counts what this host is granted while the
+// ledger is down; internal/replica implements it.
+type OutageReplica interface {
+	Replica
+	// Outage lets decide grant a call by the records of the trailing 24 hours
+	// that this host was granted without the ledger, and keeps it. No other
+	// process of the host decides meanwhile.
+	Outage(account string, now time.Time, decide func(recent []Record) (*Record, error)) error
 }
 
 // PastDay yields the batches of a day, each valid until yield returns, in no

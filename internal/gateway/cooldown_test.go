@@ -12,6 +12,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/gateway"
 	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
@@ -82,7 +83,7 @@ func TestCooldownWithoutAReason(t *testing.T) {
 // once.
 func newLifting(t *testing.T, budget string) quota.Ledger {
 	other := testledger.Memory(nil)
-	return quota.WatchLedger(other, func(op, account string, _ time.Duration, err error) error {
+	return engine.WatchLedger(other, func(op, account string, _ time.Duration, err error) error {
 		if op != "append" {
 			return err
 		}

@@ -90,7 +90,7 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 		problem.write(w)
 		return
 	}
-	ctx = quota.WithGranted(ctx, t.setGrant)
+	ctx = quota.WithRequestOptions(ctx, func(terms *quota.RequestOptions) { terms.Granted = t.setGrant })
 	s, r := g.newStream(w, r, ctx)
 	defer s.end()
 	defer s.flushCut()
@@ -152,8 +152,8 @@ func (g *Gateway) proxyContext(r *http.Request, table *costs.Table) (ctx context
 		}
 		wait = min(wait, maxWait)
 	}
-	ctx = quota.WithKey(quota.WithCaller(r.Context(), caller), key)
-	return quota.WithMaxWait(ctx, wait), wait, nil
+	ctx = quota.WithCaller(r.Context(), caller)
+	return quota.WithRequestOptions(ctx, func(t *quota.RequestOptions) { t.Key, t.MaxWait = key, &wait }), wait, nil
 }
 
 // isWebSocket reports whether a request asks to become a WebSocket. Offers of

@@ -134,7 +134,9 @@ func serve(ctx context.Context, l net.Listener, handler http.Handler, grace time
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	calls := quota.WithWaitsUntil(quota.WithUninterruptedSpends(context.Background()), ctx.Done())
+	calls := quota.WithRequestOptions(context.Background(), func(t *quota.RequestOptions) {
+		t.WaitUntil, t.Uninterrupted = ctx.Done(), true
+	})
 	server := &http.Server{Handler: handler, Protocols: protocols, MaxHeaderBytes: maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return calls },
 		ReadHeaderTimeout: times.header, IdleTimeout: times.idle, ErrorLog: log.New(panicLog{}, "", 0),

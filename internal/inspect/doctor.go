@@ -127,20 +127,19 @@ func (c *Checkup) CheckRoutes(table *costs.Table) {
 // of other programs: probably a typo in the lanes of a budget.
 func (c *Checkup) CheckLimits(table *costs.Table) {
 	for _, u := range table.Upstreams() {
-		coverages := quota.Coverages(u.Budgets)
 		limits := func(i int, method string) bool {
 			var region string
 			if named := u.Budgets[i].Regions; len(named) > 0 {
 				region = named[0]
 			}
 			return slices.ContainsFunc(costs.Lanes(), func(lane string) bool {
-				return coverages[i].Covers(method, quota.Caller{Lane: lane, Region: region})
+				return u.Budgets[i].CoverageAmong(u.Budgets).Covers(method, quota.Caller{Lane: lane, Region: region})
 			})
 		}
 		var free []string
 		for _, m := range u.Costs {
 			isLimited := m.Units == 0
-			for i := range coverages {
+			for i := range u.Budgets {
 				isLimited = isLimited || limits(i, m.Method)
 			}
 			if !isLimited {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -21,12 +22,12 @@ func NewLedger(inner quota.Ledger) *Ledger {
 		Name: "ration_ledger_duration_seconds", Help: "How long the ledger took to answer this process.",
 		Buckets: []float64{.0001, .0003, .001, .003, .01, .03, .1, .3, 1, 3, 10},
 	}, []string{"op", "result"})}
-	l.Ledger = quota.WatchLedger(inner, l.observe)
+	l.Ledger = engine.WatchLedger(inner, l.observe)
 	return l
 }
 
-// RealTime says what quota.RealTime says of the inner ledger.
-func (l *Ledger) RealTime() bool { return quota.RealTime(l.Ledger) }
+// RealTime says what engine.RealTime says of the inner ledger.
+func (l *Ledger) RealTime() bool { return engine.RealTime(l.Ledger) }
 
 func (l *Ledger) observe(op, _ string, took time.Duration, err error) error {
 	name := "ok"

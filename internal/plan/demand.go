@@ -180,7 +180,7 @@ func (d *demand) stepNames(match func(jobs.Step) bool) []string {
 // eachHeld calls yield for every entry of the ledger that is charged to a
 // budget, given by its index, with the amount charged.
 func (in *Input) eachHeld(budget int, yield func(e *HeldEntry, amount int64)) {
-	b, coverage := &in.Budgets[budget], quota.Coverages(in.Budgets)[budget]
+	b, coverage := &in.Budgets[budget], in.Budgets[budget].CoverageAmong(in.Budgets)
 	entries := in.State.Entries[b.Account]
 	for i := range entries {
 		e := &entries[i]

@@ -87,3 +87,34 @@ func (a *accountCopy) saveOutage(r *engine.Record, now time.Time) error {
 	a.out = e.append(a.out[:0])
 	return a.write()
 }
+
+// GrantedDown returns what a host was granted of an account without the ledger
+// in the 24 hours before now, and how much of it no log is known to have.
+func (r *Replica) GrantedDown(account string, now time.Time) (all, unrecorded int64, err error) {
+	granted := map[engine.ID]int64{}
+	err = r.Outage(account, now, func(recent []engine.Record) (*engine.Record, error) {
+		for i := range recent {
+			if recent[i].Kind == engine.KindGrant {
+				granted[recent[i].ID] = recent[i].Amounts.Units
+				all += recent[i].Amounts.Units
+			}
+		}
+		return nil, nil
+	})
+	if err != nil || len(granted) == 0 {
+		return all, 0, err
+	}
+	unrecorded = all
+	err = r.Load(account, func(epoch uint64, b *engine.Batch) error {
+		if epoch == 0 {
+			return nil
+		}
+		records, err := engine.Unpack(b)
+		for i := range records {
+			unrecorded -= granted[records[i].ID]
+			delete(granted, records[i].ID)
+		}
+		return err
+	})
+	return all, unrecorded, err
+}

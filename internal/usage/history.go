@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/internal/catalog"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -39,7 +40,7 @@ func FillHistory(ctx context.Context, store *catalog.Catalog, guard *quota.Guard
 	}
 	for _, account := range accounts {
 		f := &filler{store: store, ledger: guard.Log(), account: account,
-			retention: max(guard.Retention(account), quota.Retention(0))}
+			retention: max(guard.Retention(account), engine.Retention(0))}
 		for try := 1; ; try++ {
 			err = f.fill(ctx, guard, balances)
 			if !errors.Is(err, catalog.ErrMoved) || try == attempts {
@@ -77,7 +78,7 @@ func (f *filler) fill(ctx context.Context, guard *quota.Guard, balances []quota.
 	if err != nil {
 		return err
 	}
-	f.series = []*series{{coverage: quota.NewCoverage(quota.Coverage{}), days: quota.Window{}.Days(), zone: time.UTC}}
+	f.series = []*series{{coverage: (&quota.Budget{}).Coverage(), days: quota.Window{}.Days(), zone: time.UTC}}
 	for i := range balances {
 		if b := &balances[i]; b.Budget.Account == f.account {
 			w := b.Budget.Window

@@ -8,11 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
 )
 
 // BudgetReport is a BudgetStatus for JSON. Times are in UTC and at most
-// quota.MaxUnix; no slice or map is nil.
+// human.MaxUnix; no slice or map is nil.
 type BudgetReport struct {
 	Account        string      `json:"account"`
 	Name           string      `json:"name"`
@@ -201,8 +202,8 @@ func jsonTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
-	if t.Unix() > quota.MaxUnix {
-		t = time.Unix(quota.MaxUnix, 0)
+	if t.Unix() > human.MaxUnix {
+		t = time.Unix(human.MaxUnix, 0)
 	}
 	return new(t.UTC())
 }

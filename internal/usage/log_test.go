@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
 )
@@ -77,8 +78,8 @@ func TestYoungLogMissesEntries(t *testing.T) {
 		at   time.Duration
 		want map[string]time.Duration
 	}{
-		{0, map[string]time.Duration{"q": quota.Retention(0)}},
-		{48 * time.Hour, map[string]time.Duration{"p": s.guard.Retention("p"), "q": quota.Retention(0)}},
+		{0, map[string]time.Duration{"q": engine.Retention(0)}},
+		{48 * time.Hour, map[string]time.Duration{"p": s.guard.Retention("p"), "q": engine.Retention(0)}},
 	} {
 		s.now = noon.Add(c.at)
 		for range 20 { // a log drops batches by the dozen

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -85,7 +86,7 @@ func (s *LogReader) Missing(ctx context.Context, retention func(account string) 
 		return missing, nil
 	}
 	for _, account := range s.Accounts {
-		kept := now.Add(-max(retention(account), quota.Retention(0)))
+		kept := now.Add(-max(retention(account), engine.Retention(0)))
 		if !s.Since.Before(kept) {
 			continue
 		}
@@ -114,7 +115,7 @@ func (s *LogReader) dropped(ctx context.Context, account string, keeps time.Dura
 	if keeps == 0 {
 		return true, nil
 	}
-	all := &quota.Charge{Coverage: quota.NewCoverage(quota.Coverage{}), Limit: quota.MaxLimit,
+	all := &quota.Charge{Coverage: (&quota.Budget{}).Coverage(), Limit: quota.MaxLimit,
 		Window: quota.Sliding(keeps)}
 	standings, err := s.Ledger.WindowUsages(ctx, account, "", []*quota.Charge{all})
 	return err == nil && standings[0].Trimmed, err

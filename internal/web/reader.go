@@ -7,10 +7,10 @@ import (
 
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/internal/catalog"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/report"
 	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/jobs"
-	"github.com/ration-dev/ration/quota"
 )
 
 const (
@@ -83,7 +83,7 @@ func (r *reader) update() *snapshot {
 	s.Err = r.redact(r.readLedger(ctx, s))
 	if s.Err == nil {
 		r.knownAt = s.At
-	} else if r.readLedger(quota.WithKnown(r.lifetime), s) != nil {
+	} else if r.readLedger(engine.WithKnown(r.lifetime), s) != nil {
 		s.Accounts = nil // those that were read have no budgets
 	}
 	s.KnownAt = r.knownAt

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/gateway"
 	"github.com/ration-dev/ration/internal/setup"
 	"github.com/ration-dev/ration/internal/testledger"
@@ -155,7 +156,7 @@ func past(t *testing.T, file string, now time.Time) {
 	defer l.Close()
 	random := rand.New(rand.NewPCG(1, 1))
 	regions := []string{"US", "GB", "IN", "DE", "FR", "BR"}
-	client := quota.NewClient()
+	client := engine.NewClient()
 	for hour := range 48 {
 		begin := now.Add(time.Duration(hour-48) * time.Hour)
 		b := &quota.Batch{Account: "my-project", History: 72 * time.Hour}

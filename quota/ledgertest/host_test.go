@@ -116,7 +116,7 @@ func (h *host) start(place int) *process {
 	p.conn = &conn{store: w.store, p: p}
 	o := &quota.Options{Host: fmt.Sprint("host", h.number)}
 	r, err := replica.Open(h.folder(), &replica.Options{
-		Keep: func(string) time.Duration { return quota.Retention(w.horizon()) },
+		Keep: func(string) time.Duration { return engine.Retention(w.horizon()) },
 	})
 	if err != nil {
 		w.fail("%v", err)

@@ -1,11 +1,16 @@
-package quota
+package engine
 
 import (
 	"context"
 	"time"
-
-	"github.com/ration-dev/ration/internal/engine"
 )
+
+// RealTime reports whether a ledger is on real time, not on a test's clock.
+// Refusals are cached, for up to a second, only on real time.
+func RealTime(l Ledger) bool {
+	real, ok := l.(interface{ RealTime() bool })
+	return !ok || real.RealTime()
+}
 
 // WatchLedger returns a Ledger that passes each answer of another one to watch:
 // the operation, "append" or "read", how long it took and its error. What watch
@@ -23,14 +28,14 @@ type watchedLedger struct {
 func (l *watchedLedger) RealTime() bool { return RealTime(l.Ledger) }
 
 // Append implements Ledger.
-func (l *watchedLedger) Append(ctx context.Context, account string, a *engine.Append) (*engine.Tail, error) {
+func (l *watchedLedger) Append(ctx context.Context, account string, a *Append) (*Tail, error) {
 	began := time.Now()
 	tail, err := l.Ledger.Append(ctx, account, a)
 	return tail, l.watch("append", account, time.Since(began), err)
 }
 
 // Read implements Ledger.
-func (l *watchedLedger) Read(ctx context.Context, account string, r *engine.Read) (*engine.Tail, error) {
+func (l *watchedLedger) Read(ctx context.Context, account string, r *Read) (*Tail, error) {
 	began := time.Now()
 	tail, err := l.Ledger.Read(ctx, account, r)
 	return tail, l.watch("read", account, time.Since(began), err)
