@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -22,9 +23,9 @@ type coveredBudget struct {
 
 func newShared(budgets []quota.Budget) *shared {
 	s := &shared{covered: map[[2]string]coveredBudget{}}
-	for i, coverage := range quota.Coverages(budgets) {
+	for i := range budgets {
 		b := &budgets[i]
-		s.covered[[2]string{b.Account, b.Name}] = coveredBudget{b, coverage}
+		s.covered[[2]string{b.Account, b.Name}] = coveredBudget{b, b.CoverageAmong(budgets)}
 	}
 	return s
 }
@@ -67,7 +68,7 @@ func isShared(refused *quota.RefusedError) bool {
 // granted since.
 func (b coveredBudget) hasGranted(g *quota.Guard, kind eventKind, since time.Time) bool {
 	query := quota.Query{Account: kind.account, Key: kind.key, Since: since}
-	for sum, err := range g.Log().Sums(quota.WithKnown(context.Background()), query) {
+	for sum, err := range g.Log().Sums(engine.WithKnown(context.Background()), query) {
 		if err != nil {
 			return false
 		}
