@@ -58,32 +58,6 @@ func (r trialRole) afterWait(refused *RefusedError) error {
 	return &cooldownEnded{refused.Budget, refused.ownKey()}
 }
 
-// wait charges calls that are alike once no breaker that covers them holds
-// them, and again when they have waited for the end of a cooldown. reported is
-// as in trial. The caller must pass the trial, which may be nil, to finish. nil
-// holds no call.
-func (b *breakers) wait(ctx context.Context, g *Guard, call Call, count int, maxWait time.Duration,
-	reported bool) (*Grant, *trial, error) {
-	if b == nil {
-		grant, err := g.wait(ctx, call, count, maxWait, trialRole{})
-		return grant, nil, err
-	}
-	for deadline := time.Now().Add(maxWait); ; {
-		began := time.Now()
-		trial := b.awaitTrial(ctx, g, call, deadline.Sub(began), reported)
-		grant, err := g.wait(ctx, call, count, time.Until(deadline), trialRole{b, trial})
-		if ended, ok := err.(*cooldownEnded); ok {
-			b.openFor(budgetID{call.Account, ended.budget, ended.key}, began)
-			continue
-		}
-		if err != nil {
-			b.finish(ctx, g, trial)
-			return nil, nil, err
-		}
-		return grant, trial, nil
-	}
-}
-
 // openFor opens a breaker because of a cooldown that another process has set.
 func (b *breakers) openFor(id budgetID, since time.Time) {
 	b.mu.Lock()

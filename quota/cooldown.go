@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // Cooldown is a pause that the upstream or an operator has asked for. While it
@@ -43,7 +45,7 @@ func (g *Guard) ClearCooldown(ctx context.Context, account, budget string) error
 // ClearKeyCooldown clears the cooldown that stops a key alone.
 func (g *Guard) ClearKeyCooldown(ctx context.Context, account, budget, key string) error {
 	defer g.refusals.invalidate()
-	return opError("clear cooldown", g.log.ClearCooldown(ctx, account, budget, key))
+	return opError("clear cooldown", g.log.account(account).EndCooldown(ctx, budget, key))
 }
 
 // Cooldowns returns the cooldowns of an account that are in force, and the time
@@ -56,7 +58,12 @@ func (g *Guard) Cooldowns(ctx context.Context, account string) (now time.Time, c
 		names = append(names, b.charge.Budget)
 	}
 	var standings []WindowUsage
-	all, err := g.log.Cooldowns(ctx, account)
+	var all []Cooldown
+	err = g.log.account(account).View(ctx, func(v *engine.View) {
+		for _, r := range v.Cooldowns() {
+			all = append(all, *cooldownOf(account, r))
+		}
+	})
 	if err == nil {
 		standings, err = g.cooldownStandings(ctx, account, "", names...)
 	}

@@ -1,7 +1,6 @@
 package quota
 
 import (
-	"context"
 	"time"
 )
 
@@ -48,18 +47,4 @@ func (g *Guard) decided(call *Call, count int, began time.Time, err error) {
 		d.Waited = time.Since(began)
 	}
 	(*observe)(d)
-}
-
-// await charges calls that are alike, waiting for at most maxWait and as
-// breakers say, which may be nil. It tells the observers what was decided.
-func (g *Guard) await(ctx context.Context, call Call, count int, maxWait time.Duration, b *breakers,
-	reported bool) (*Grant, *trial, error) {
-	call.Caller = call.Caller.or(CallerFrom(ctx))
-	var began time.Time
-	if maxWait > 0 && g.observer.Load() != nil {
-		began = time.Now()
-	}
-	grant, trial, err := b.wait(ctx, g, call, count, maxWait, reported)
-	g.decided(&call, count, began, err)
-	return grant, trial, err
 }

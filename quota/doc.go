@@ -94,7 +94,7 @@
 //
 // [NewLog] returns the [Log] of a Ledger, which decides. [Log.Spend] decides a
 // [Batch] of [Request] values and returns an [Answer] to each, with a [Receipt]
-// and what each window then holds ([UsageAfter]). A [Charge] is a budget as a
+// and what each window then holds. A [Charge] is a budget as a
 // Log sees it: its [Coverage] says which calls count, and each [Floor] reserves
 // a part of the limit. The [WindowKind] of its window says how to count, and a
 // calendar window has a [Day] at each time. An [ID] identifies a request.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 	"sync"
+
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // Grant is an admitted call. Settle and Refund correct what was charged for it.
@@ -15,7 +17,7 @@ type Grant struct {
 	set     *chargeSet
 	job     string
 	receipt Receipt
-	held    []UsageAfter
+	held    []engine.Held
 
 	redeemed bool // it came from a token, since when others may have settled it
 
@@ -65,16 +67,13 @@ func (g *Grant) Balances() []Balance {
 	balances := make([]Balance, len(g.held))
 	for i, held := range g.held {
 		b := Balance{Budget: g.guard.budgets[g.set.budgets[i]], Coverage: g.set.charges[i].Coverage, At: g.receipt.At,
-			Used: held.Used}
-		if held.FreesIn > 0 {
-			b.NextFree = b.At.Add(held.FreesIn)
-		}
+			Used: Units(held.Used), NextFree: ledgerTime(held.NextAt)}
 		b.Budget.Limit = b.Budget.LimitOf(g.receipt.Key)
 		b.Since = b.Budget.Window.Since(b.At, b.Budget.Limit)
-		if held.Limit < b.Budget.Limit {
-			b.StricterLimit = held.Limit
+		if limit := Units(held.Limit); held.Until != 0 && limit < b.Budget.Limit {
+			b.StricterLimit = limit
 		}
-		b.Remaining = max(0, b.Limit()-held.Used-held.Kept)
+		b.Remaining = max(0, b.Limit()-b.Used-Units(held.Reserved))
 		balances[i] = b
 	}
 	return balances

@@ -81,7 +81,7 @@ func (g *Guard) TopKeys(ctx context.Context, account string, n int) (*KeySummary
 // them to the counts of the charges.
 func (g *Guard) compareKeys(ctx context.Context, account string, keys []string, charges []*Charge,
 	counts []KeyCount) ([]string, error) {
-	budgets := g.log.budgetsOf(charges)
+	budgets := engineBudgets(charges)
 	shares := make(map[string]float64, len(keys))
 	for some := range slices.Chunk(keys, keysAtOnce) {
 		err := g.log.account(account).Known(ctx, func(v *engine.View) {

@@ -32,7 +32,7 @@ func (l *engineLog) knownDown(ctx context.Context, batch *Batch, i int, now time
 	if err != nil {
 		return known, err
 	}
-	budgets := l.budgets.of(r.Charges)
+	budgets := engineBudgets(r.Charges)
 	err = l.engine.Account(batch.Account).Known(ctx, func(v *engine.View) {
 		moved := v.Moved()
 		known.moved = moveOf(batch.Account, &moved)

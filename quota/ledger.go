@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -86,24 +87,11 @@ type Log interface {
 	// applies.
 	SetCooldown(ctx context.Context, cooldown Cooldown) error
 
-	// ClearCooldown clears the cooldown of a budget or, if budget is empty, of
-	// the account; and if key is not empty, that of the key alone. It is a no-op
-	// if there is none.
-	ClearCooldown(ctx context.Context, account, budget, key string) error
-
-	// Cooldowns returns the cooldowns of an account that are in force, its own
-	// and those of all of its budgets and keys, in no particular order.
-	Cooldowns(ctx context.Context, account string) ([]Cooldown, error)
-
-	// ClearLimits forgets the limits that were asked of an account's budgets.
-	ClearLimits(ctx context.Context, account string) error
-
 	// Keys yields the keys of an account that have entries, sorted. It stops
 	// after yielding an error.
 	Keys(ctx context.Context, account string) iter.Seq2[string, error]
 
 	account(name string) *engine.Account
-	budgetsOf(charges []*Charge) []*engine.Budget
 	end(ctx context.Context, receipt Receipt) error
 	recordRefusal(ctx context.Context, r *RefusedError) error
 	probe(ctx context.Context, batch *Batch, r *Request) ([]error, error)
@@ -194,6 +182,9 @@ type Charge struct {
 	hasFloors bool // the budget has floors, perhaps none but the caller's own
 
 	Config Config // where Limit is configured; if unknown, it holds whatever others ask
+
+	once   sync.Once
+	budget *engine.Budget
 }
 
 // limitOf returns the limit for calls with a key.
@@ -228,23 +219,15 @@ func (c *Charge) always() (kept Units) {
 // Answer is the decision on one request. If Err is nil, the request was granted
 // and Receipt identifies its entry.
 type Answer struct {
-	Others  []ID         // of a request for several calls: the ids of the others
-	Receipt Receipt      // of a refused request: without ID and At
-	Held    []UsageAfter // one for each charge, in order; empty for a repeated request or without a ledger
+	Others  []ID          // of a request for several calls: the ids of the others
+	Receipt Receipt       // of a refused request: without ID and At
+	Held    []engine.Held // one for each charge, in order; empty for a repeated request or without a ledger
 	Err     error
 
 	// Repeated is set if the request was granted before and is not charged now:
 	// its entries as they are at present. Calls that were refunded since must be
 	// requested under another id.
 	Repeated []Entry
-}
-
-// UsageAfter is what the window of one charge holds right after a grant.
-type UsageAfter struct {
-	Used    Units
-	Kept    Units         // the part of the limit reserved by floors of other regions
-	Limit   Units         // the limit that holds; 0 for the charge's own
-	FreesIn time.Duration // from Receipt.At until the next units become free; 0 if none are used
 }
 
 // Check returns an ErrBadCall if the request is malformed, or a *NeverFitsError

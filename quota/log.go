@@ -16,7 +16,6 @@ import (
 type engineLog struct {
 	Ledger
 	engine  *engine.Engine
-	budgets engineBudgets
 	outage  *outage
 	options Options
 	real    bool
@@ -46,8 +45,6 @@ func logOn(ledger Ledger, o *Options) Log {
 }
 
 func (l *engineLog) account(name string) *engine.Account { return l.engine.Account(name) }
-
-func (l *engineLog) budgetsOf(charges []*Charge) []*engine.Budget { return l.budgets.of(charges) }
 
 // RealTime reports whether the ledger is on real time.
 func (l *engineLog) RealTime() bool { return l.real }
@@ -112,7 +109,7 @@ func (l *engineLog) request(batch *Batch, r *Request, i int) *engine.Request {
 		Labels: engine.Labels{Method: r.Method, Key: batch.Key, Host: l.options.Host,
 			Lane: r.Caller.Lane, Job: r.Caller.Job, Region: r.Caller.Region},
 		Amounts: r.Amounts().engineAmounts(), Lease: r.lease().Microseconds(),
-		Budgets: l.budgets.of(r.Charges), Force: r.Force, Once: batch.Once && i == 0, Count: r.Together,
+		Budgets: engineBudgets(r.Charges), Force: r.Force, Once: batch.Once && i == 0, Count: r.Together,
 		History: batch.History.Microseconds(),
 	}
 	if r.Kind.isAdjustment() {
@@ -181,7 +178,7 @@ func (l *engineLog) answer(batch *Batch, r *Request, a *engine.Answer) Answer {
 		return Answer{Receipt: Receipt{Account: batch.Account, Key: batch.Key, Epoch: a.Epoch},
 			Err: l.refusal(batch, r, a)}
 	}
-	answer := Answer{Receipt: receipt}
+	answer := Answer{Receipt: receipt, Held: a.Held}
 	if len(a.IDs) > 0 {
 		answer.Receipt.ID = ID(a.IDs[0])
 		for _, id := range a.IDs[1:] {
@@ -190,16 +187,6 @@ func (l *engineLog) answer(batch *Batch, r *Request, a *engine.Answer) Answer {
 	}
 	for _, e := range a.Repeated {
 		answer.Repeated = append(answer.Repeated, entryOf(e))
-	}
-	for _, held := range a.Held {
-		h := UsageAfter{Used: Units(held.Used), Kept: Units(held.Reserved)}
-		if held.Until != 0 {
-			h.Limit = Units(held.Limit)
-		}
-		if held.NextAt != 0 {
-			h.FreesIn = micros(held.NextAt - a.At)
-		}
-		answer.Held = append(answer.Held, h)
 	}
 	return answer
 }
@@ -290,7 +277,7 @@ func (l *engineLog) end(ctx context.Context, receipt Receipt) error {
 }
 
 func (l *engineLog) WindowUsages(ctx context.Context, account, key string, charges []*Charge) ([]WindowUsage, error) {
-	budgets := l.budgets.of(charges)
+	budgets := engineBudgets(charges)
 	standings := make([]WindowUsage, len(charges))
 	err := l.engine.Account(account).View(ctx, func(v *engine.View) {
 		record := v.Moved()
@@ -353,23 +340,6 @@ func (l *engineLog) SetCooldown(ctx context.Context, c Cooldown) error {
 		return err
 	}
 	return l.engine.Account(c.Account).Cool(ctx, c.Budget, c.Key, length.Microseconds(), until, c.repeats, reason)
-}
-
-func (l *engineLog) ClearCooldown(ctx context.Context, account, budget, key string) error {
-	return l.engine.Account(account).EndCooldown(ctx, budget, key)
-}
-
-func (l *engineLog) Cooldowns(ctx context.Context, account string) (all []Cooldown, err error) {
-	err = l.engine.Account(account).View(ctx, func(v *engine.View) {
-		for _, r := range v.Cooldowns() {
-			all = append(all, *cooldownOf(account, r))
-		}
-	})
-	return all, err
-}
-
-func (l *engineLog) ClearLimits(ctx context.Context, account string) error {
-	return l.engine.Account(account).EndLimits(ctx)
 }
 
 func cutText(text string, most int) string {

@@ -1,45 +1,17 @@
 package quota
 
 import (
-	"sync"
 	"time"
 
 	"github.com/ration-dev/ration/internal/engine"
 )
 
-// engineBudgets translates charges to budgets of the engine, each once: the
-// engine knows a budget by its address.
-type engineBudgets struct {
-	mu    sync.RWMutex
-	known map[*Charge]*engine.Budget
-}
-
-// maxEngineBudgets bounds what is kept of charges, which tests and calls
-// together make anew.
-const maxEngineBudgets = 4096
-
-func (e *engineBudgets) of(charges []*Charge) []*engine.Budget {
+// engineBudgets returns charges as the engine sees them.
+func engineBudgets(charges []*Charge) []*engine.Budget {
 	budgets := make([]*engine.Budget, len(charges))
-	e.mu.RLock()
-	missing := false
 	for i, charge := range charges {
-		budgets[i] = e.known[charge]
-		missing = missing || budgets[i] == nil
-	}
-	e.mu.RUnlock()
-	if !missing {
-		return budgets
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.known == nil || len(e.known) > maxEngineBudgets {
-		e.known = map[*Charge]*engine.Budget{}
-	}
-	for i, charge := range charges {
-		if budgets[i] = e.known[charge]; budgets[i] == nil {
-			budgets[i] = charge.engineBudget()
-			e.known[charge] = budgets[i]
-		}
+		charge.once.Do(func() { charge.budget = charge.engineBudget() }) // the engine knows a budget by its address
+		budgets[i] = charge.budget
 	}
 	return budgets
 }
@@ -68,9 +40,8 @@ func (c *Charge) engineBudget() *engine.Budget {
 
 // engineCoverage returns the coverage as the engine sees it.
 func (c *Coverage) engineCoverage() engine.Coverage {
-	e := engine.Coverage{Methods: c.Methods, Except: c.Except, Lanes: c.Lanes, Regions: c.Regions, ByKey: c.PerKey,
+	return engine.Coverage{Methods: c.Methods, Except: c.Except, Lanes: c.Lanes, Regions: c.Regions, ByKey: c.PerKey,
 		Measure: string(c.Measure)}
-	return e
 }
 
 // ledgerTime returns a time of the engine, or the zero time for 0.

@@ -29,6 +29,40 @@ func (g *Guard) Wait(ctx context.Context, call Call, maxWait time.Duration) (*Gr
 	return grant, err
 }
 
+// await charges calls that are alike once no breaker that covers them holds
+// them, and again when they have waited for the end of a cooldown. b may be nil,
+// which holds none; reported is as in trial. The caller must pass the trial,
+// which may be nil, to breakers.finish. await tells the observers.
+func (g *Guard) await(ctx context.Context, call Call, count int, maxWait time.Duration, b *breakers,
+	reported bool) (grant *Grant, trial *trial, err error) {
+	call.Caller = call.Caller.or(CallerFrom(ctx))
+	began := time.Now()
+	defer func() {
+		if maxWait <= 0 {
+			began = time.Time{}
+		}
+		g.decided(&call, count, began, err)
+	}()
+	if b == nil {
+		grant, err = g.wait(ctx, call, count, maxWait, trialRole{})
+		return grant, nil, err
+	}
+	for deadline := began.Add(maxWait); ; {
+		tried := time.Now()
+		trial = b.awaitTrial(ctx, g, call, deadline.Sub(tried), reported)
+		grant, err = g.wait(ctx, call, count, time.Until(deadline), trialRole{b, trial})
+		ended, ok := err.(*cooldownEnded)
+		if err != nil && !ok {
+			b.finish(ctx, g, trial)
+			return nil, nil, err
+		}
+		if !ok {
+			return grant, trial, nil
+		}
+		b.openFor(budgetID{call.Account, ended.budget, ended.key}, tried)
+	}
+}
+
 // wait is SpendTogether for calls that may be the trial of a cooldown; it
 // returns the first grant. If they are not, and have waited for the end of a
 // cooldown, wait returns a *cooldownEnded without charging them.
