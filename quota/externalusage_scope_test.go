@@ -93,7 +93,8 @@ func TestCoveragesAreShared(t *testing.T) {
 			t.Errorf("%s: %q; want %q", b.Name, got, want)
 		}
 	}
-	if got := budgets[0].CoverageAmong(append(budgets, budget("day", 10, 24*time.Hour))).Key(); got != `x"others: day"` {
+	if got := budgets[0].CoverageAmong(append(budgets,
+		budget("day", 10, 24*time.Hour))).Key(); got != `x"others: day"` {
 		t.Errorf("beside a day: %q", got)
 	}
 }

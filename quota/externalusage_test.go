@@ -305,30 +305,6 @@ func TestDrainGivesUp(t *testing.T) {
 	})
 }
 
-// TestExternalUsageIsCheckedAgain: after a note, small differences are ignored
-// for a minute.
-func TestExternalUsageIsCheckedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		guard := newGuard(t, nil, budget("hour", 1000, time.Hour))
-		client, _ := answering(guard, 10, quota.Verdict{LeftOf: "hour", Left: 500})
-		for _, step := range []struct {
-			after time.Duration
-			used  quota.Units
-		}{{0, 500}, {59 * time.Second, 510}, {2 * time.Second, 520}, {time.Hour, 500}} {
-			time.Sleep(step.after)
-			resp, err := client.Get("http://upstream/m")
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp.Body.Close()
-			client.CloseIdleConnections()
-			if got := used(t, guard); got != step.used {
-				t.Errorf("after %s more: %d used; want %d", step.after, got, step.used)
-			}
-		}
-	})
-}
-
 // TestExternalUsageIsOneNote: thousands of external calls are one entry, and
 // take a few round trips to the ledger.
 func TestExternalUsageIsOneNote(t *testing.T) {

@@ -78,20 +78,6 @@ func TestProbeNamesTheLatest(t *testing.T) {
 	}
 }
 
-// TestProbeRefusesTheFirstCall: on an empty log, Probe refused a call that
-// Spend grants.
-func TestProbeRefusesTheFirstCall(t *testing.T) {
-	narrow := budget("narrow", 3, time.Minute)
-	narrow.Methods, narrow.Measure = []string{"search"}, quota.Calls
-	guard := newGuard(t, nil, budget("wide", 100, time.Hour), narrow)
-	if err := guard.Probe(t.Context(), call("search", 1)); err != nil {
-		t.Errorf("probe: %v", err)
-	}
-	if _, err := guard.Spend(t.Context(), call("search", 1)); err != nil {
-		t.Errorf("spend: %v", err)
-	}
-}
-
 // TestAProbedLimitIsAnnounced: a process that had probed a call did not
 // announce its limits any more, and others with a higher one spent beyond it.
 func TestAProbedLimitIsAnnounced(t *testing.T) {

@@ -30,9 +30,9 @@ func (g *Guard) Wait(ctx context.Context, call Call, maxWait time.Duration) (*Gr
 }
 
 // await charges calls that are alike once no breaker that covers them holds
-// them, and again when they have waited for the end of a cooldown. b may be nil,
-// which holds none; reported is as in trial. The caller must pass the trial,
-// which may be nil, to breakers.finish. await tells the observers.
+// them, and again when they have waited for the end of a cooldown. b may be
+// nil, which holds none; reported is as in trial. The caller must pass the
+// trial, which may be nil, to breakers.finish. await tells the observers.
 func (g *Guard) await(ctx context.Context, call Call, count int, maxWait time.Duration, b *breakers,
 	reported bool) (grant *Grant, trial *trial, err error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))

@@ -152,7 +152,7 @@ func peers(b *testing.B, s *server, units int) map[string]func(int) error {
 		ledgers[i] = quota.NewLog(store, nil)
 		b.Cleanup(func() { _ = ledgers[i].Close() })
 	}
-	charges := []*quota.Charge{{Budget: "day", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: limit,
+	charges := []*quota.Charge{{Budget: "day", Coverage: (&quota.Budget{}).Coverage(), Limit: limit,
 		Window: quota.Sliding(window)}}
 	ours := func(l quota.Log) error {
 		batch := &quota.Batch{Account: "a",
@@ -235,7 +235,7 @@ func median(v []float64) float64 {
 func BenchmarkInProcess(b *testing.B) {
 	bucket := rate.NewLimiter(1e9, 1e9)
 	ledger := quota.NewLog(memledger.Open(nil), nil)
-	charges := []*quota.Charge{{Budget: "day", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: limit,
+	charges := []*quota.Charge{{Budget: "day", Coverage: (&quota.Budget{}).Coverage(), Limit: limit,
 		Window: quota.Sliding(time.Second)}}
 	for name, op := range map[string]func(){
 		"x-time-rate": func() { bucket.AllowN(time.Now(), 1) },
