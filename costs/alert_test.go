@@ -12,9 +12,9 @@ import (
 
 const beforeAlert = "version: 1\naccount: a\ncosts: {get: 1}\nbudgets: [{name: all, limit: 1, window: 24h}]\n"
 
-// TestAlertLeaksItsWebhook: mistakes and lists show no more of a URL than
-// its host.
-func TestAlertLeaksItsWebhook(t *testing.T) {
+// TestAlertsShowNoMoreThanTheWebhooksHost: mistakes and lists show no more of a
+// URL than its host.
+func TestAlertsShowNoMoreThanTheWebhooksHost(t *testing.T) {
 	for text, want := range map[string]string{
 		"{}": "an alert goes one way: write one of webhook, webhook_file and command",
 		"{webhook: https://x.example/SECRET, command: [a]}": "an alert goes one way",
@@ -49,8 +49,8 @@ func TestAlertLeaksItsWebhook(t *testing.T) {
 	}
 }
 
-// TestPageOfAlertsIsWrong: the block of docs/alerts.md is accepted.
-func TestPageOfAlertsIsWrong(t *testing.T) {
+// TestThePageOfAlertsIsAccepted: the block of docs/alerts.md is accepted.
+func TestThePageOfAlertsIsAccepted(t *testing.T) {
 	page, err := os.ReadFile("../docs/alerts.md")
 	if err != nil {
 		t.Fatal(err)

@@ -75,9 +75,9 @@ func TestCredentialsThatCannotBeMeant(t *testing.T) {
 	}
 }
 
-// TestStrangersConfigSendsAnotherFile: a costs.yaml that happened to be in the
+// TestAStrangersConfigSendsNoFile: a costs.yaml that happened to be in the
 // working folder could name any file of the user, and the host that gets it.
-func TestStrangersConfigSendsAnotherFile(t *testing.T) {
+func TestAStrangersConfigSendsNoFile(t *testing.T) {
 	home := t.TempDir()
 	cloned := filepath.Join(home, "cloned")
 	if err := errors.Join(os.MkdirAll(filepath.Join(cloned, "keys"), 0o700),

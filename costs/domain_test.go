@@ -11,9 +11,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestAnotherHostReachesYouTubeUnguarded: hosts and paths that reach YouTube's
+// TestNoOtherHostReachesYouTubeUnguarded: hosts and paths that reach YouTube's
 // quota without being in hosts are refused; Google's others are not.
-func TestAnotherHostReachesYouTubeUnguarded(t *testing.T) {
+func TestNoOtherHostReachesYouTubeUnguarded(t *testing.T) {
 	table := use(t, uses["youtube/2026-06"])
 	for _, alias := range []string{"content.googleapis.com/youtube/v3/search",
 		"CONTENT.GoogleAPIs.com.:443/youtube/v3/search", "content.googleapis.com:8443/youtube/v3/search",

@@ -105,9 +105,9 @@ func TestMeaninglessMeasuresMarginsAndListsAreMistakes(t *testing.T) {
 	}
 }
 
-// TestMisreadHostsAreMissing: hosts that are there and wrong were reported as
-// missing too.
-func TestMisreadHostsAreMissing(t *testing.T) {
+// TestMisreadHostsAreReportedOnce: hosts that are there and wrong were reported
+// as missing too.
+func TestMisreadHostsAreReportedOnce(t *testing.T) {
 	for lines, want := range map[string]string{
 		"hosts: [a.internal:81]\nroutes: {/x: get}\ninsecure: [A.internal:81, b.internal]\n": "5:27: host " +
 			"b.internal is not in hosts: write it there too, or remove it here",

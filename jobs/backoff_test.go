@@ -40,10 +40,10 @@ func (s *scene) calls(method string) (calls int) {
 	return calls
 }
 
-// TestFailingSearchSpendsTheDay: while search answers with 500, with HTML or
+// TestAFailingSearchLeavesTheDay: while search answers with 500, with HTML or
 // with redirects to itself, or while no video can be stored, a day of cron
 // makes at most 13 attempts at a search, over all regions and queries.
-func TestFailingSearchSpendsTheDay(t *testing.T) {
+func TestAFailingSearchLeavesTheDay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes thousands of calls, 7 seconds")
 	}
@@ -128,9 +128,9 @@ func TestStepThatFailsWaits(t *testing.T) {
 	}
 }
 
-// TestStoppedSearchesSpendTheDay: a search that gets no answer was paid for by
+// TestStoppedSearchesLeaveTheDay: a search that gets no answer was paid for by
 // each run that was told to end meanwhile, as by timeout(1).
-func TestStoppedSearchesSpendTheDay(t *testing.T) {
+func TestStoppedSearchesLeaveTheDay(t *testing.T) {
 	s := newScene(t, plenty, "[{search: {queries: [music]}}]", nil, "US")
 	s.Grace = time.Millisecond
 	s.upstream.Fail(youtubetest.Fault{Method: "search.list", Delay: -1, Times: -1})
@@ -156,8 +156,8 @@ func TestStoppedSearchesSpendTheDay(t *testing.T) {
 	}
 }
 
-// TestOneBadQueryStopsOthers: a query that keeps failing waits alone.
-func TestOneBadQueryStopsOthers(t *testing.T) {
+// TestOneBadQueryWaitsAlone: a query that keeps failing waits alone.
+func TestOneBadQueryWaitsAlone(t *testing.T) {
 	s := newScene(t, plenty, "[{search: {queries: [music]}}]", nil, "US", "GB", "DE")
 	s.Parallel = 1
 	s.upstream.Fail(youtubetest.Fault{Method: "search.list", Region: "US", Status: 500, Times: -1})
@@ -173,9 +173,9 @@ func TestOneBadQueryStopsOthers(t *testing.T) {
 	}
 }
 
-// TestRefusalCountedAsFailure: what the guard refuses does not make a
+// TestARefusalIsNoFailure: what the guard refuses does not make a
 // step wait.
-func TestRefusalCountedAsFailure(t *testing.T) {
+func TestARefusalIsNoFailure(t *testing.T) {
 	s := newScene(t, "  - {name: all, limit: 150, window: 24h}\n", "[{search: {queries: [music, goal]}}]", nil, "US")
 	for range 3 {
 		report := s.run(t, t.Context())

@@ -209,9 +209,9 @@ func TestUnreleasedClaimIsResumed(t *testing.T) {
 	h.paid(t, 4)
 }
 
-// TestUnclaimedPassIsRepeated: a pass begins while the ledger is down. It is
-// claimed when the ledger is back, with the pages that were fetched before.
-func TestUnclaimedPassIsRepeated(t *testing.T) {
+// TestAnUnclaimedPassIsClaimedLater: a pass begins while the ledger is down. It
+// is claimed when the ledger is back, with the pages that were fetched before.
+func TestAnUnclaimedPassIsClaimedLater(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t, 2, fourPages, "US")
 	h.links[0].cut.Store(true)
@@ -290,9 +290,9 @@ func cutOffHostGoesOn(t *testing.T) (inTime bool) {
 	return true
 }
 
-// TestLedgerForgetsTheClaim: the ledger loses its data in the middle of a pass.
-// The pass is claimed again, and no other host begins it.
-func TestLedgerForgetsTheClaim(t *testing.T) {
+// TestAForgottenClaimIsClaimedAgain: the ledger loses its data in the middle of
+// a pass. The pass is claimed again, and no other host begins it.
+func TestAForgottenClaimIsClaimedAgain(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t, 2, fourPages, "US")
 	empty := memledger.Open(nil)

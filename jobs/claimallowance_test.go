@@ -21,9 +21,10 @@ func (h *hosts) allow(t *testing.T, host int) {
 	h.runners[host].Table = table
 }
 
-// TestAllowanceIsLost: a host with an allowance loses the ledger, and its claim
-// lapses. It goes on, until it finds that another host has taken the pass over.
-func TestAllowanceIsLost(t *testing.T) {
+// TestAHostWithAnAllowanceGoesOn: a host with an allowance loses the ledger,
+// and its claim lapses. It goes on, until it finds that another host has taken
+// the pass over.
+func TestAHostWithAnAllowanceGoesOn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits four seconds for a claim to lapse")
 	}

@@ -43,10 +43,10 @@ func TestNoteLosesTheCheckpoint(t *testing.T) {
 	}
 }
 
-// TestDonePassLapsesTooEarly: a pass stays done until its next tick, also on
-// a host whose clock is an hour late, or a day late if ticks are an hour or
-// more apart.
-func TestDonePassLapsesTooEarly(t *testing.T) {
+// TestADonePassStaysDoneUntilItsNextTick: a pass stays done until its next
+// tick, also on a host whose clock is an hour late, or a day late if ticks are
+// an hour or more apart.
+func TestADonePassStaysDoneUntilItsNextTick(t *testing.T) {
 	tick := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for interval, late := range map[time.Duration]time.Duration{
 		time.Minute: time.Hour, time.Hour: 24 * time.Hour, 6 * time.Hour: 24 * time.Hour,

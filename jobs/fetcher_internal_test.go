@@ -12,10 +12,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestRedirectCalledConfigMistake: a redirect to an unguarded host used to
+// TestARedirectIsNoConfigMistake: a redirect to an unguarded host used to
 // end a run as a mistake in costs.yaml, with the advice to give the key to
 // that host.
-func TestRedirectCalledConfigMistake(t *testing.T) {
+func TestARedirectIsNoConfigMistake(t *testing.T) {
 	web := httptest.NewServer(http.RedirectHandler("https://elsewhere.example/", http.StatusFound))
 	defer web.Close()
 	price := guardedOnly(func(req *http.Request) (quota.Call, error) {

@@ -10,9 +10,9 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// TestFullDiskSpendsTheDay: a catalogue on a full disk costs what a failing
+// TestAFullDiskLeavesTheDay: a catalogue on a full disk costs what a failing
 // step costs, at most.
-func TestFullDiskSpendsTheDay(t *testing.T) {
+func TestAFullDiskLeavesTheDay(t *testing.T) {
 	disk := filepath.Join(t.TempDir(), "disk")
 	if err := os.Mkdir(disk, 0o700); err != nil {
 		t.Fatal(err)

@@ -244,8 +244,8 @@ func TestUnitsOfAProgramWithoutItsLedger(t *testing.T) {
 	}
 }
 
-// TestResumeRepeatedADoneProgram: of a pass that stopped, only the rest is run.
-func TestResumeRepeatedADoneProgram(t *testing.T) {
+// TestResumeRepeatsNoDoneProgram: of a pass that stopped, only the rest is run.
+func TestResumeRepeatsNoDoneProgram(t *testing.T) {
 	s := newPrograms(t, "  - {name: all, limit: 100, window: 24h}\n",
 		"[{command: ./one.sh}, {command: ./two.sh}, {command: ./three.sh}]", "emea")
 	s.script(t, "one.sh", "echo ran")

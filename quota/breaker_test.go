@@ -235,9 +235,9 @@ func TestCooldownsGrowOnlyWhenRepeated(t *testing.T) {
 	})
 }
 
-// TestHangingTrialHoldsUpItsOwnProcess: calls of the trial's own process waited
-// for its answer for all of MaxWait; those of others wait for 10 s.
-func TestHangingTrialHoldsUpItsOwnProcess(t *testing.T) {
+// TestAHangingTrialDoesNotHoldUpItsProcess: calls of the trial's own process
+// waited for its answer for all of MaxWait; those of others wait for 10 s.
+func TestAHangingTrialDoesNotHoldUpItsProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
 		answer := make(chan struct{})

@@ -88,9 +88,9 @@ func claimEight(t *testing.T, guard *quota.Guard, owner string, want int) *quota
 	return <-held
 }
 
-// TestClaimIsHeldTwice: of many processes one gets a claim. It is free again
+// TestAClaimIsHeldOnce: of many processes one gets a claim. It is free again
 // after a release, when its holder has died, and a time after it was done.
-func TestClaimIsHeldTwice(t *testing.T) {
+func TestAClaimIsHeldOnce(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
 		for _, owner := range []string{"", "host"} {
 			claim := func(want int) *quota.Claim { return claimEight(t, guard, owner, want) }
@@ -138,9 +138,9 @@ func TestRenewedClaimLapses(t *testing.T) {
 	})
 }
 
-// TestClaimOfTheDeadIsWaitedFor: the process that follows one that has ended
+// TestAClaimOfTheDeadIsTakenOver: the process that follows one that has ended
 // takes its claim over at once, unless another has it.
-func TestClaimOfTheDeadIsWaitedFor(t *testing.T) {
+func TestAClaimOfTheDeadIsTakenOver(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
 		claimEight(t, guard, "dead", 1)
 		follower := claiming("follower")
@@ -168,9 +168,9 @@ func TestClaimOfTheDeadIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestClaimOfAnotherIsTakenForThatOfTheDead: a process that claims what the
+// TestAClaimOfAnotherIsNotTheDeads: a process that claims what the
 // dead one held, and has not noted its name yet, is not taken for the dead one.
-func TestClaimOfAnotherIsTakenForThatOfTheDead(t *testing.T) {
+func TestAClaimOfAnotherIsNotTheDeads(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
 		claimEight(t, guard, "dead", 1)
 		clock.Add(2 * time.Minute)

@@ -46,9 +46,9 @@ func TestCorrectionsExcludeEachOther(t *testing.T) {
 	}
 }
 
-// TestCachedRefusalOutlivesACorrection: a correction that returns units is
+// TestACorrectionEndsACachedRefusal: a correction that returns units is
 // followed by a grant, not by a refusal from before it.
-func TestCachedRefusalOutlivesACorrection(t *testing.T) {
+func TestACorrectionEndsACachedRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := testledger.Memory(nil)
 		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, time.Hour)}, nil)

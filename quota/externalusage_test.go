@@ -277,9 +277,9 @@ func TestExternalUsageDelaysTheCaller(t *testing.T) {
 	})
 }
 
-// TestDrainGivesUp: a ledger that hangs holds CloseIdleConnections up for a few
-// seconds, and the note for its own time.
-func TestDrainGivesUp(t *testing.T) {
+// TestAHangingLedgerHoldsTheDrainForSeconds: a ledger that hangs holds
+// CloseIdleConnections up for a few seconds, and the note for its own time.
+func TestAHangingLedgerHoldsTheDrainForSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &slowStandings{testledger.Memory(nil), make(chan struct{}, 100), make(chan struct{})}
 		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10_000, 24*time.Hour)}, nil)

@@ -69,10 +69,10 @@ func goingAway(t *testing.T, seen func()) string {
 	return "https://" + listener.Addr().String()
 }
 
-// TestGoAwayResendsBeyondTheLimit: every time that net/http sends a request
+// TestGoAwayResendsAreWithinTheLimit: every time that net/http sends a request
 // again is charged before, also over a connection that another request has
 // dialled, and the limit ends it.
-func TestGoAwayResendsBeyondTheLimit(t *testing.T) {
+func TestGoAwayResendsAreWithinTheLimit(t *testing.T) {
 	const limit = 60
 	for _, workers := range []int{1, 32} {
 		t.Run(fmt.Sprint(workers), func(t *testing.T) {
@@ -169,9 +169,9 @@ func cutting(t *testing.T, hits *atomic.Int32) string {
 	return up.URL
 }
 
-// TestResendsOverReusedConnectionsBeyondTheLimit: however many workers share
+// TestResendsOverReusedConnectionsAreWithinTheLimit: however many workers share
 // the connections, the upstream counts exactly the limit.
-func TestResendsOverReusedConnectionsBeyondTheLimit(t *testing.T) {
+func TestResendsOverReusedConnectionsAreWithinTheLimit(t *testing.T) {
 	limit := 2000
 	if testing.Short() {
 		limit = 200

@@ -52,9 +52,9 @@ func TestNameOfAnotherDescriptionIsAnError(t *testing.T) {
 	})
 }
 
-// TestRefusalsOfOthersHideAGrant: a call that was granted is granted again by
+// TestRefusalsOfOthersHideNoGrant: a call that was granted is granted again by
 // its name while the same call without a name was just refused.
-func TestRefusalsOfOthersHideAGrant(t *testing.T) {
+func TestRefusalsOfOthersHideNoGrant(t *testing.T) {
 	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		guard := openGuard(t, open)
 		named, plain := call("search", 600), call("search", 600)
@@ -81,9 +81,9 @@ func (l *interruptible) Spend(ctx context.Context, batch *quota.Batch) ([]quota.
 	return l.Log.Spend(ctx, batch)
 }
 
-// TestHangUpInterruptsTheLedger: a server's spend is decided although its
+// TestAHangUpDoesNotInterruptASpend: a server's spend is decided although its
 // client hangs up meanwhile; other spends are interrupted.
-func TestHangUpInterruptsTheLedger(t *testing.T) {
+func TestAHangUpDoesNotInterruptASpend(t *testing.T) {
 	ledger := &interruptible{Log: testledger.Memory(nil)}
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, 24*time.Hour)}, nil)
 	if err != nil {

@@ -53,8 +53,8 @@ func TestDefaultTransportGuardedByItself(t *testing.T) {
 	}
 }
 
-// TestWrappingTwiceChargesTwice chains Transports.
-func TestWrappingTwiceChargesTwice(t *testing.T) {
+// TestWrappingTwiceChargesOnce chains Transports.
+func TestWrappingTwiceChargesOnce(t *testing.T) {
 	up := newUpstream(t, nil)
 	guard, same := newGuard(t, nil, budget("day", 100, time.Hour)), newGuard(t, nil, budget("day", 100, time.Hour))
 	other := func(*http.Request) (quota.Call, error) {

@@ -75,9 +75,10 @@ func (c *corrected) WindowUsages(ctx context.Context, account, key string,
 	return c.Log.WindowUsages(ctx, account, key, charges)
 }
 
-// TestWhatAnotherProcessEnteredIsEnteredTwice: between the comparison and the
-// note, another process may record the same difference, or the ledger may fail.
-func TestWhatAnotherProcessEnteredIsEnteredTwice(t *testing.T) {
+// TestWhatAnotherProcessEnteredIsNotEnteredAgain: between the comparison and
+// the note, another process may record the same difference, or the ledger may
+// fail.
+func TestWhatAnotherProcessEnteredIsNotEnteredAgain(t *testing.T) {
 	failure := errors.New("no ledger")
 	for _, c := range []struct {
 		name    string

@@ -74,8 +74,8 @@ var redirects = []struct {
 	{"out of it again", "https://free.test/1 https://a.test/2 https://free.test/3", 2, `"free.test"`, false},
 }
 
-// TestRedirectForwardsCredentials follows chains of redirects.
-func TestRedirectForwardsCredentials(t *testing.T) {
+// TestARedirectForwardsNoCredentials follows chains of redirects.
+func TestARedirectForwardsNoCredentials(t *testing.T) {
 	for _, c := range redirects {
 		t.Run(c.name, func(t *testing.T) {
 			chain := strings.Fields(c.chain)

@@ -69,10 +69,10 @@ func TestRefusalIsCachedForASecond(t *testing.T) {
 	})
 }
 
-// TestCachedRefusalOutlivesItsCooldown: a cooldown that an operator sets
+// TestClearingACooldownEndsACachedRefusal: a cooldown that an operator sets
 // or clears takes effect with the next call of the same process, not a
 // second later.
-func TestCachedRefusalOutlivesItsCooldown(t *testing.T) {
+func TestClearingACooldownEndsACachedRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 10, time.Hour))
 		refused := func(units quota.Units) quota.Reason {

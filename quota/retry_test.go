@@ -117,9 +117,9 @@ func TestRetriesWaitWithinMaxTotalWait(t *testing.T) {
 	}
 }
 
-// TestRetryWithoutADelayPanics: without an After, the pauses are 100, 200 and
-// 400 ms, each plus or minus half of it.
-func TestRetryWithoutADelayPanics(t *testing.T) {
+// TestARetryWithoutADelayBacksOff: without an After, the pauses are 100, 200
+// and 400 ms, each plus or minus half of it.
+func TestARetryWithoutADelayBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 1000, time.Hour))
 		var sent []time.Time

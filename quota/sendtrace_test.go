@@ -90,9 +90,9 @@ func untraced(url string, then func(*http.Request) error) tripper {
 	}
 }
 
-// TestAnErrorAfterSendingIsRefunded has bases that send a request and then fail
-// as if nothing had been sent.
-func TestAnErrorAfterSendingIsRefunded(t *testing.T) {
+// TestAnErrorAfterSendingStaysCharged has bases that send a request and then
+// fail as if nothing had been sent.
+func TestAnErrorAfterSendingStaysCharged(t *testing.T) {
 	up := newUpstream(t, nil)
 	closed := httptest.NewServer(nil)
 	closed.Close()
@@ -243,9 +243,9 @@ func TestTransportChargesWhatNetHTTPResends(t *testing.T) {
 	}
 }
 
-// TestAnsweredRequestsLeakTheirContext: the watch of a request ends with the
+// TestAnsweredRequestsLeaveTheirContext: the watch of a request ends with the
 // body of its response, and leaves the connection of a switched protocol alone.
-func TestAnsweredRequestsLeakTheirContext(t *testing.T) {
+func TestAnsweredRequestsLeaveTheirContext(t *testing.T) {
 	conn, other := net.Pipe()
 	defer other.Close()
 	for name, c := range map[string]struct {

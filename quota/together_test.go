@@ -68,9 +68,9 @@ func TestSpendTogetherIsPartial(t *testing.T) {
 	})
 }
 
-// TestSpendTogetherRetriesTooEarly: the refusal of several calls says when all
+// TestSpendTogetherSaysWhenAllFit: the refusal of several calls says when all
 // of them fit, and leaves nothing in the log.
-func TestSpendTogetherRetriesTooEarly(t *testing.T) {
+func TestSpendTogetherSaysWhenAllFit(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
 	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
@@ -195,9 +195,9 @@ func TestSpendTogetherWaits(t *testing.T) {
 	}
 }
 
-// TestTokenIsNotRedeemed: another process settles and refunds by a token, with
-// the call as it was; other texts are errors.
-func TestTokenIsNotRedeemed(t *testing.T) {
+// TestATokenIsRedeemedAnywhere: another process settles and refunds by a token,
+// with the call as it was; other texts are errors.
+func TestATokenIsRedeemedAnywhere(t *testing.T) {
 	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		guard, other := openGuard(t, open), openGuard(t, open)
 		one := call("search", 100)
@@ -289,9 +289,9 @@ func TestLaterAnswerIsIgnored(t *testing.T) {
 	}
 }
 
-// TestMaxWaitOfARequestIsIgnored: the wait of a request's context replaces
-// the Transport's.
-func TestMaxWaitOfARequestIsIgnored(t *testing.T) {
+// TestMaxWaitOfARequestReplacesTheTransports: the wait of a request's context
+// replaces the Transport's.
+func TestMaxWaitOfARequestReplacesTheTransports(t *testing.T) {
 	guard, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{budget("burst", 1, 50*time.Millisecond)}, nil)
 	if err != nil {
 		t.Fatal(err)

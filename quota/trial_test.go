@@ -146,9 +146,9 @@ func TestShortCooldownIsPaidForByEveryProcess(t *testing.T) {
 	}
 }
 
-// TestProcessesStayPausedAfterTheUpstreamRecovers: once a trial finds that the
+// TestATrialThatPassesLetsAllProcessesGoOn: once a trial finds that the
 // stop is over, the calls of all processes are sent.
-func TestProcessesStayPausedAfterTheUpstreamRecovers(t *testing.T) {
+func TestATrialThatPassesLetsAllProcessesGoOn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits two seconds for a cooldown")
 	}
@@ -202,9 +202,9 @@ func (b behind) Append(ctx context.Context, account string, a *engine.Append) (*
 	return b.Ledger.Append(ctx, account, a)
 }
 
-// TestProcessThatDiesDuringItsTrialBlocksOthers: the others wait until its
+// TestADeadTrialBlocksOthersUntilItsClaimLapses: the others wait until its
 // claim lapses, not longer.
-func TestProcessThatDiesDuringItsTrialBlocksOthers(t *testing.T) {
+func TestADeadTrialBlocksOthersUntilItsClaimLapses(t *testing.T) {
 	for name, open := range map[string]opener{"memory": openMemory, "SQLite": openSQLite} {
 		t.Run(name, func(t *testing.T) {
 			opened := open(t)
@@ -249,9 +249,9 @@ func TestProcessThatDiesDuringItsTrialBlocksOthers(t *testing.T) {
 	}
 }
 
-// TestRefusedTrialIsSent: a trial is charged like any other call, and may be
-// refused by a budget.
-func TestRefusedTrialIsSent(t *testing.T) {
+// TestARefusedTrialIsNotSent: a trial is charged like any other call, and may
+// be refused by a budget.
+func TestARefusedTrialIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard, hits := newGuard(t, nil, budget("day", 1, 24*time.Hour)), 0
 		base := statusTripper(func(*http.Request) int { hits++; return http.StatusTooManyRequests })
@@ -267,9 +267,9 @@ func TestRefusedTrialIsSent(t *testing.T) {
 	})
 }
 
-// TestCallIsSentWithoutWaitingForATrial: a call whose wait ends before another
+// TestACallWaitsForATrialInItsOwnName: a call whose wait ends before another
 // process's trial has its answer is refused, in its own caller's name.
-func TestCallIsSentWithoutWaitingForATrial(t *testing.T) {
+func TestACallWaitsForATrialInItsOwnName(t *testing.T) {
 	open := openMemory(t)
 	synctest.Test(t, func(t *testing.T) {
 		trying, answered := make(chan struct{}), make(chan struct{})

@@ -64,10 +64,10 @@ func (s *script) run(t *testing.T, count int, stop time.Duration, call func() in
 	}
 }
 
-// TestReportingScriptsWalkIntoTheirOwnStop: of scripts that wait for the end of
+// TestOneReportingScriptAtATimeTries: of scripts that wait for the end of
 // a cooldown, one at a time finds out whether the upstream accepts calls again,
 // in one process and in several, whichever process gets the report.
-func TestReportingScriptsWalkIntoTheirOwnStop(t *testing.T) {
+func TestOneReportingScriptAtATimeTries(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits two seconds for cooldowns")
 	}
@@ -124,9 +124,9 @@ func fakeLedgers(t *testing.T, run func(*testing.T, func() (quota.Log, error))) 
 	}
 }
 
-// TestSilentScriptHoldsUpTheOthers: for 10 s after the cooldown, not longer and
-// not one after another.
-func TestSilentScriptHoldsUpTheOthers(t *testing.T) {
+// TestASilentScriptHoldsUpOthersForTenSeconds: for 10 s after the cooldown, not
+// longer and not one after another.
+func TestASilentScriptHoldsUpOthersForTenSeconds(t *testing.T) {
 	fakeLedgers(t, func(t *testing.T, open func() (quota.Log, error)) {
 		shared := newScript(t, open, time.Second)
 		if err := shared.asks.Guard.Cool(t.Context(),
@@ -162,9 +162,9 @@ func TestSilentScriptHoldsUpTheOthers(t *testing.T) {
 	})
 }
 
-// TestSettledTrialHoldsUpTheOthers: a trial that is settled, refunded or
+// TestASettledTrialLetsOthersGoOn: a trial that is settled, refunded or
 // answered lets others go on at once, and only a refunded one is tried again.
-func TestSettledTrialHoldsUpTheOthers(t *testing.T) {
+func TestASettledTrialLetsOthersGoOn(t *testing.T) {
 	fakeLedgers(t, func(t *testing.T, open func() (quota.Log, error)) {
 		for end, want := range map[string]int{"settled": 3, "refunded": 1, "answered": 3} {
 			first := newScript(t, open, time.Second)

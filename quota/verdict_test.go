@@ -22,8 +22,8 @@ func answering(guard *quota.Guard, price quota.Units, v quota.Verdict) (*http.Cl
 		Feedback: func(quota.Call, *http.Response) quota.Verdict { return v }}}, reports
 }
 
-// TestCostHeadersAreTrustedWithoutBound settles calls to the costs in answers.
-func TestCostHeadersAreTrustedWithoutBound(t *testing.T) {
+// TestCostHeadersAreBounded settles calls to the costs in answers.
+func TestCostHeadersAreBounded(t *testing.T) {
 	documented := func(units quota.Units) quota.Verdict { return quota.Verdict{Settled: true, Units: units} }
 	guessed := func(units quota.Units) quota.Verdict {
 		return quota.Verdict{Settled: true, Undocumented: true, Units: units}

@@ -46,9 +46,9 @@ func (s *stand) alertTo(t *testing.T, url string) {
 		"/services/hook\", on: [level, exhaustion, cooldown, ledger, drift], levels: [95]}\n")
 }
 
-// TestEightProcessesAlertEightTimes: of eight runs that all find the budget
+// TestOneOfEightProcessesSendsTheAlert: of eight runs that all find the budget
 // spent, one sends the alert.
-func TestEightProcessesAlertEightTimes(t *testing.T) {
+func TestOneOfEightProcessesSendsTheAlert(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts eight processes, 2 seconds")
 	}

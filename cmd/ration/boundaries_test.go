@@ -80,10 +80,11 @@ func TestBoundaries(t *testing.T) {
 	}
 }
 
-// TestLibrariesCompileGoogle: a program that guards its own client does not
-// compile Google's client and its telemetry, which take most of the time of a
-// first build. TestBoundaries opens each file, so a cached result is not stale.
-func TestLibrariesCompileGoogle(t *testing.T) {
+// TestLibrariesDoNotCompileGooglesClient: a program that guards its own client
+// does not compile Google's client and its telemetry, which take most of the
+// time of a first build. TestBoundaries opens each file, so a cached result is
+// not stale.
+func TestLibrariesDoNotCompileGooglesClient(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the go command seven times, 2 seconds")
 	}

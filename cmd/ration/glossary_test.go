@@ -26,11 +26,11 @@ var unlisted = []string{
 	"youtubetest.Server", "youtubetest.Video",
 }
 
-// TestTypeIsNotInTheGlossary: each exported type of a package that others may
-// import is named after a word of the glossary, so that a new one is either
-// such a word or gets one. Errors are named after what failed, and Options are
-// Options everywhere.
-func TestTypeIsNotInTheGlossary(t *testing.T) {
+// TestExportedTypesAreNamedAfterTheGlossary: each exported type of a package
+// that others may import is named after a word of the glossary, so that a new
+// one is either such a word or gets one. Errors are named after what failed,
+// and Options are Options everywhere.
+func TestExportedTypesAreNamedAfterTheGlossary(t *testing.T) {
 	glossary := mustRead(t, "../../docs/glossary.md")
 	words := map[string]bool{}
 	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]+) \|`).FindAllStringSubmatch(glossary, -1) {
@@ -63,10 +63,10 @@ func TestTypeIsNotInTheGlossary(t *testing.T) {
 	}
 }
 
-// TestQuotaDocLacksAType: go doc lists the exported types of quota by name
+// TestQuotasDocNamesEachType: go doc lists the exported types of quota by name
 // only, so the package's comment says which are for callers, which are for
 // authors of ledgers, and what each is for.
-func TestQuotaDocLacksAType(t *testing.T) {
+func TestQuotasDocNamesEachType(t *testing.T) {
 	doc := mustRead(t, "../../quota/doc.go")
 	for _, name := range exportedTypes(t, "quota") {
 		if !strings.Contains(doc, "["+name+"]") {

@@ -101,9 +101,9 @@ func (c *cluster) freeze() {
 	c.upstream.Fail(youtubetest.Fault{Skip: 2, Delay: -1})
 }
 
-// TestTwoHostsPayTwice: two hosts that share a ledger and a regions.yaml run at
-// the same time, and again. Each pass is paid once.
-func TestTwoHostsPayTwice(t *testing.T) {
+// TestTwoHostsPayForEachPassOnce: two hosts that share a ledger and a
+// regions.yaml run at the same time, and again. Each pass is paid once.
+func TestTwoHostsPayForEachPassOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts eight processes, 2 seconds")
 	}

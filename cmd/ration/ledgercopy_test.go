@@ -153,11 +153,12 @@ func (u *countingUpstream) exhausted(jobs int) bool {
 	return done == jobs
 }
 
-// TestMoveGrantsTwice moves an account while eight processes spend: four go on
-// with the new ledger when the old one says so, four as soon as the copy has
-// begun. The copy is killed at several points and run again. The upstream
-// counts exactly the limit, and the settlements of calls in flight arrive.
-func TestMoveGrantsTwice(t *testing.T) {
+// TestAMoveGrantsNothingTwice moves an account while eight processes spend:
+// four go on with the new ledger when the old one says so, four as soon as the
+// copy has begun. The copy is killed at several points and run again. The
+// upstream counts exactly the limit, and the settlements of calls in flight
+// arrive.
+func TestAMoveGrantsNothingTwice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs processes while a ledger moves, 15 seconds")
 	}

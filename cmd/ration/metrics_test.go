@@ -19,9 +19,9 @@ func hasSamples(t *testing.T, text string, samples ...string) {
 	}
 }
 
-// TestMetricsFileIsHalfWritten: the file for node_exporter is replaced as a
-// whole, readable by it, and loses what a ledger that is down does not tell.
-func TestMetricsFileIsHalfWritten(t *testing.T) {
+// TestTheMetricsFileIsReplacedWhole: the file for node_exporter is replaced as
+// a whole, readable by it, and loses what a ledger that is down does not tell.
+func TestTheMetricsFileIsReplacedWhole(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits two seconds for a ledger that is down")
 	}
@@ -63,8 +63,8 @@ func TestMetricsFileIsHalfWritten(t *testing.T) {
 	}
 }
 
-// TestMetricsHideWhatAShadowWouldRefuse: metrics shows it, of shadows only.
-func TestMetricsHideWhatAShadowWouldRefuse(t *testing.T) {
+// TestMetricsShowWhatAShadowWouldRefuse: metrics shows it, of shadows only.
+func TestMetricsShowWhatAShadowWouldRefuse(t *testing.T) {
 	s := newStand(t, nil, "{name: all, limit: 100, window: 24h}, {name: tried, limit: 2, window: 24h, shadow: true}",
 		"[trending]", "US")
 	for range 5 {

@@ -107,9 +107,9 @@ func TestObservedMetricsDoNotExist(t *testing.T) {
 	}
 }
 
-// TestRulesAreWrong: promtool accepts the rules, and they fire when
-// they should.
-func TestRulesAreWrong(t *testing.T) {
+// TestPrometheusRulesFireWhenTheyShould: promtool accepts the rules, and they
+// fire when they should.
+func TestPrometheusRulesFireWhenTheyShould(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts promtool, a second")
 	}
@@ -124,10 +124,10 @@ func TestRulesAreWrong(t *testing.T) {
 	}
 }
 
-// TestPrometheusCannotReadServe: a Prometheus with the rules scrapes a serve.
+// TestPrometheusScrapesServe: a Prometheus with the rules scrapes a serve.
 // The names are as promtool wants them, each query of the dashboard runs, and
 // the alert of a spent budget is on its way.
-func TestPrometheusCannotReadServe(t *testing.T) {
+func TestPrometheusScrapesServe(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a Prometheus, 6 seconds")
 	}

@@ -66,9 +66,9 @@ func isModule(folder string) bool {
 	return err == nil
 }
 
-// TestNoOtherWayToOpenAFile: who opens a file by itself would follow links, or
+// TestFilesAreOpenedInOneWay: who opens a file by itself would follow links, or
 // believe a file of another user. Test files may.
-func TestNoOtherWayToOpenAFile(t *testing.T) {
+func TestFilesAreOpenedInOneWay(t *testing.T) {
 	root, used := filepath.Join("..", ".."), map[string]bool{}
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {

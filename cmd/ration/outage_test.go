@@ -66,10 +66,10 @@ func TestDeadLedgerInTheMiddleOfARun(t *testing.T) {
 	}
 }
 
-// TestOutageIsHiddenFromReaders: what only reads a ledger that is down says so,
-// and what was sent without it. The commands run at once, because each waits
-// for the ledger.
-func TestOutageIsHiddenFromReaders(t *testing.T) {
+// TestReadersSayThatTheLedgerIsDown: what only reads a ledger that is down says
+// so, and what was sent without it. The commands run at once, because each
+// waits for the ledger.
+func TestReadersSayThatTheLedgerIsDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits four seconds for a ledger that is down")
 	}

@@ -24,10 +24,10 @@ func runIn(t *testing.T, s *stand, dir string, env []string, args ...string) (co
 	return code, out + text
 }
 
-// TestStrangersConfigGetsTheRedisPassword: wherever costs.yaml is found, one
+// TestAStrangersConfigGetsNoPassword: wherever costs.yaml is found, one
 // that another user may have written must not name the server to which the
 // password goes.
-func TestStrangersConfigGetsTheRedisPassword(t *testing.T) {
+func TestAStrangersConfigGetsNoPassword(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -77,9 +77,9 @@ func TestVideosOfPrograms(t *testing.T) {
 	}
 }
 
-// TestKilledRationLeftItsProgramRunning: if a process is killed that runs a
+// TestAProgramEndsWithItsKilledRation: if a process is killed that runs a
 // program, by exec or as a step, the program ends too.
-func TestKilledRationLeftItsProgramRunning(t *testing.T) {
+func TestAProgramEndsWithItsKilledRation(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells a program that its parent was killed")
@@ -106,9 +106,9 @@ func TestKilledRationLeftItsProgramRunning(t *testing.T) {
 	}
 }
 
-// TestExecUndidNohup: SIGHUP ended a program of exec although nohup makes both
+// TestExecKeepsNohup: SIGHUP ended a program of exec although nohup makes both
 // ignore it.
-func TestExecUndidNohup(t *testing.T) {
+func TestExecKeepsNohup(t *testing.T) {
 	t.Parallel()
 	s := newProgramStand(t, "kill -HUP $$; echo survived")
 	cmd := s.command("exec", "--", "./fetch.sh")
@@ -120,9 +120,9 @@ func TestExecUndidNohup(t *testing.T) {
 	}
 }
 
-// TestServeLeftProgramsRunning: on SIGTERM the whole group of a program is
+// TestServeEndsItsPrograms: on SIGTERM the whole group of a program is
 // ended, and the next serve starts it again.
-func TestServeLeftProgramsRunning(t *testing.T) {
+func TestServeEndsItsPrograms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a program that does not stop, a second")
 	}
@@ -140,8 +140,8 @@ func TestServeLeftProgramsRunning(t *testing.T) {
 	d.ends(syscall.SIGTERM)
 }
 
-// TestRunLeftProgramsRunning: the same for run, which says why it ended.
-func TestRunLeftProgramsRunning(t *testing.T) {
+// TestRunEndsItsPrograms: the same for run, which says why it ended.
+func TestRunEndsItsPrograms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a program that does not stop, 3 seconds")
 	}

@@ -136,9 +136,9 @@ func TestDaysWithoutTheLedger(t *testing.T) {
 	d.ends(syscall.SIGTERM)
 }
 
-// TestUnsolicitedAnswerIsPrinted: net/http printed the first bytes of an answer
-// that no request asked for, with what was secret in them.
-func TestUnsolicitedAnswerIsPrinted(t *testing.T) {
+// TestAnUnsolicitedAnswerIsNotPrinted: net/http printed the first bytes of an
+// answer that no request asked for, with what was secret in them.
+func TestAnUnsolicitedAnswerIsNotPrinted(t *testing.T) {
 	t.Parallel()
 	upstream, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -32,10 +32,10 @@ func onTerminal(t *testing.T, columns uint16, cmd *exec.Cmd) (printed string, co
 
 func skipsTerminals() bool { return runtime.GOOS == "windows" }
 
-// TestTablesWrapInTheMiddleOfWordsAt80Columns runs every command that prints a
+// TestTablesFitTheTerminalAndKeepTheirWords runs every command that prints a
 // table on terminals of several widths. No line is wider, and every number and
 // time of the unlimited output is there in one piece.
-func TestTablesWrapInTheMiddleOfWordsAt80Columns(t *testing.T) {
+func TestTablesFitTheTerminalAndKeepTheirWords(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts 42 processes on terminals")
 	}
@@ -100,9 +100,9 @@ func TestColumnsSetsTheWidth(t *testing.T) {
 	}
 }
 
-// TestStoppedIsShownAsFailInRed runs on a terminal, on a budget that stops it
-// and then on an upstream that fails.
-func TestStoppedIsShownAsFailInRed(t *testing.T) {
+// TestAStoppedRegionIsNotShownAsFailed runs on a terminal, on a budget that
+// stops it and then on an upstream that fails.
+func TestAStoppedRegionIsNotShownAsFailed(t *testing.T) {
 	if skipsTerminals() {
 		return
 	}

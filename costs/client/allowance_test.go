@@ -10,11 +10,11 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestAllowanceOfAnotherCallIsUsed: while the ledger cannot be reached, each
+// TestEachCallUsesItsOwnAllowance: while the ledger cannot be reached, each
 // call gets the allowance of its method, lane and job, the strictest of its
 // account's documents. What was sent counts once, however many documents share
 // the account.
-func TestAllowanceOfAnotherCallIsUsed(t *testing.T) {
+func TestEachCallUsesItsOwnAllowance(t *testing.T) {
 	t.Parallel()
 	const budgets = "budgets: [{name: all, limit: 100, window: 24h}]\n"
 	granted := func(method string, units quota.Units, c quota.Caller) attempt {
@@ -80,9 +80,9 @@ type attempt struct {
 	granted bool
 }
 
-// TestOutagePromisesCalls: the report of an outage says that calls are refused
-// where nothing allows any.
-func TestOutagePromisesCalls(t *testing.T) {
+// TestAnOutageSaysWhatItRefuses: the report of an outage says that calls are
+// refused where nothing allows any.
+func TestAnOutageSaysWhatItRefuses(t *testing.T) {
 	t.Parallel()
 	const noAllowance = "search.list has no allowance in "
 	for down, want := range map[string]struct{ report, refusal string }{
@@ -130,9 +130,9 @@ func TestOutagePromisesCalls(t *testing.T) {
 	}
 }
 
-// TestOutagePromisesAUsedAllowance: a new process promised calls of an
-// allowance that others of its host had used up.
-func TestOutagePromisesAUsedAllowance(t *testing.T) {
+// TestAnOutagePromisesOnlyWhatIsLeftOfAnAllowance: a new process promised calls
+// of an allowance that others of its host had used up.
+func TestAnOutagePromisesOnlyWhatIsLeftOfAnAllowance(t *testing.T) {
 	t.Parallel()
 	table, err := costs.Parse("costs.yaml",
 		[]byte("version: 1\naccount: a\ncosts: {videos.list: 1}\nbudgets: [{name: all, limit: 100, window: "+

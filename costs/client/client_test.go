@@ -174,9 +174,9 @@ func TestOutageInANewStateFolder(t *testing.T) {
 	}
 }
 
-// TestOutageIsLoggedTwice: a program that has no Report read the same line of
+// TestAnOutageIsLoggedOnce: a program that has no Report read the same line of
 // the call that found the ledger down and of the first one without it.
-func TestOutageIsLoggedTwice(t *testing.T) {
+func TestAnOutageIsLoggedOnce(t *testing.T) {
 	var logged bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&logged, nil)))
@@ -344,8 +344,8 @@ func TestOpenWithoutPathSaysNothingToDo(t *testing.T) {
 	}
 }
 
-// TestZeroClientPanics: a Client that was not opened returns an error.
-func TestZeroClientPanics(t *testing.T) {
+// TestAZeroClientReturnsErrors: a Client that was not opened returns an error.
+func TestAZeroClientReturnsErrors(t *testing.T) {
 	c := &client.Client{}
 	web := &http.Client{Transport: c}
 	_, sent := web.Post("https://api.example.com/get", "text/plain", strings.NewReader("x"))

@@ -11,9 +11,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestFileHidesTheLedger: the error of a file that is joined to one of the
-// ledger left that without its name.
-func TestFileHidesTheLedger(t *testing.T) {
+// TestAFilesErrorNamesTheLedgerToo: the error of a file that is joined to one
+// of the ledger left that without its name.
+func TestAFilesErrorNamesTheLedgerToo(t *testing.T) {
 	full := error(&fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.ENOSPC})
 	down := fmt.Errorf("%w: redis at redis.internal:6379: refused", quota.ErrLedgerDown)
 	for _, c := range []struct {

@@ -70,10 +70,10 @@ func down(since time.Time) string {
 		"calls go out within the allowance of when_ledger_down, and are recorded when it is back"
 }
 
-// TestOutageIsReportedByEachProcess: an outage is reported when it begins, at
+// TestAnOutageIsReportedOnceAHost: an outage is reported when it begins, at
 // its first granted call and when it ends; the mark in the state folder keeps
 // its beginning for other processes, although the folder is new.
-func TestOutageIsReportedByEachProcess(t *testing.T) {
+func TestAnOutageIsReportedOnceAHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "state")
 		var reports []string

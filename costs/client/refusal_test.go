@@ -131,9 +131,9 @@ func TestEveryRefusalIsRecordedOnce(t *testing.T) {
 	}
 }
 
-// TestSecretInRefusal has the upstream repeat a key: it is not written with
-// the refusal.
-func TestSecretInRefusal(t *testing.T) {
+// TestARefusalHoldsNoSecret has the upstream repeat a key: it is not written
+// with the refusal.
+func TestARefusalHoldsNoSecret(t *testing.T) {
 	s := newStand(t, "")
 	s.options.Redact = func(text string) string { return strings.ReplaceAll(text, "AIzaSECRET", "[hidden]") }
 	c := s.open()

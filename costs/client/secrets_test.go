@@ -44,9 +44,9 @@ func newSecretClient(t *testing.T, o *Options) *Client {
 	return c
 }
 
-// TestUpstreamRepeatsSecrets: no secret of a request is in the reason of
+// TestNoSecretIsInAVerdict: no secret of a request is in the reason of
 // a verdict, wherever the request has it and whatever costs.yaml says.
-func TestUpstreamRepeatsSecrets(t *testing.T) {
+func TestNoSecretIsInAVerdict(t *testing.T) {
 	c := newSecretClient(t, &Options{Redact: func(text string) string {
 		return strings.ReplaceAll(text, "known-one",
 			hidden)

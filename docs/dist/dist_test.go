@@ -89,9 +89,9 @@ func find(t *testing.T, files []file, suffix string) file {
 	return files[i]
 }
 
-// TestPackingDependsOnTheMachine packs one binary twice, with another umask and
-// another folder for temporary files.
-func TestPackingDependsOnTheMachine(t *testing.T) {
+// TestPackingIsTheSameOnEachMachine packs one binary twice, with another umask
+// and another folder for temporary files.
+func TestPackingIsTheSameOnEachMachine(t *testing.T) {
 	first := packages(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	defer syscall.Umask(syscall.Umask(0o077))
@@ -102,9 +102,9 @@ func TestPackingDependsOnTheMachine(t *testing.T) {
 	}
 }
 
-// TestArchiveLacksFiles: what the README promises is in the archive, and
-// nothing of this machine.
-func TestArchiveLacksFiles(t *testing.T) {
+// TestTheArchiveHasWhatItsReadmePromises: what the README promises is in the
+// archive, and nothing of this machine.
+func TestTheArchiveHasWhatItsReadmePromises(t *testing.T) {
 	archive := find(t, packages(t), ".tar.gz")
 	plain, err := gzip.NewReader(bytes.NewReader(archive.content))
 	if err != nil {
@@ -140,8 +140,9 @@ func TestArchiveLacksFiles(t *testing.T) {
 	}
 }
 
-// TestBillOmitsModules compares the list of components with the binary's own.
-func TestBillOmitsModules(t *testing.T) {
+// TestTheBillListsTheBinarysModules compares the list of components with the
+// binary's own.
+func TestTheBillListsTheBinarysModules(t *testing.T) {
 	var out struct {
 		BomFormat, SpecVersion string
 		Metadata               struct{ Component struct{ Version string } }

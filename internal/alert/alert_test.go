@@ -98,9 +98,9 @@ func spend(t *testing.T, c *client.Client, units quota.Units) {
 // sqlite is the address of a ledger in a folder.
 func sqlite(dir string) string { return "sqlite:" + filepath.Join(dir, "ration.db") }
 
-// TestAlertComesTwice: of eight watches one sends each level, also after
+// TestAnAlertComesOnce: of eight watches one sends each level, also after
 // failures, and the highest of several levels says it all.
-func TestAlertComesTwice(t *testing.T) {
+func TestAnAlertComesOnce(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t, 2)
 	var watches []*alert.Watch
 	var c *client.Client
@@ -126,9 +126,9 @@ func TestAlertComesTwice(t *testing.T) {
 	}
 }
 
-// TestFailedAlertIsForgotten: an alert that could not be delivered is sent by
+// TestAFailedAlertIsSentAgain: an alert that could not be delivered is sent by
 // the next check of another process, and the error shows no secret of the URL.
-func TestFailedAlertIsForgotten(t *testing.T) {
+func TestAFailedAlertIsSentAgain(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t, 0)
 	r.fails = 1
 	var reported error
@@ -146,9 +146,9 @@ func TestFailedAlertIsForgotten(t *testing.T) {
 	}
 }
 
-// TestAlertInjects: what an upstream says cannot mention a channel, link, or
-// move the cursor, and URLs lose their secrets.
-func TestAlertInjects(t *testing.T) {
+// TestAnAlertInjectsNothing: what an upstream says cannot mention a channel,
+// link, or move the cursor, and URLs lose their secrets.
+func TestAnAlertInjectsNothing(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t, 0)
 	c := newClient(t, "{webhook: "+r.URL+"}", sqlite(dir), dir)
 	reason := "<!channel> & \x1b[2J\u202e<https://user:hunter2@api.example.com/v1?key=AIzaSECRET|here>\nratelimited " +
@@ -178,9 +178,9 @@ func TestAlertInjects(t *testing.T) {
 	}
 }
 
-// TestWatchBlocksCalls: while a webhook hangs, calls and reports go on, and a
-// redirect is not followed.
-func TestWatchBlocksCalls(t *testing.T) {
+// TestAHangingWebhookBlocksNoCall: while a webhook hangs, calls and reports go
+// on, and a redirect is not followed.
+func TestAHangingWebhookBlocksNoCall(t *testing.T) {
 	dir := t.TempDir()
 	asked, answer := make(chan bool), make(chan bool)
 	hung := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -263,9 +263,9 @@ func TestDriftIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestAlertComesTooLate: what will be used up at its present pace is told
-// before it is, once over all watches.
-func TestAlertComesTooLate(t *testing.T) {
+// TestAnAlertComesBeforeItIsTooLate: what will be used up at its present pace
+// is told before it is, once over all watches.
+func TestAnAlertComesBeforeItIsTooLate(t *testing.T) {
 	for name, c := range map[string]struct {
 		units quota.Units // in the last two hours
 		want  string
@@ -313,9 +313,9 @@ func spendEarlier(t *testing.T, dir string, units quota.Units) {
 	}
 }
 
-// TestAlertIgnoresTheSchedule: what the schedule will use up is told before it
-// is, once together with what the pace says.
-func TestAlertIgnoresTheSchedule(t *testing.T) {
+// TestAnAlertForeseesTheSchedule: what the schedule will use up is told before
+// it is, once together with what the pace says.
+func TestAnAlertForeseesTheSchedule(t *testing.T) {
 	at := time.Now().Add(5 * time.Hour).Truncate(time.Second) // as it is printed
 	for name, c := range map[string]struct {
 		planned []time.Time

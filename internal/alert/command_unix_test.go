@@ -11,9 +11,9 @@ import (
 	"github.com/ration-dev/ration/internal/alert"
 )
 
-// TestCommandGetsNoAlert: a command beside costs.yaml gets the JSON on its
+// TestACommandGetsTheAlert: a command beside costs.yaml gets the JSON on its
 // standard input, without a shell.
-func TestCommandGetsNoAlert(t *testing.T) {
+func TestACommandGetsTheAlert(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "page.sh"), []byte("#!/bin/sh\ncat >\"$1\"\n"), 0o700); err != nil {
 		t.Fatal(err)

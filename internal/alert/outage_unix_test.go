@@ -13,9 +13,9 @@ import (
 	"github.com/ration-dev/ration/internal/servers"
 )
 
-// TestHostTellsOfAnOutageTwice: while Redis is down one process of a host sends
+// TestAHostTellsOfAnOutageOnce: while Redis is down one process of a host sends
 // the alert, and again in the next outage.
-func TestHostTellsOfAnOutageTwice(t *testing.T) {
+func TestAHostTellsOfAnOutageOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits eight seconds for a ledger that is down")
 	}
@@ -85,9 +85,9 @@ func TestOutageAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-// TestHostBelievesAnOldError: a process whose connections still report the
+// TestAnOldErrorSendsNoAlert: a process whose connections still report the
 // outage after another has reached the ledger sends no alert.
-func TestHostBelievesAnOldError(t *testing.T) {
+func TestAnOldErrorSendsNoAlert(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits four seconds for a ledger that is down")
 	}

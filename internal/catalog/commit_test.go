@@ -27,7 +27,7 @@ func stored(t *testing.T, c *Catalog, id, word string) Video {
 	return Video{}
 }
 
-func TestSnippetOverwritesAFullVideo(t *testing.T) {
+func TestASnippetLeavesAFullVideo(t *testing.T) {
 	published := day0.Add(-48 * time.Hour)
 	full := Video{ID: "dQw4w9WgXcQ", Title: `Tom & "Jerry"`, Description: "the whole description", ChannelID: "UC1",
 		ChannelTitle: "Cats",
@@ -97,7 +97,7 @@ func TestIndexFollowsUpsert(t *testing.T) {
 
 // A page that is committed again after its first answer was lost leaves the
 // same rows and the same checkpoint; a page out of order leaves nothing.
-func TestPageCommittedAgainIsStoredTwice(t *testing.T) {
+func TestAPageCommittedAgainIsStoredOnce(t *testing.T) {
 	c, k := openTest(t)
 	first := Page{Region: "US", Tick: tick, Step: "trending",
 		Videos: chart("v", 50), FirstRank: 1, Next: "CDIQAA"}

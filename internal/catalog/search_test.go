@@ -85,7 +85,7 @@ func TestSearchFindsTheBestMatchFirst(t *testing.T) {
 }
 
 // A hit has its chart positions, per region.
-func TestHitLacksItsCharts(t *testing.T) {
+func TestAHitHasItsCharts(t *testing.T) {
 	c, k := openTest(t)
 	v := Video{ID: "a/b?c", Title: "whale", CategoryID: "15"}
 	commit(t, c, Page{Region: "US", Videos: []Video{{ID: "x"}, {ID: "y"}, v}, FirstRank: 1,

@@ -2,9 +2,9 @@ package cli
 
 import "testing"
 
-// TestSpreadsheetRunsACell holds that a spreadsheet runs nothing that came from
-// outside.
-func TestSpreadsheetRunsACell(t *testing.T) {
+// TestASpreadsheetRunsNoCell holds that a spreadsheet runs nothing that came
+// from outside.
+func TestASpreadsheetRunsNoCell(t *testing.T) {
 	for name, want := range map[string]string{
 		"": "", "-": "-", "search.list": "search.list", "a=b": "a=b", "é": "é", " ": " ", `"`: `"`,
 		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@sum": "'@sum", " =1": "' =1", `"=1"`: `'"=1"`, "'=1": "''=1",

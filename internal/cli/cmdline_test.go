@@ -197,9 +197,9 @@ func TestScopeOfAnotherAccount(t *testing.T) {
 	}
 }
 
-// TestReadingIsTakenForAnother: what the console says is read for each budget
+// TestEachReadingIsOfItsBudget: what the console says is read for each budget
 // once, within limits, and of one account at a time.
-func TestReadingIsTakenForAnother(t *testing.T) {
+func TestEachReadingIsOfItsBudget(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		used string

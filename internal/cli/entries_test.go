@@ -94,9 +94,9 @@ func (w *world) documents(q cli.LogQuery, source *usage.LogReader) (lines []stri
 	return lines, found.More
 }
 
-// TestQuerySelectsOtherEntries: the newest entries, their totals, the largest
-// totals and the hours are of the entries that the filter selects.
-func TestQuerySelectsOtherEntries(t *testing.T) {
+// TestAQuerySelectsWhatItsFilterSays: the newest entries, their totals, the
+// largest totals and the hours are of the entries that the filter selects.
+func TestAQuerySelectsWhatItsFilterSays(t *testing.T) {
 	w := newWorld(t)
 	w.spend("search", 100, "IN", "music")
 	w.spend("list", 60, "GB", "news")

@@ -14,8 +14,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestKeyIsPrintedWithTheURL: an error may repeat a URL, in any spelling.
-func TestKeyIsPrintedWithTheURL(t *testing.T) {
+// TestNoKeyIsPrintedWithAURL: an error may repeat a URL, in any spelling.
+func TestNoKeyIsPrintedWithAURL(t *testing.T) {
 	for message, want := range map[string]string{
 		`Get "https://a.example/v1/x?key=s3cret&part=id": dial tcp: refused`: `Get "https://a.example/v1/x…": ` +
 			`dial tcp: refused`,
@@ -68,7 +68,7 @@ func TestSecretIsQuotedOnItsWay(t *testing.T) {
 	}
 }
 
-func TestProxyPasswordIsPrinted(t *testing.T) {
+func TestNoProxyPasswordIsPrinted(t *testing.T) {
 	var out bytes.Buffer
 	var secrets Secrets
 	for _, secret := range ProxyPasswords(func(name string) string {
@@ -96,8 +96,8 @@ func TestSecretsAreHidden(t *testing.T) {
 	}
 }
 
-// TestMessageNamesAPackage: "quota: " says nothing to the user of a command.
-func TestMessageNamesAPackage(t *testing.T) {
+// TestMessagesNameNoPackage: "quota: " says nothing to the user of a command.
+func TestMessagesNameNoPackage(t *testing.T) {
 	for _, err := range []error{quota.ErrBadToken, fmt.Errorf("sqlite ledger a.db: %w: gone", quota.ErrLedgerLost),
 		errors.Join(quota.ErrInDoubt, quota.ErrBadCall)} {
 		if got, want := RedactMessage(err.Error()), strings.ReplaceAll(err.Error(), "quota: ", ""); got != want {

@@ -7,9 +7,9 @@ import (
 	"github.com/ration-dev/ration/internal/command"
 )
 
-// TestNoProxyForAllHostsWasLost: to curl and Python, a list that has * among
+// TestNoProxyForAllHostsIsKept: to curl and Python, a list that has * among
 // its hosts is not *.
-func TestNoProxyForAllHostsWasLost(t *testing.T) {
+func TestNoProxyForAllHostsIsKept(t *testing.T) {
 	for _, test := range []struct{ env, want []string }{
 		{[]string{"HOME=/"}, []string{"HOME=/"}},
 		{[]string{"http_proxy=proxy"}, []string{"http_proxy=proxy", "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1"}},

@@ -149,9 +149,9 @@ func pids(t *testing.T, path string, n int) []int {
 	return nil
 }
 
-// TestTimeoutLeftAGrandchildRunning: the whole group is told to end, and the
+// TestATimeoutEndsGrandchildren: the whole group is told to end, and the
 // timeout is the error even if the program then ends with 0.
-func TestTimeoutLeftAGrandchildRunning(t *testing.T) {
+func TestATimeoutEndsGrandchildren(t *testing.T) {
 	s := newScript(t, `trap 'exit 0' TERM
 sh -c 'echo $$ >>pids; sleep 60' &
 echo $$ >>pids
@@ -202,9 +202,9 @@ func TestProgramEndsOnASignal(t *testing.T) {
 	}
 }
 
-// TestGrandchildKeptTheOutputOpen: a program that is done is done, and what it
-// left running does not keep the step.
-func TestGrandchildKeptTheOutputOpen(t *testing.T) {
+// TestAGrandchildKeepsNoStepWaiting: a program that is done is done, and what
+// it left running does not keep the step.
+func TestAGrandchildKeepsNoStepWaiting(t *testing.T) {
 	for name, text := range map[string]string{
 		"ends when told": `sleep 60 & echo $! >pids; echo done`,
 		"ignores SIGTERM": `sh -c 'trap "" TERM; echo $$ >pids; while :; do sleep 1; done' & while [ ! -s pids ]; ` +

@@ -9,11 +9,11 @@ import (
 	"github.com/ration-dev/ration/jobs"
 )
 
-// TestReloadCallsAChangeNothing: keys about requests, retention and the starts
+// TestAReloadReportsEachChange: keys about requests, retention and the starts
 // of passes were not compared, so that serve applied a change and reported
 // none. Without when_ledger_down, each reload was reported as if that key had
 // been removed and added.
-func TestReloadCallsAChangeNothing(t *testing.T) {
+func TestAReloadReportsEachChange(t *testing.T) {
 	const lines = "version: 1\nupstream: u\naccount: a\nhosts: [api.test.example]\nroutes: {\"/{p...}\": m}\ncosts: " +
 		"{m: 1}\nbudgets: [{name: b, limit: 100, window: 1h}]\n"
 	load := func(more, zone string) *daemon.ConfigDescription {

@@ -27,10 +27,10 @@ import (
 
 const video = "/to/youtube.googleapis.com/youtube/v3/videos?part=id&id=a&key=k"
 
-// TestMetricsAreNotServed: a daemon shows what it decided and its passes,
+// TestServeServesItsMetrics: a daemon shows what it decided and its passes,
 // behind the checks of all pages, and goes on with that when the configuration
 // is read again.
-func TestMetricsAreNotServed(t *testing.T) {
+func TestServeServesItsMetrics(t *testing.T) {
 	s := newStand(t, plentyOfUnits+", {name: tried, limit: 1, window: 24h, shadow: true}", "[trending]", "US")
 	s.env["RATION_TOKEN"] = "0123456789abcdef"
 	s.spend("videos.list", 2)
@@ -66,9 +66,9 @@ func TestMetricsAreNotServed(t *testing.T) {
 	d.ends()
 }
 
-// TestReloadResetsCounters: a counter of a daemon never falls. After each
+// TestAReloadKeepsCounters: a counter of a daemon never falls. After each
 // reload of the configuration it began at 0.
-func TestReloadResetsCounters(t *testing.T) {
+func TestAReloadKeepsCounters(t *testing.T) {
 	s := newStand(t, plentyOfUnits, "[trending]", "US")
 	d := s.proxy()
 	decided := func() (text string) { _, text = d.get("/metrics"); return text }
@@ -99,8 +99,8 @@ func TestReloadResetsCounters(t *testing.T) {
 	d.ends()
 }
 
-// TestSearchesAreUnlimited: a client may search 60 times a minute.
-func TestSearchesAreUnlimited(t *testing.T) {
+// TestSearchesAreLimited: a client may search 60 times a minute.
+func TestSearchesAreLimited(t *testing.T) {
 	s := newStand(t, plentyOfUnits, "[trending]", "US")
 	place := s.setup()
 	d := s.serve(func(schedule *daemon.Schedule) {
@@ -119,9 +119,9 @@ func TestSearchesAreUnlimited(t *testing.T) {
 	d.ends()
 }
 
-// TestProxyNeverFindsItsLedger: a proxy that starts while its ledger is down
-// answers 503 and sends nothing, until the ledger is there.
-func TestProxyNeverFindsItsLedger(t *testing.T) {
+// TestAProxyFindsItsLedgerWhenItIsBack: a proxy that starts while its ledger is
+// down answers 503 and sends nothing, until the ledger is there.
+func TestAProxyFindsItsLedgerWhenItIsBack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits four seconds for a ledger that is down")
 	}
@@ -211,9 +211,9 @@ func TestServeDoesNotAlert(t *testing.T) {
 	}
 }
 
-// TestServeForeseesNothing: serve sends an alert because the coming ticks need
+// TestServeForeseesItsTicks: serve sends an alert because the coming ticks need
 // more than a budget has left, although little has been spent so far.
-func TestServeForeseesNothing(t *testing.T) {
+func TestServeForeseesItsTicks(t *testing.T) {
 	s := newStand(t, "{name: all, limit: 500, window: 24h}", "[{search: {queries: [q]}}]", "US")
 	got := s.alert()
 	s.write("regions.yaml", strings.Replace(s.read("regions.yaml"), "0 0 29 2 *", "'0 */3 * * *'", 1))
@@ -226,9 +226,9 @@ func TestServeForeseesNothing(t *testing.T) {
 	d.ends()
 }
 
-// TestReloadedProxyKeepsOldPrices: a reload changes what the next request
+// TestAReloadedProxyTakesNewPrices: a reload changes what the next request
 // costs. A broken file changes nothing.
-func TestReloadedProxyKeepsOldPrices(t *testing.T) {
+func TestAReloadedProxyTakesNewPrices(t *testing.T) {
 	s := newStand(t, plentyOfUnits, "[trending]", "US")
 	if err := os.Remove(filepath.Join(s.dir, "regions.yaml")); err != nil {
 		t.Fatal(err)

@@ -11,10 +11,10 @@ import (
 	"github.com/ration-dev/ration/internal/setup"
 )
 
-// TestReloadSaysNothingOfWhatChanged: a reload took new limits and regions
+// TestAReloadSaysWhatChanged: a reload took new limits and regions
 // without a word, and moved to another, empty ledger. It logs a line
 // for each change, and refuses to move as a whole; a restart moves, and warns.
-func TestReloadSaysNothingOfWhatChanged(t *testing.T) {
+func TestAReloadSaysWhatChanged(t *testing.T) {
 	s := newStand(t, plentyOfUnits, "[{trending: {pages: 1}}]", "US", "GB")
 	s.write("key", "the-first-key\n")
 	delete(s.env, "YOUTUBE_API_KEY")

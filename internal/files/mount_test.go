@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestNetworkIsTakenForADisk: SQLite on a cluster's file system lets two hosts
-// spend the same units.
-func TestNetworkIsTakenForADisk(t *testing.T) {
+// TestANetworkIsNotTakenForADisk: SQLite on a cluster's file system lets two
+// hosts spend the same units.
+func TestANetworkIsNotTakenForADisk(t *testing.T) {
 	const mounts = "22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n" +
 		"40 22 0:35 / /mnt/other\\040one rw shared:1 - fuse.sshfs me@host:/data rw\n" +
 		"41 22 0:36 / /home rw shared:2 master:3 - fuse.fuse-overlayfs fuse-overlayfs rw\n" +

@@ -14,10 +14,10 @@ import (
 
 var errCut = errors.New("cut short")
 
-// TestBodyReadsDifferently: whatever is read ahead, in memory, in a file or in
-// part because the file cannot be written, and whenever reading ahead ends, the
-// body reads the same, and no file is left.
-func TestBodyReadsDifferently(t *testing.T) {
+// TestABodyReadsTheSameReadAhead: whatever is read ahead, in memory, in a file
+// or in part because the file cannot be written, and whenever reading ahead
+// ends, the body reads the same, and no file is left.
+func TestABodyReadsTheSameReadAhead(t *testing.T) {
 	folder := t.TempDir()
 	for i := range 300 {
 		t.Setenv("TMPDIR", folder)

@@ -275,9 +275,9 @@ func askAll(b *testing.B, socket, request string, left *atomic.Int64) {
 	}
 }
 
-// TestStreamFillsMemory: what streams through the gateway is not held, 10 GB of
-// it with RATION_SOAK=1.
-func TestStreamFillsMemory(t *testing.T) {
+// TestAStreamFillsNoMemory: what streams through the gateway is not held, 10 GB
+// of it with RATION_SOAK=1.
+func TestAStreamFillsNoMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("streams 256 MB, 2 seconds")
 	}

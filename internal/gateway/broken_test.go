@@ -59,8 +59,8 @@ func TestUpstreamRefusesByTrailer(t *testing.T) {
 	}
 }
 
-// TestInvalidStatusPanics: a status that net/http cannot write is a 502.
-func TestInvalidStatusPanics(t *testing.T) {
+// TestAnInvalidStatusIsA502: a status that net/http cannot write is a 502.
+func TestAnInvalidStatusIsA502(t *testing.T) {
 	for _, status := range []string{"000", "099"} {
 		s, c := newRawUpstream(t, "HTTP/1.1 "+status+" X\r\nContent-Length: 3\r\n\r\nabc")
 		if a := s.do("GET", "/to/api.example.com/x", ""); a.StatusCode != http.StatusBadGateway ||

@@ -16,9 +16,9 @@ func (s *clientStand) shell(t *testing.T, script string) (out string, code int) 
 	return s.run(t, "shell", "sh", "-c", ". ./ration.sh; "+script)
 }
 
-// TestShellHidesTheReason: curl --fail drops the body of an error, which says
+// TestAShellShowsTheReason: curl --fail drops the body of an error, which says
 // what to do. An error of the upstream has no reason of the gateway.
-func TestShellHidesTheReason(t *testing.T) {
+func TestAShellShowsTheReason(t *testing.T) {
 	s := newClientStand(t)
 	for url, want := range map[string]string{
 		"https://elsewhere.example/x":     "403\nration: elsewhere.example is not a host of costs.yaml; ",
@@ -32,10 +32,10 @@ func TestShellHidesTheReason(t *testing.T) {
 	}
 }
 
-// TestShellTakesTheTokenAway: redirects that lead back to the gateway are
+// TestAShellTakesNoTokenElsewhere: redirects that lead back to the gateway are
 // followed, and links too. Neither the token nor credentials go to another
 // host.
-func TestShellTakesTheTokenAway(t *testing.T) {
+func TestAShellTakesNoTokenElsewhere(t *testing.T) {
 	s := newClientStand(t)
 	host := "http://" + s.host + "/v1/"
 	for script, want := range map[string][]string{
@@ -57,9 +57,9 @@ func TestShellTakesTheTokenAway(t *testing.T) {
 	}
 }
 
-// TestShellLosesARefusal: a caller that wants the headers in a file, such as
+// TestAShellKeepsARefusal: a caller that wants the headers in a file, such as
 // for the link to the next page, got curl's 22 for a refusal.
-func TestShellLosesARefusal(t *testing.T) {
+func TestAShellKeepsARefusal(t *testing.T) {
 	s := newClientStand(t)
 	for _, flag := range []string{"-D", "--dump-header"} {
 		file := t.TempDir() + "/headers"
@@ -72,9 +72,9 @@ func TestShellLosesARefusal(t *testing.T) {
 	}
 }
 
-// TestShellShowsTheToken: every user of a host can read the arguments of a
+// TestAShellHidesTheToken: every user of a host can read the arguments of a
 // program, and so could use the gateway.
-func TestShellShowsTheToken(t *testing.T) {
+func TestAShellHidesTheToken(t *testing.T) {
 	s := newClientStand(t)
 	out, _ := s.shell(t, `curl() { echo "$@"; command curl "$@" ; }; ration_curl http://`+s.host+"/v1/items")
 	if strings.Contains(out, clientToken) || !strings.Contains(out, "--fail") || len(s.saw()) != 1 {

@@ -210,10 +210,10 @@ func (s *clientStand) saw() []string {
 	return seen
 }
 
-// TestClientsBreakTheirPromises runs the tests of each client, which are in its
+// TestClientsKeepTheirPromises runs the tests of each client, which are in its
 // own language beside it, against a gateway. Each test prints its claim when it
 // fails.
-func TestClientsBreakTheirPromises(t *testing.T) {
+func TestClientsKeepTheirPromises(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts other languages, 5 seconds")
 	}

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestCookiesOfAnotherUpstream: a cookie that an upstream sets comes back to
+// TestCookiesGoToTheirOwnUpstream: a cookie that an upstream sets comes back to
 // that upstream only, and the page's cookie stays on the gateway.
-func TestCookiesOfAnotherUpstream(t *testing.T) {
+func TestCookiesGoToTheirOwnUpstream(t *testing.T) {
 	var sets []string
 	s, _, seen := newProxy(t, func(w http.ResponseWriter, _ *http.Request) { w.Header()["Set-Cookie"] = sets })
 	for set, want := range map[string]string{

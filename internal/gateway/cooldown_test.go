@@ -18,10 +18,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestScriptsWalkIntoTheirOwnRefusal: of five programs that wait on a cooldown
+// TestOneScriptAtATimeTriesAnUpstream: of five programs that wait on a cooldown
 // at two gateways on one ledger, and report to the other one, one at a time
 // finds out whether the upstream accepts calls again.
-func TestScriptsWalkIntoTheirOwnRefusal(t *testing.T) {
+func TestOneScriptAtATimeTriesAnUpstream(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits three seconds for a cooldown")
 	}

@@ -112,9 +112,10 @@ func TestPlainHTTPByName(t *testing.T) {
 	}
 }
 
-// TestCredentialLeaks: it reaches its own host, however that is written, in
-// place of the client's, and not the client; without it nothing is sent.
-func TestCredentialLeaks(t *testing.T) {
+// TestACredentialReachesItsHostAlone: it reaches its own host, however that is
+// written, in place of the client's, and not the client; without it nothing is
+// sent.
+func TestACredentialReachesItsHostAlone(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
 	write := func(secret string) {
 		t.Helper()
@@ -159,9 +160,10 @@ func TestCredentialLeaks(t *testing.T) {
 	}
 }
 
-// TestUpstreamRepeatsTheCredential: an upstream that leads elsewhere with the
-// query it got, or breaks the protocol with it, does not tell the client.
-func TestUpstreamRepeatsTheCredential(t *testing.T) {
+// TestAnUpstreamTellsTheClientNoCredential: an upstream that leads elsewhere
+// with the query it got, or breaks the protocol with it, does not tell the
+// client.
+func TestAnUpstreamTellsTheClientNoCredential(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(file, []byte("s&cret"), 0o600); err != nil {
 		t.Fatal(err)
@@ -267,9 +269,9 @@ func TestRateLimitOfWindows(t *testing.T) {
 	}
 }
 
-// TestRefusalRepeatsTheCredential: an upstream that names the keys in its
+// TestACooldownHoldsNoCredential: an upstream that names the keys in its
 // refusal does not put them into the cooldown, which all programs read.
-func TestRefusalRepeatsTheCredential(t *testing.T) {
+func TestACooldownHoldsNoCredential(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "up.key")
 	if err := os.WriteFile(file, []byte("shortsecret99\n"), 0o600); err != nil {
 		t.Fatal(err)

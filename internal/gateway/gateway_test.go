@@ -178,9 +178,9 @@ func used(t testing.TB, c *client.Client) int {
 	return int(balances[0].Used)
 }
 
-// TestProblemNamesAPackage: "quota: " says nothing to a program in another
+// TestProblemsNameNoPackage: "quota: " says nothing to a program in another
 // language.
-func TestProblemNamesAPackage(t *testing.T) {
+func TestProblemsNameNoPackage(t *testing.T) {
 	s := newServer(t, nil, newClient(t, table, t.TempDir(), nil))
 	for path, body := range map[string]string{"/v1/spend": `{"method": "items.list", "calls": -3}`,
 		"/v1/grants/none/report": `{"status": 200}`} {

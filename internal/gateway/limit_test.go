@@ -13,9 +13,9 @@ import (
 	"github.com/ration-dev/ration/internal/servers"
 )
 
-// TestTwoGatewaysAdmitAClientTwice: a limit holds over all gateways that share
+// TestTwoGatewaysShareALimit: a limit holds over all gateways that share
 // a state folder, or a Redis. Other clients and limits count by themselves.
-func TestTwoGatewaysAdmitAClientTwice(t *testing.T) {
+func TestTwoGatewaysShareALimit(t *testing.T) {
 	t.Parallel()
 	for name, ledger := range map[string]func(folder string) string{
 		"SQLite": func(folder string) string { return "sqlite:" + folder + "/ledger.db" },

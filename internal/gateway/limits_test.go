@@ -83,9 +83,9 @@ func TestLargeRequests(t *testing.T) {
 	}
 }
 
-// TestStalledReaderKeepsItsRequest: a client that does not read, of a stream
+// TestAStalledReaderIsEnded: a client that does not read, of a stream
 // and of an answer of the API, and one whose upstream falls silent.
-func TestStalledReaderKeepsItsRequest(t *testing.T) {
+func TestAStalledReaderIsEnded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits three seconds for a stalled reader")
 	}
@@ -287,10 +287,10 @@ func TestListenRepeatsItsAddress(t *testing.T) {
 	}
 }
 
-// TestWaitHoldsTheDrain: a request that waits for its units when the
+// TestAWaitDoesNotHoldTheDrain: a request that waits for its units when the
 // server stops is refused with its retry time, and not dropped at the end
 // of the grace.
-func TestWaitHoldsTheDrain(t *testing.T) {
+func TestAWaitDoesNotHoldTheDrain(t *testing.T) {
 	for _, path := range []string{"/to/api.example.com/x", "/v1/spend"} {
 		u := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
 		g := gateway.New(&gateway.Options{Endpoint: u.URL})

@@ -201,9 +201,9 @@ func (s *specification) checkHeaders(at string, response map[string]any, header 
 	return nil
 }
 
-// TestOpenAPIDocumentIsMalformed: it is one of version 3.1, its schemas
+// TestTheOpenAPIDocumentIsWellFormed: it is one of version 3.1, its schemas
 // compile, its references lead somewhere, and its examples are what they show.
-func TestOpenAPIDocumentIsMalformed(t *testing.T) {
+func TestTheOpenAPIDocumentIsWellFormed(t *testing.T) {
 	s := newSpecification(t)
 	compiler := jsonschema.NewCompiler()
 	meta, err := compiler.Compile("testdata/openapi-3.1.schema.json")

@@ -47,9 +47,9 @@ func newProxy(t *testing.T, answer http.HandlerFunc) (*server, *upstream, *atomi
 	return newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, anyTable, t.TempDir(), u)), u, seen
 }
 
-// TestHeaderLeaks: what is for the gateway, or for one hop, does not pass, in
-// either direction.
-func TestHeaderLeaks(t *testing.T) {
+// TestNoHeaderOfOneHopPasses: what is for the gateway, or for one hop, does not
+// pass, in either direction.
+func TestNoHeaderOfOneHopPasses(t *testing.T) {
 	s, _, seen := newProxy(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Ration-Refused-By", "the upstream")
 		w.Header().Set("Connection", "X-Hop")
@@ -80,9 +80,9 @@ func TestHeaderLeaks(t *testing.T) {
 	}
 }
 
-// TestEncodingIsChanged: compressed bytes pass as they are, and an upstream is
-// asked for encodings only in which an error can be read.
-func TestEncodingIsChanged(t *testing.T) {
+// TestEncodingsPassAsTheyAre: compressed bytes pass as they are, and an
+// upstream is asked for encodings only in which an error can be read.
+func TestEncodingsPassAsTheyAre(t *testing.T) {
 	var packed bytes.Buffer
 	zip := gzip.NewWriter(&packed)
 	fmt.Fprint(zip, strings.Repeat("items ", 1000))
@@ -157,9 +157,9 @@ func TestAnswersWithoutBody(t *testing.T) {
 	}
 }
 
-// TestContentTypeIsInvented: an answer without a Content-Type reaches the
+// TestNoContentTypeIsInvented: an answer without a Content-Type reaches the
 // client without one. net/http guessed one from the body, such as text/html.
-func TestContentTypeIsInvented(t *testing.T) {
+func TestNoContentTypeIsInvented(t *testing.T) {
 	s, _, _ := newProxy(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Content-Type"] = nil
 		if r.URL.Path == "/typed" {
@@ -249,9 +249,9 @@ func TestLargeBodiesPassWhole(t *testing.T) {
 	}
 }
 
-// TestRedirectLeavesTheGateway: redirects to guarded hosts lead back to it, and
-// those to others pass.
-func TestRedirectLeavesTheGateway(t *testing.T) {
+// TestRedirectsToGuardedHostsStayBehindTheGateway: redirects to guarded hosts
+// lead back to it, and those to others pass.
+func TestRedirectsToGuardedHostsStayBehindTheGateway(t *testing.T) {
 	var location atomic.Value
 	s, u, _ := newProxy(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/go/there" {

@@ -172,10 +172,10 @@ func ask(url, body, key string) (map[string]any, int) {
 	return document, resp.StatusCode
 }
 
-// TestCutReplyIsChargedTwice: replies are cut before, within and after their
+// TestACutReplyIsChargedOnce: replies are cut before, within and after their
 // headers, the gateway is killed and restarted in between, and clients repeat
 // their requests until they are answered. The ledger holds each spend once.
-func TestCutReplyIsChargedTwice(t *testing.T) {
+func TestACutReplyIsChargedOnce(t *testing.T) {
 	for name, ledger := range map[string]func(t *testing.T, folder string) string{
 		"SQLite": func(_ *testing.T, folder string) string { return "sqlite:" + folder + "/ledger.db" },
 		"Redis":  func(t *testing.T, _ string) string { return servers.StartRedis(t).URL() },
@@ -235,9 +235,9 @@ func checkUsed(t *testing.T, folder, address string, want int) {
 	}
 }
 
-// TestCrowdWithOneKeyIsChargedTwice: of clients that ask at the same time with
+// TestACrowdWithOneKeyIsChargedOnce: of clients that ask at the same time with
 // one key, through two gateways, all get the same grant.
-func TestCrowdWithOneKeyIsChargedTwice(t *testing.T) {
+func TestACrowdWithOneKeyIsChargedOnce(t *testing.T) {
 	folder := t.TempDir()
 	var urls []string
 	for range 2 {

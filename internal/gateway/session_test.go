@@ -100,9 +100,10 @@ func TestSessionRemembersTheLedgersErrors(t *testing.T) {
 	}
 }
 
-// TestHealthCheckTellsAStranger: a health check without the token learns that
-// the ledger does not answer, and nothing of its address or the account.
-func TestHealthCheckTellsAStranger(t *testing.T) {
+// TestAHealthCheckTellsAStrangerNothing: a health check without the token
+// learns that the ledger does not answer, and nothing of its address or the
+// account.
+func TestAHealthCheckTellsAStrangerNothing(t *testing.T) {
 	parsed, err := costs.Parse("costs.yaml", []byte(table))
 	if err != nil {
 		t.Fatal(err)

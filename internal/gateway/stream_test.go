@@ -252,9 +252,9 @@ func TestGoneUploadWaits(t *testing.T) {
 	}
 }
 
-// TestWaitingUploadArrivesChanged: a large body that was read ahead while its
-// request waited reaches the upstream as it was sent.
-func TestWaitingUploadArrivesChanged(t *testing.T) {
+// TestAWaitingUploadArrivesUnchanged: a large body that was read ahead while
+// its request waited reaches the upstream as it was sent.
+func TestAWaitingUploadArrivesUnchanged(t *testing.T) {
 	want := make([]byte, 5<<20)
 	rand.NewChaCha8([32]byte{}).Read(want)
 	got := make(chan []byte, 1)
@@ -274,9 +274,9 @@ func TestWaitingUploadArrivesChanged(t *testing.T) {
 	}
 }
 
-// TestGoneClientIsCharged: a request of a client that hangs up is refunded if
-// it was not sent, and stays charged if it was.
-func TestGoneClientIsCharged(t *testing.T) {
+// TestAGoneClientPaysForWhatWasSent: a request of a client that hangs up is
+// refunded if it was not sent, and stays charged if it was.
+func TestAGoneClientPaysForWhatWasSent(t *testing.T) {
 	for _, sent := range []bool{false, true} {
 		ctx, hangUp := context.WithCancel(t.Context())
 		gone := make(chan bool, 1)

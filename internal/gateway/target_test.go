@@ -11,9 +11,9 @@ import (
 	"github.com/ration-dev/ration/internal/gateway"
 )
 
-// TestTargetIsChanged: a target reaches the upstream byte for byte, or is
+// TestATargetIsNotChanged: a target reaches the upstream byte for byte, or is
 // refused as package client would refuse it, and is never redirected.
-func TestTargetIsChanged(t *testing.T) {
+func TestATargetIsNotChanged(t *testing.T) {
 	s, u, seen := newProxy(t, nil)
 	for target, status := range map[string]int{
 		"/v1/items": 200, "/": 200, "": 200, "/v1//items": 200, "/v1/items/": 200, "/v1/a%2Fb": 200, "/v1/a%2fb": 200,
@@ -36,8 +36,9 @@ func TestTargetIsChanged(t *testing.T) {
 	}
 }
 
-// TestWrongTargetIsSent: what is not a guarded host does not leave the gateway.
-func TestWrongTargetIsSent(t *testing.T) {
+// TestAWrongTargetIsNotSent: what is not a guarded host does not leave the
+// gateway.
+func TestAWrongTargetIsNotSent(t *testing.T) {
 	s, u, _ := newProxy(t, nil)
 	for line, status := range map[string]int{
 		"GET /to/user@api.example.com/x": 400, "GET /to/user:pw@api.example.com/x": 400, "GET /to//x": 400,

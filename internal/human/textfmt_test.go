@@ -8,9 +8,9 @@ import (
 	"github.com/ration-dev/ration/internal/human"
 )
 
-// TestFarInstantsOverflow: the sum of a far time and its rounding is not
+// TestFarInstantsDoNotOverflow: the sum of a far time and its rounding is not
 // negative, and what follows the year 9999 can still be read back.
-func TestFarInstantsOverflow(t *testing.T) {
+func TestFarInstantsDoNotOverflow(t *testing.T) {
 	for _, d := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, 291 * 365 * 24 * time.Hour} {
 		if got := human.Duration(d); got != "290 years or more" {
 			t.Errorf("Duration(%d) = %s", d, got)
@@ -49,8 +49,8 @@ func TestDurationsInHelpHaveNoZeroUnits(t *testing.T) {
 	}
 }
 
-// TestCharacterIsCut: a text is cut between characters, and says that it was.
-func TestCharacterIsCut(t *testing.T) {
+// TestNoCharacterIsCut: a text is cut between characters, and says that it was.
+func TestNoCharacterIsCut(t *testing.T) {
 	for n, want := range map[int]string{0: "", 1: "a", 2: "a", 3: "aé", 4: "aéz", 9: "aéz"} {
 		if got := human.Cut("aéz", n); got != want {
 			t.Errorf("Cut to %d: %q; want %q", n, got, want)

@@ -127,7 +127,7 @@ when_ledger_down:
 	}
 }
 
-func TestTyposInBudgetsCoverNothing(t *testing.T) {
+func TestDoctorFindsTyposInBudgets(t *testing.T) {
 	c := newCheckup(time.Now())
 	c.CheckCoverage([]quota.Budget{{Name: "b", Lanes: []string{"crom", "cron", "mine"}, Regions: []string{"IN", "XX"},
 		Floor: map[string]quota.Units{"XX": 1}}}, []string{"IN"})

@@ -39,9 +39,9 @@ func asNobody(t *testing.T, dir string) {
 	t.Cleanup(func() { _ = syscall.Setfsuid(0); runtime.UnlockOSThread() })
 }
 
-// TestDoctorMissesWhatRunFinds: a ledger that this user can only read, and a
+// TestDoctorFindsWhatRunFinds: a ledger that this user can only read, and a
 // region's lock that belongs to root, end run with 78.
-func TestDoctorMissesWhatRunFinds(t *testing.T) {
+func TestDoctorFindsWhatRunFinds(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"ration.db": 0o400, "catalog.db": 0o600,
 		"catalog.db.region US.lock": 0} {
@@ -72,9 +72,9 @@ func TestDoctorMissesWhatRunFinds(t *testing.T) {
 	}
 }
 
-// TestBackupIsAProblem: a copy of the ledger or the catalogue beside it, which
-// ration never opens and this user may not write, ended doctor with 78.
-func TestBackupIsAProblem(t *testing.T) {
+// TestABackupIsNoProblem: a copy of the ledger or the catalogue beside it,
+// which ration never opens and this user may not write, ended doctor with 78.
+func TestABackupIsNoProblem(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"ration.db.bak", "catalog.db.old", "u.sqlite.2026-11-20"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0); err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestReturnsPrintedBeforeTheyAreBack: status printed +201 at the time at which
+// TestReturnsAreBackWhenPrinted: status printed +201 at the time at which
 // the first unit of that minute returned. At each time in the JSON, and by the
 // end of each second that is printed, the ledger must have what is promised.
-func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
+func TestReturnsAreBackWhenPrinted(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 123456000, time.UTC)
 	for name, window := range map[string]quota.Window{
 		"sliding": quota.Sliding(time.Hour), "day": quota.Daily(time.UTC), "month": quota.Monthly(time.UTC),
@@ -80,10 +80,10 @@ func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 	}
 }
 
-// TestRefusalAndStatusNameDifferentTimes: of a minute in which many calls were
+// TestARefusalAndStatusNameOneTime: of a minute in which many calls were
 // made, status said when the last of them returns, and a refusal when the first
 // does, rounded up to a second at which the call had long fitted.
-func TestRefusalAndStatusNameDifferentTimes(t *testing.T) {
+func TestARefusalAndStatusNameOneTime(t *testing.T) {
 	start := time.Date(2026, 11, 20, 12, 0, 0, 123456000, time.UTC)
 	testledger.Each(t, start, func(t *testing.T, l quota.Log, clock *time.Time) {
 		guard, err := quota.NewGuard(l,

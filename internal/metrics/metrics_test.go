@@ -147,9 +147,9 @@ func TestSpentIsTheLedgers(t *testing.T) {
 	}
 }
 
-// TestCooldownsAreMissing: a scrape lacked the cooldown of an account without
-// budgets, and one that ends before those of all its budgets.
-func TestCooldownsAreMissing(t *testing.T) {
+// TestAScrapeHasAllCooldowns: a scrape lacked the cooldown of an account
+// without budgets, and one that ends before those of all its budgets.
+func TestAScrapeHasAllCooldowns(t *testing.T) {
 	guard := newGuard(t, testledger.Memory(nil),
 		quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)})
 	c := metrics.New(guard, &metrics.Options{Accounts: []string{"a", "b"}})
@@ -167,9 +167,9 @@ func TestCooldownsAreMissing(t *testing.T) {
 	}
 }
 
-// TestLabelsExplode: callers choose methods, jobs, regions, lanes, keys and
-// accounts, and the number of series does not depend on it.
-func TestLabelsExplode(t *testing.T) {
+// TestCallersAddNoSeries: callers choose methods, jobs, regions, lanes, keys
+// and accounts, and the number of series does not depend on it.
+func TestCallersAddNoSeries(t *testing.T) {
 	for name, o := range map[string]*metrics.Options{"price table": {Methods: []string{"list"}}, "no table": nil} {
 		t.Run(name, func(t *testing.T) {
 			guard := newGuard(t, testledger.Memory(nil), quota.Budget{Account: "a", Name: "day", Limit: quota.MaxLimit,
@@ -220,8 +220,8 @@ func TestLabelsExplode(t *testing.T) {
 	}
 }
 
-// TestWaitIsNotCounted: a call that waited counts once, with its time.
-func TestWaitIsNotCounted(t *testing.T) {
+// TestAWaitIsCountedOnce: a call that waited counts once, with its time.
+func TestAWaitIsCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, testledger.Memory(nil),
 			quota.Budget{Account: "a", Name: "minute", Limit: 1, Window: quota.Sliding(time.Minute)})

@@ -221,9 +221,9 @@ func everyFourMinutes(t *testing.T, floor map[string]quota.Units) *plan.Input {
 			Methods: []string{"videos.list"}, Floor: floor}}}
 }
 
-// TestLeastLacksTheFirstPages: whatever a chart holds, its first page is
+// TestTheLeastPlanHasTheFirstPages: whatever a chart holds, its first page is
 // fetched at every tick.
-func TestLeastLacksTheFirstPages(t *testing.T) {
+func TestTheLeastPlanHasTheFirstPages(t *testing.T) {
 	if r := play(t, everyFourMinutes(t, nil)); r.Ticks != 3 || r.Calls != 3 || r.Units != 3 || r.Least != 3 {
 		t.Errorf("%d ticks, %d calls, %d units, %d at least; want 3 of each", r.Ticks, r.Calls, r.Units, r.Least)
 	}

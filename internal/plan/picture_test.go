@@ -10,9 +10,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestRegionDrawnAsWhatTheLedgerHolds: a third region of names such as eu.south
+// TestEachRegionIsDrawnAsItself: a third region of names such as eu.south
 // was drawn with dots, as what the ledger holds is.
-func TestRegionDrawnAsWhatTheLedgerHolds(t *testing.T) {
+func TestEachRegionIsDrawnAsItself(t *testing.T) {
 	from := at(t, "2026-11-20T00:00:00Z")
 	report := play(t, &plan.Input{From: from, To: from.Add(time.Hour),
 		Budgets: []quota.Budget{{Account: "my-project", Name: "hour", Limit: 9, Window: quota.Sliding(time.Hour)}},

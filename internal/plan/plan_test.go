@@ -287,9 +287,9 @@ func TestColumnsOfEachWindow(t *testing.T) {
 	}
 }
 
-// TestAnEntryLeavesAMicrosecondEarly: what was spent an hour ago has left an
+// TestAnEntryLeavesToTheMicrosecond: what was spent an hour ago has left an
 // hour's window, and what was spent a microsecond later has not.
-func TestAnEntryLeavesAMicrosecondEarly(t *testing.T) {
+func TestAnEntryLeavesToTheMicrosecond(t *testing.T) {
 	from, tick := at(t, "2026-11-20T00:30:00Z"), at(t, "2026-11-20T01:00:00Z")
 	for later, peak := range map[time.Duration]quota.Units{0: 8, time.Microsecond: 11} {
 		report := play(t, &plan.Input{From: from, To: from.Add(time.Hour), State: held(tick.Add(later-time.Hour), 8),

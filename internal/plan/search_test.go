@@ -95,8 +95,9 @@ func bruteForce(s *scheduleSearch, spec, other string) int {
 	return most
 }
 
-// TestBestVariantFavoursThePoorestRegion checks the criteria and their order.
-func TestBestVariantFavoursThePoorestRegion(t *testing.T) {
+// TestTheBestVariantFavoursThePoorestRegion checks the criteria and their
+// order.
+func TestTheBestVariantFavoursThePoorestRegion(t *testing.T) {
 	original := choice{"0 * * * *", []int{4, 2}}
 	fewer, seldom, both := choice{"0 * * * *", []int{3, 2}}, choice{"0 */2 * * *", []int{4, 2}},
 		choice{"0 */2 * * *", []int{3, 1}}

@@ -125,9 +125,9 @@ func refusedInWindow(t *testing.T, budgets []quota.Budget, calls []shadowCall, e
 	return refused, units
 }
 
-// TestCollectorHidesShadows: metrics showed nothing of shadows, or all budgets
-// as shadows.
-func TestCollectorHidesShadows(t *testing.T) {
+// TestTheCollectorShowsShadows: metrics showed nothing of shadows, or all
+// budgets as shadows.
+func TestTheCollectorShowsShadows(t *testing.T) {
 	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	c := openShadow(t, testledger.Memory(&memledger.Options{Now: func() time.Time { return clock }}), &clock,
 		"{name: all, limit: 100, window: 24h}, {name: tried, limit: 2, window: 24h, shadow: true}")
@@ -155,9 +155,9 @@ func TestCollectorHidesShadows(t *testing.T) {
 	}
 }
 
-// TestStatusHidesTheLastRefusal: the report of a shadow has when it would have
-// refused last, and none for one that would have refused nothing.
-func TestStatusHidesTheLastRefusal(t *testing.T) {
+// TestStatusShowsAShadowsLastRefusal: the report of a shadow has when it would
+// have refused last, and none for one that would have refused nothing.
+func TestStatusShowsAShadowsLastRefusal(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	var refused, quiet usage.BudgetReport
 	plan.AddShadow(&refused, &plan.ReplayedBudget{Refused: 2, RefusedUnits: 30, Last: at})

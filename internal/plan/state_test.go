@@ -12,10 +12,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestMergedHistoryFreesLate draws a history: merged, each window that ends
-// with its newest entry holds at least as much as before, by at most a slice
-// more, and all of it together the same.
-func TestMergedHistoryFreesLate(t *testing.T) {
+// TestAMergedHistoryFreesNothingEarly draws a history: merged, each window that
+// ends with its newest entry holds at least as much as before, by at most a
+// slice more, and all of it together the same.
+func TestAMergedHistoryFreesNothingEarly(t *testing.T) {
 	rapid.Check(t, func(d *rapid.T) {
 		at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 		labels := []*label{{Method: "a"}, {Method: "b"}}

@@ -128,9 +128,9 @@ func (r *race) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 	return err
 }
 
-// TestLiftedCooldownIsOverAlready: one that another process has lifted since it
-// was set was said to be too short.
-func TestLiftedCooldownIsOverAlready(t *testing.T) {
+// TestALiftedCooldownIsNotTooShort: one that another process has lifted since
+// it was set was said to be too short.
+func TestALiftedCooldownIsNotTooShort(t *testing.T) {
 	s := newStand(t)
 	ledger := &race{Log: s.guard.Log()}
 	guard, err := quota.NewGuard(ledger, s.table.Budgets(), nil)

@@ -40,9 +40,10 @@ func (s *stage) ShowStatus(context.Context) error { return nil }
 
 func (s *stage) Held(context.Context) (quota.Units, error) { return s.held, nil }
 
-// TestDemoBoasts: the demo fails if the ledger does not hold what the upstream
-// counted, if the small budget stops nothing, and if a page is fetched twice.
-func TestDemoBoasts(t *testing.T) {
+// TestTheDemoFailsIfItIsWrong: the demo fails if the ledger does not hold what
+// the upstream counted, if the small budget stops nothing, and if a page is
+// fetched twice.
+func TestTheDemoFailsIfItIsWrong(t *testing.T) {
 	for want, c := range map[string]struct {
 		held  quota.Units
 		small error // what breaks the runs of the small budget

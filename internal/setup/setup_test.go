@@ -53,9 +53,9 @@ func isConfigError(err error, text string) bool {
 	return ok && strings.Contains(err.Error(), text)
 }
 
-// TestKeyOfSeveralLinesIsSent: what is not one word on one line is not a key,
-// and no part of it is in the error.
-func TestKeyOfSeveralLinesIsSent(t *testing.T) {
+// TestAKeyOfSeveralLinesIsNotSent: what is not one word on one line is not a
+// key, and no part of it is in the error.
+func TestAKeyOfSeveralLinesIsNotSent(t *testing.T) {
 	s := newStand(t)
 	for _, text := range []string{"two words", "one\ntwo", "caf\u00e9-key", strings.Repeat("k", 1001)} {
 		s.env["YOUTUBE_API_KEY"] = text
@@ -147,9 +147,9 @@ func (s *stand) regions(t *testing.T, fetch string) []jobs.Region {
 	return config.Regions
 }
 
-// TestMistypedCallerPassesByItsBudget: an unknown lane or country is refused,
+// TestAMistypedCallerIsRefused: an unknown lane or country is refused,
 // and a region is written as the budgets write it.
-func TestMistypedCallerPassesByItsBudget(t *testing.T) {
+func TestAMistypedCallerIsRefused(t *testing.T) {
 	parse := func(api, more string) *costs.Table {
 		table, err := costs.Parse("costs.yaml",
 			[]byte("version: 1\naccount: p\n"+api+
@@ -217,9 +217,9 @@ func TestRegionOfAProgramIsRespelled(t *testing.T) {
 	}
 }
 
-// TestTargetOfACopyGetsTheOtherPassword: the ledger that another one is copied
+// TestTheTargetOfACopyHasItsOwnPassword: the ledger that another one is copied
 // to has passwords of its own, from a variable or a file, and else the same.
-func TestTargetOfACopyGetsTheOtherPassword(t *testing.T) {
+func TestTheTargetOfACopyHasItsOwnPassword(t *testing.T) {
 	s := newStand(t)
 	s.env["RATION_REDIS_PASSWORD"], s.env["RATION_REDIS_PASSWORD_FILE"], s.env["HOME"] = "old", "old-file", "/home/x"
 	got := func() [3]string {
@@ -272,9 +272,9 @@ func TestGatewayOpenToOtherHosts(t *testing.T) {
 	}
 }
 
-// TestProgramFindsAnotherLedger: a program that runs in another folder finds
+// TestAProgramFindsTheSameLedger: a program that runs in another folder finds
 // the same files and ledger, and not what systemd tells serve alone.
-func TestProgramFindsAnotherLedger(t *testing.T) {
+func TestAProgramFindsTheSameLedger(t *testing.T) {
 	s := newStand(t)
 	s.regions(t, "[trending]")
 	t.Chdir(filepath.Dir(s.dir))
@@ -307,9 +307,9 @@ func TestProgramFindsAnotherLedger(t *testing.T) {
 	}
 }
 
-// TestStatusMakesALedger: what only reads makes no ledger, and its address is
+// TestStatusMakesNoLedger: what only reads makes no ledger, and its address is
 // known all the same.
-func TestStatusMakesALedger(t *testing.T) {
+func TestStatusMakesNoLedger(t *testing.T) {
 	s := newStand(t)
 	s.regions(t, "[trending]")
 	table, err := s.Prices()

@@ -10,10 +10,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestStarterFilesAreInvalid: for every preset and a host, with hostile words
+// TestStarterFilesAreValid: for every preset and a host, with hostile words
 // in what the user may say, the files are read without a mistake and say what
 // was asked.
-func TestStarterFilesAreInvalid(t *testing.T) {
+func TestStarterFilesAreValid(t *testing.T) {
 	asked := map[string]setup.StarterOptions{}
 	for _, p := range costs.Presets() {
 		o := setup.StarterOptions{}
@@ -56,9 +56,9 @@ func TestStarterFilesAreInvalid(t *testing.T) {
 	}
 }
 
-// TestStarterGuessesWhatOnlyTheUserKnows: a limit or host that a preset asks
+// TestAStarterMakesNothingUp: a limit or host that a preset asks
 // for is named, not made up.
-func TestStarterGuessesWhatOnlyTheUserKnows(t *testing.T) {
+func TestAStarterMakesNothingUp(t *testing.T) {
 	for api, flags := range map[string]string{"hubspot": "--variant enterprise|free|professional",
 		"salesforce":      "--host HOST and --limit UNITS",
 		"shopify-graphql": "--host HOST and --variant advanced|enterprise|plus|standard"} {
@@ -94,9 +94,9 @@ func TestStarterGuessesWhatOnlyTheUserKnows(t *testing.T) {
 	}
 }
 
-// TestStarterIgnoresAnOption: what the files would not show is refused, and so
+// TestAStarterIgnoresNoOption: what the files would not show is refused, and so
 // is a mistake that no option corrects.
-func TestStarterIgnoresAnOption(t *testing.T) {
+func TestAStarterIgnoresNoOption(t *testing.T) {
 	for want, o := range map[string]setup.StarterOptions{
 		"slack does not ask for a limit":             {API: "slack", Limit: 5},
 		"slack does not ask for a zone":              {API: "slack", Zone: "UTC"},

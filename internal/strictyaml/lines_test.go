@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestSyntaxMistakeIsReportedElsewhere: a mistake that YAML would read as
+// TestASyntaxMistakeIsReportedInItsLine: a mistake that YAML would read as
 // another text is reported once, in the line that has it or the one below.
-func TestSyntaxMistakeIsReportedElsewhere(t *testing.T) {
+func TestASyntaxMistakeIsReportedInItsLine(t *testing.T) {
 	const (
 		context = "value is not allowed in this context" + syntax
 		alias   = "an alias (*): write the value out; a text that begins with * goes in quotes"

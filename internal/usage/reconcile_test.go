@@ -133,11 +133,11 @@ func TestReconcileCorrectsALedgerThatWasLeft(t *testing.T) {
 	}
 }
 
-// TestReconcileInTheOrderOfStatusCountsTwice: a console shows 844 units, 800 of
+// TestReconcileCountsOnceInAnyOrder: a console shows 844 units, 800 of
 // them searches. Given one after the other in the order of status, they once
 // became 1,644. In any order, together or apart, each corrected budget then
 // holds its reading, or the command is refused and changes nothing.
-func TestReconcileInTheOrderOfStatusCountsTwice(t *testing.T) {
+func TestReconcileCountsOnceInAnyOrder(t *testing.T) {
 	budgets := func() []quota.Budget {
 		return []quota.Budget{{Name: "youtube"}, {Name: "youtube-day", Window: quota.Sliding(25 * time.Hour)},
 			{Name: "youtube-search", Methods: []string{"search.list"}}}
@@ -291,9 +291,9 @@ func TestReconcileRejectsContradictions(t *testing.T) {
 	r.holds(map[string]quota.Units{"long": 0, "short": 0})
 }
 
-// TestArgumentsWithSpaces: a name with spaces was several arguments of the
-// command that the error asks for.
-func TestArgumentsWithSpaces(t *testing.T) {
+// TestNamesWithSpacesAreOneArgument: a name with spaces was several arguments
+// of the command that the error asks for.
+func TestNamesWithSpacesAreOneArgument(t *testing.T) {
 	r := newReconcileStand(t, testledger.Memory(nil),
 		[]quota.Budget{{Name: "the day"}, {Name: "search", Methods: []string{"search.list"}}})
 	if err := r.reconcile(false, map[string]quota.Units{"the day": 100}); err != nil {
@@ -306,9 +306,9 @@ func TestArgumentsWithSpaces(t *testing.T) {
 	}
 }
 
-// TestRejectedReadingsChangeCalls: readings of calls and of units are checked
+// TestRejectedReadingsChangeNothing: readings of calls and of units are checked
 // before any is applied.
-func TestRejectedReadingsChangeCalls(t *testing.T) {
+func TestRejectedReadingsChangeNothing(t *testing.T) {
 	r := newReconcileStand(t, testledger.Memory(nil),
 		[]quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "search", Methods: []string{"search.list"}}})
 	if err := r.reconcile(false, map[string]quota.Units{"search": 20}); err != nil {

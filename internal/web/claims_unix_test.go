@@ -11,9 +11,9 @@ import (
 	"github.com/ration-dev/ration/jobs"
 )
 
-// TestPassOfAnotherHostIsMissing: the page shows which host has done a pass
+// TestThePageShowsAPassOfAnotherHost: the page shows which host has done a pass
 // that the catalogue of this one does not have.
-func TestPassOfAnotherHostIsMissing(t *testing.T) {
+func TestThePageShowsAPassOfAnotherHost(t *testing.T) {
 	t.Setenv(client.HostEnv, "web-7")
 	const regions = "version: 1\nschedule: 0 0 29 2 *\nfetch: [{command: [\"true\"]}]\nregions: {emea: {}}\n"
 	s := newScene(t, sceneOptions{regions: regions})

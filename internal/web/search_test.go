@@ -11,10 +11,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestSearchMissesNamesWithSpaces: names with spaces could not be searched,
+// TestSearchFindsNamesWithSpaces: names with spaces could not be searched,
 // nor entries without an attribute; and a name could turn the text beside
 // it around.
-func TestSearchMissesNamesWithSpaces(t *testing.T) {
+func TestSearchFindsNamesWithSpaces(t *testing.T) {
 	s := newScene(t, sceneOptions{})
 	for _, c := range []quota.Caller{{Job: "nightly fetch", Region: "New York"}, {Job: "nightly", Region: "US"},
 		{Job: "a \u202eb\u2066"}, {Region: `"q" r`}} {

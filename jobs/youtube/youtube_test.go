@@ -142,9 +142,9 @@ func TestRefusalsAreReturnedUnwrapped(t *testing.T) {
 	}
 }
 
-// TestKeyIsSentToItsHostsOnly follows a redirect to another host, which must
+// TestAKeyIsSentToItsHostsOnly follows a redirect to another host, which must
 // not see the key, and checks that the caller's request is left as it was.
-func TestKeyIsSentToItsHostsOnly(t *testing.T) {
+func TestAKeyIsSentToItsHostsOnly(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]string{}
 	note := func(name string, then http.HandlerFunc) *httptest.Server {

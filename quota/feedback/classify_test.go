@@ -58,7 +58,7 @@ const (
 	search    = "quota_metric=youtube.googleapis.com/search_list"
 )
 
-// The shapes come from public reports; TestRecordedBodyIsMisclassified reads
+// The shapes come from public reports; TestRecordedBodiesAreClassified reads
 // the originals.
 var classified = []struct {
 	name   string
@@ -255,7 +255,7 @@ func TestEveryClassHasAName(t *testing.T) {
 	}
 }
 
-func TestResponseIsMisclassified(t *testing.T) {
+func TestResponsesAreClassified(t *testing.T) {
 	for _, test := range classified {
 		t.Run(test.name, func(t *testing.T) {
 			got := feedback.Classify("google", test.status, nil, []byte(test.body))
@@ -284,12 +284,12 @@ func check(t *testing.T, status int, got feedback.Classification) {
 	}
 }
 
-// TestRecordedBodyIsMisclassified reads the bodies in public reports, if they
+// TestRecordedBodiesAreClassified reads the bodies in public reports, if they
 // are present.
-func TestRecordedBodyIsMisclassified(t *testing.T) {
+func TestRecordedBodiesAreClassified(t *testing.T) {
 	file, err := os.Open("../../../shared/data/errors.ndjson")
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Log("no recorded bodies here; TestResponseIsMisclassified has the same shapes")
+		t.Log("no recorded bodies here; TestResponsesAreClassified has the same shapes")
 		return
 	}
 	if err != nil {
@@ -321,7 +321,7 @@ func TestRecordedBodyIsMisclassified(t *testing.T) {
 
 const date = "Fri, 20 Nov 2026 12:00:00 GMT"
 
-func TestRetryAfterIsMisread(t *testing.T) {
+func TestRetryAfterIsReadInEachForm(t *testing.T) {
 	none := time.Duration(-1)
 	tests := []struct {
 		values []string

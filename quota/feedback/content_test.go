@@ -10,10 +10,10 @@ import (
 	"github.com/ration-dev/ration/quota/feedback"
 )
 
-// TestContentIsNotAnError: a successful answer that has content stops nothing,
+// TestContentStopsNothing: a successful answer that has content stops nothing,
 // whatever words stand in it, and neither does what is not found. An error in a
 // successful answer does.
-func TestContentIsNotAnError(t *testing.T) {
+func TestContentStopsNothing(t *testing.T) {
 	read, err := feedback.New("generic", feedback.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -82,7 +82,7 @@ func github(left int, reset time.Duration, more string) string {
 		asJSON, 5000-left, left, epoch(reset), more)
 }
 
-func TestDialectMisreadsAResponse(t *testing.T) {
+func TestDialectsReadTheirResponses(t *testing.T) {
 	zone := time.FixedZone("", 60*60)
 	for _, test := range dialectTests {
 		t.Run(test.dialect+", "+test.name, func(t *testing.T) {

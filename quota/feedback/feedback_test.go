@@ -54,7 +54,7 @@ func response(status int, header, text string) *http.Response {
 	return resp
 }
 
-func TestNamesLacksADialect(t *testing.T) {
+func TestNamesHasEachDialect(t *testing.T) {
 	want := feedback.Names()
 	for _, name := range []string{
 		"anthropic", "generic", "github", "google", "hubspot", "openai", "reddit", "salesforce", "shopify", "slack",
@@ -172,7 +172,7 @@ var (
 	}
 )
 
-func TestGoogleErrorCoolsDownTheWrongBudget(t *testing.T) {
+func TestAGoogleErrorCoolsDownItsBudget(t *testing.T) {
 	const searches, videos = "search.list", "videos.list"
 	daySearch := body(429, spentText("Search Queries", "day"), "rateLimitExceeded", searchDay, search)
 	now, midnight := at("2026-11-20T12:00:00Z"), at("2026-11-21T00:00:30Z")

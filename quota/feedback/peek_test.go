@@ -32,9 +32,9 @@ func stalling(first, rest string, after time.Duration) (io.ReadCloser, *io.PipeW
 	return r, w
 }
 
-// TestStalledErrorDelaysTheCaller: an upstream that stalls inside an error
-// delays the answer by seconds, and its body still reads as it was sent.
-func TestStalledErrorDelaysTheCaller(t *testing.T) {
+// TestAStalledErrorDelaysTheCallerBySeconds: an upstream that stalls inside an
+// error delays the answer by seconds, and its body still reads as it was sent.
+func TestAStalledErrorDelaysTheCallerBySeconds(t *testing.T) {
 	spent := body(403, spentHTML, "quotaExceeded")
 	for _, c := range []struct {
 		name   string
@@ -119,9 +119,9 @@ func TestStalledErrorIsRetried(t *testing.T) {
 	})
 }
 
-// TestShortReadsHideTheReason: a body that arrives byte by byte, or with empty
+// TestShortReadsReadTheSame: a body that arrives byte by byte, or with empty
 // reads, reads the same.
-func TestShortReadsHideTheReason(t *testing.T) {
+func TestShortReadsReadTheSame(t *testing.T) {
 	spent := body(403, spentHTML, "quotaExceeded")
 	resp := &http.Response{StatusCode: 403, Header: http.Header{}, Body: io.NopCloser(&oneByOne{text: spent})}
 	if got := reader(t, "google", feedback.Options{})(call, resp); got.Reason != "403 quotaExceeded" {

@@ -202,8 +202,8 @@ func TestCooldownsIgnoreTheHostClock(t *testing.T) {
 	}
 }
 
-// TestUnusualResponseIsMisread has responses that are easy to misread.
-func TestUnusualResponseIsMisread(t *testing.T) {
+// TestUnusualResponsesAreRead has responses that are easy to misread.
+func TestUnusualResponsesAreRead(t *testing.T) {
 	theirs := quota.Budget{Account: "another-project", Name: "core", Limit: 5000,
 		Window: quota.Sliding(1000 * time.Hour)}
 	month := quota.Budget{Account: "my-project", Name: "month", Limit: 100_000, Window: quota.Monthly(time.UTC)}

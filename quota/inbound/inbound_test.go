@@ -90,9 +90,9 @@ func TestTwoBurstsAroundAMinutePass(t *testing.T) {
 	})
 }
 
-// TestRetryAfterIsTooShort: with several limits, a client that waits as long as
+// TestRetryAfterIsExact: with several limits, a client that waits as long as
 // the answer says is let through, and one that comes a second earlier is not.
-func TestRetryAfterIsTooShort(t *testing.T) {
+func TestRetryAfterIsExact(t *testing.T) {
 	eachStore(t, func(t *testing.T, store inbound.Store) {
 		clock := newClock()
 		s := serve(t, store, byHeader(clock), inbound.Limit{Calls: 10, Per: time.Second},
@@ -125,8 +125,9 @@ func TestRetryAfterIsTooShort(t *testing.T) {
 	})
 }
 
-// TestHeadersLie: the headers say what is left right after each request.
-func TestHeadersLie(t *testing.T) {
+// TestHeadersSayWhatIsLeft: the headers say what is left right after each
+// request.
+func TestHeadersSayWhatIsLeft(t *testing.T) {
 	clock := &clock{}
 	clock.Add(1_800_000_000 * time.Second)
 	s := serve(t, inbound.Memory(), byHeader(clock),
@@ -210,9 +211,9 @@ func TestServersDeadlineIsShorter(t *testing.T) {
 	}
 }
 
-// TestAddressIsForged: X-Forwarded-For counts only as far as trusted proxies
+// TestNoAddressIsForged: X-Forwarded-For counts only as far as trusted proxies
 // wrote it.
-func TestAddressIsForged(t *testing.T) {
+func TestNoAddressIsForged(t *testing.T) {
 	address := inbound.Address(netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8"),
 		netip.MustParsePrefix("::ffff:192.168.0.0/112"))
 	for _, test := range []struct{ remote, forwarded, want string }{

@@ -146,9 +146,9 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestDroppedSchema: the ledger creates it again, and callers see that their
-// log is gone.
-func TestDroppedSchema(t *testing.T) {
+// TestADroppedSchemaIsALostLog: the ledger creates it again, and callers see
+// that their log is gone.
+func TestADroppedSchemaIsALostLog(t *testing.T) {
 	server := servers.StartPostgres(t)
 	l := open(t, server.URL(), nil)
 	known := write(t, l, 3)

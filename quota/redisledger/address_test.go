@@ -11,7 +11,7 @@ import (
 	"github.com/ration-dev/ration/internal/engine"
 )
 
-// shownURLHoldsASecretCases are the cases of TestShownURLHoldsASecret.
+// shownURLHoldsASecretCases are the cases of TestAShownURLHoldsNoSecret.
 var shownURLHoldsASecretCases = []string{
 	"", "host", "http://host", "redis:host", "redis://", "redis:///0", "redis://:6379", "redis://host:0",
 	"redis://host:65536", "redis://host:s3cret",
@@ -31,9 +31,9 @@ var shownURLHoldsASecretCases = []string{
 	"rediss://host?insecure_skip_verify=true&ca=x", "rediss://host?ca key=1",
 }
 
-// TestShownURLHoldsASecret: a valid URL is shown without its secrets; an
+// TestAShownURLHoldsNoSecret: a valid URL is shown without its secrets; an
 // invalid one is an ErrLedgerConfig without any part of the password.
-func TestShownURLHoldsASecret(t *testing.T) {
+func TestAShownURLHoldsNoSecret(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://host":                                   "redis://host:6379/0",
 		"redis://[::1]":                                  "redis://[::1]:6379/0",
@@ -86,9 +86,9 @@ func TestShownURLHoldsASecret(t *testing.T) {
 	}
 }
 
-// TestPasswordInThePlaceOfTheUserIsShown: without a colon, the text before the
-// @ is the user, and people put the password there.
-func TestPasswordInThePlaceOfTheUserIsShown(t *testing.T) {
+// TestAPasswordInThePlaceOfTheUserIsHidden: without a colon, the text before
+// the @ is the user, and people put the password there.
+func TestAPasswordInThePlaceOfTheUserIsHidden(t *testing.T) {
 	for _, url := range []string{
 		"rediss://s3cret@host", "redis://s3cret:@host", "redis://s3cret:x@host/1", "unix://s3cret@/run/redis.sock",
 		"redis+sentinel://s3cret@a,b/main",

@@ -94,9 +94,9 @@ func testLost(t *testing.T, lose func(t testing.TB, path string), positions [2]u
 	}
 }
 
-// TestLostInATransaction: what is appended to a file that was deleted meanwhile
-// is never acknowledged.
-func TestLostInATransaction(t *testing.T) {
+// TestNothingIsAcknowledgedInADeletedFile: what is appended to a file that was
+// deleted meanwhile is never acknowledged.
+func TestNothingIsAcknowledgedInADeletedFile(t *testing.T) {
 	path, lose := fresh(t), false
 	now := func() time.Time { // within a transaction
 		if lose {

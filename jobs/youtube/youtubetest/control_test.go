@@ -53,9 +53,9 @@ func (c *controlled) do(method, path, body string) (int, string) {
 
 const chart = "/youtube/v3/videos?part=id&chart=mostPopular&key=k"
 
-// TestOtherLanguagesCannotAskTheMeter: a test that is not written in Go reads
+// TestOtherLanguagesAskTheMeter: a test that is not written in Go reads
 // what arrived and sets limits and faults over HTTP.
-func TestOtherLanguagesCannotAskTheMeter(t *testing.T) {
+func TestOtherLanguagesAskTheMeter(t *testing.T) {
 	c := startControlled(t, &youtubetest.Options{Exact: true})
 	for _, step := range []struct {
 		method, path, body string
@@ -100,8 +100,9 @@ func TestOtherLanguagesCannotAskTheMeter(t *testing.T) {
 	}
 }
 
-// TestControlTakesAnything: a fault that is misspelled would never strike.
-func TestControlTakesAnything(t *testing.T) {
+// TestControlRefusesMisspelledFaults: a fault that is misspelled would never
+// strike.
+func TestControlRefusesMisspelledFaults(t *testing.T) {
 	c := startControlled(t, nil)
 	for _, bad := range [][2]string{
 		{"/fake/faults", `{"statsu":503}`}, {"/fake/faults", `{"status":99}`}, {"/fake/faults", `{"delivery":"late"}`},
