@@ -51,7 +51,7 @@ func (g *Guard) await(ctx context.Context, call Call, count int, maxWait time.Du
 		tried := time.Now()
 		trial = b.awaitTrial(ctx, g, call, deadline.Sub(tried), reported)
 		grant, err = g.wait(ctx, call, count, time.Until(deadline), trialRole{b, trial})
-		ended, ok := err.(*cooldownEnded)
+		ended, ok := errors.AsType[*cooldownEnded](err)
 		if err != nil && !ok {
 			b.finish(ctx, g, trial)
 			return nil, nil, err
