@@ -62,9 +62,9 @@ func TestThePageOfAlertsIsAccepted(t *testing.T) {
 	}
 }
 
-// TestAlertProgramAlone: a program without arguments needs no list, as in
-// regions.yaml.
-func TestAlertProgramAlone(t *testing.T) {
+// TestAnAlertProgramNeedsNoList: a program without arguments needs no list, as
+// in regions.yaml.
+func TestAnAlertProgramNeedsNoList(t *testing.T) {
 	table, err := costs.Parse("/srv/costs.yaml", []byte(beforeAlert+"alert: {command: ./page.sh}\n"))
 	if err != nil {
 		t.Fatal(err)

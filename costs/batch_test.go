@@ -118,9 +118,9 @@ func TestABatchThatCannotBeReadCostsTheMost(t *testing.T) {
 	}
 }
 
-// TestStalledBatchOutlastsItsContext: a request whose body does not arrive was
+// TestAStalledBatchEndsWithItsContext: a request whose body does not arrive was
 // not given up when its context ended.
-func TestStalledBatchOutlastsItsContext(t *testing.T) {
+func TestAStalledBatchEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := salesforce(t)
 		guard, err := quota.NewGuard(testledger.Memory(nil), table.Budgets(), nil)

@@ -48,7 +48,7 @@ func parse(t testing.TB, text string) *costs.Table {
 	return table
 }
 
-func TestShippedFile(t *testing.T) {
+func TestTheShippedFileHasItsBudgetsAndLedger(t *testing.T) {
 	table := load(t)
 	pacific, _ := time.LoadLocation("America/Los_Angeles")
 	want := []quota.Budget{
@@ -251,7 +251,7 @@ costs: {videos.list: 3, reports.get: 2}
 budgets: [{name: all, limit: 10, window: 1m, methods: [videos.list]}]
 `
 
-func TestMethodsByName(t *testing.T) {
+func TestAMethodIsPricedByItsName(t *testing.T) {
 	table := parse(t, two)
 	for _, c := range []struct {
 		upstream, method string

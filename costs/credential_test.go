@@ -35,7 +35,7 @@ func TestCredentialPathIsRelativeToCostsYAML(t *testing.T) {
 	}
 }
 
-func TestCredentialsThatCannotBeMeant(t *testing.T) {
+func TestCredentialsThatCannotBeMeantAreMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"{header: Authorization}": `8:13: missing key "file": write file: upstream.key, which holds the secret and ` +
 			`nothing else`,

@@ -93,7 +93,7 @@ func TestUnknownHostsOfAGuardedDomainAreRefusedUnlessListed(t *testing.T) {
 
 // A host of one document may be in the domain of another, whose unguarded
 // hosts hold for the whole file.
-func TestDomainsOfSeveralDocuments(t *testing.T) {
+func TestDomainsOfSeveralDocumentsHoldTogether(t *testing.T) {
 	doc := func(name, hosts, lines string) string {
 		return "version: 1\naccount: " + name + "\n" + strings.Replace(ownHosts, "%s", hosts, 1) + lines
 	}
@@ -156,10 +156,10 @@ budgets: [{name: all, limit: 100, window: 1h}]`)
 	}
 }
 
-// TestLoopbackByAnotherName: an upstream on this machine was not guarded by its
-// other names, so that http://localhost:8080 was sent without a charge beside
-// hosts: ["127.0.0.1:8080"].
-func TestLoopbackByAnotherName(t *testing.T) {
+// TestLoopbackIsGuardedByEachOfItsNames: an upstream on this machine was not
+// guarded by its other names, so that http://localhost:8080 was sent without a
+// charge beside hosts: ["127.0.0.1:8080"].
+func TestLoopbackIsGuardedByEachOfItsNames(t *testing.T) {
 	table, err := costs.Parse("costs.yaml", []byte(`version: 1
 account: a
 hosts: ["127.0.0.1:8080", localhost]

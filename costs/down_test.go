@@ -66,7 +66,7 @@ func TestStrictestDocumentOfAnAccountDecides(t *testing.T) {
 	}
 }
 
-func TestAllowancesByLaneAndJob(t *testing.T) {
+func TestAnAllowanceMayDependOnLaneAndJob(t *testing.T) {
 	table := use(t, `costs: {get: 1, list: 1, export: 30}
 budgets: [{name: all, limit: 1000, window: 24h}]
 when_ledger_down:

@@ -27,9 +27,9 @@ costs: {cheap: 1, dear: 100, list: 1}
 budgets: [{name: all, limit: 1000, window: 1h}]
 `
 
-// TestEncodedSlash: a segment with an encoded slash matches {id} only if no
-// reading of the path leads to another method.
-func TestEncodedSlash(t *testing.T) {
+// TestAnEncodedSlashMatchesIfNoReadingLeadsElsewhere: a segment with an encoded
+// slash matches {id} only if no reading of the path leads to another method.
+func TestAnEncodedSlashMatchesIfNoReadingLeadsElsewhere(t *testing.T) {
 	table := parse(t, slashed)
 	for path, want := range map[string]string{
 		"/gp/x": "cheap", "/gp/group%2Fproject": "cheap", "/gp/group%2fproject": "cheap", "/gp/a%2Fb%2Fc": "cheap",
@@ -80,10 +80,10 @@ func TestEncodedSlash(t *testing.T) {
 	}
 }
 
-// TestEncodedSlashAndOtherMethods: another reading of the path may lead to the
-// same method or to one that costs the same, and never to one that costs more:
-// not by the cost of unlisted methods, and not by other case.
-func TestEncodedSlashAndOtherMethods(t *testing.T) {
+// TestNoReadingOfAnEncodedSlashCostsMore: another reading of the path may lead
+// to the same method or to one that costs the same, and never to one that costs
+// more: not by the cost of unlisted methods, and not by other case.
+func TestNoReadingOfAnEncodedSlashCostsMore(t *testing.T) {
 	for routes, want := range map[string]string{
 		`"/p/{id}": a, "/p/{id...}": a`:                       "a",
 		`"/p/{id}": a, "/p/{id}/y": b`:                        "a",
@@ -104,9 +104,9 @@ func TestEncodedSlashAndOtherMethods(t *testing.T) {
 	}
 }
 
-// TestManyReadings: a path that can be read in a great many ways is refused
-// rather than read in all of them.
-func TestManyReadings(t *testing.T) {
+// TestAPathOfTooManyReadingsIsRefused: a path that can be read in a great many
+// ways is refused rather than read in all of them.
+func TestAPathOfTooManyReadingsIsRefused(t *testing.T) {
 	table := parse(t, slashed)
 	for _, tail := range []string{"%" + strings.Repeat("25", 1000) + "41", strings.Repeat("%3B%2525%5C%20", 500)} {
 		if got, err := table.Quote("GET", "https://api.up.example/gp/x%2Fy"+tail); err == nil {

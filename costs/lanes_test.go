@@ -11,9 +11,9 @@ import (
 
 const lanesTable = "version: 1\naccount: p\ncosts: {m: 1}\nbudgets: [{name: all, limit: 9, window: 1h}]\n"
 
-// TestPriorityOfALane: the highest of an account's documents counts, and lanes
-// without one have 0.
-func TestPriorityOfALane(t *testing.T) {
+// TestALaneHasTheHighestOfItsPriorities: the highest of an account's documents
+// counts, and lanes without one have 0.
+func TestALaneHasTheHighestOfItsPriorities(t *testing.T) {
 	other := strings.NewReplacer("version: 1", "version: 1\nupstream: other", "{m: 1}", "{n: 1}", "name: all",
 		"name: rest").Replace(lanesTable)
 	third := strings.NewReplacer("account: p", "account: q").Replace(lanesTable)

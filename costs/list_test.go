@@ -52,9 +52,9 @@ when_ledger_down: {default: {allow: 7}}
 	}
 }
 
-// TestNamesOfBudgets: lanes and regions that only a budget or a floor names are
-// known too.
-func TestNamesOfBudgets(t *testing.T) {
+// TestNamesThatOnlyABudgetHasAreKnown: lanes and regions that only a budget or
+// a floor names are known too.
+func TestNamesThatOnlyABudgetHasAreKnown(t *testing.T) {
 	table := parse(t,
 		"version: 1\nupstream: u\naccount: p\ncosts: {m: 1}\nbudgets: [{name: a, limit: 9, window: 1h, lanes: "+
 			"[cron, nightly], regions: [IN]}, {name: b, limit: 9, window: 1h, floor: {BR: 2}}]\n")

@@ -7,9 +7,9 @@ import (
 	"github.com/ration-dev/ration/costs"
 )
 
-// TestTwoSpellingsOfOneAccount: documents whose accounts differ only in case or
-// in spaces would each have the whole limit.
-func TestTwoSpellingsOfOneAccount(t *testing.T) {
+// TestTwoSpellingsOfOneAccountAreAMistake: documents whose accounts differ only
+// in case or in spaces would each have the whole limit.
+func TestTwoSpellingsOfOneAccountAreAMistake(t *testing.T) {
 	file := func(account string) string {
 		return "version: 1\nupstream: one\naccount: Fault\nhosts: [one.example]\nroutes: {\"GET /x\": m}\ncosts: " +
 			"{m: 1}\nbudgets: [{name: day, limit: 500, window: 24h}]\n---\n" +

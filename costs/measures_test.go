@@ -114,9 +114,9 @@ func TestABodyThatCannotBeReadCostsTheDefault(t *testing.T) {
 	}
 }
 
-// TestAmountsThatAreGiven replace those of costs.yaml, and what follows from
-// them is recomputed.
-func TestAmountsThatAreGiven(t *testing.T) {
+// TestAmountsThatAreGivenReplaceTheConfigured replace those of costs.yaml, and
+// what follows from them is recomputed.
+func TestAmountsThatAreGivenReplaceTheConfigured(t *testing.T) {
 	table, err := costs.Parse("costs.yaml", []byte(llm))
 	if err != nil {
 		t.Fatal(err)
@@ -143,9 +143,9 @@ func TestAmountsThatAreGiven(t *testing.T) {
 	}
 }
 
-// TestAmountsOfAMethodOfTwoDocuments have the prices of the one that priced the
-// call, if they tell.
-func TestAmountsOfAMethodOfTwoDocuments(t *testing.T) {
+// TestAmountsHaveThePricesOfTheirDocument have the prices of the one that
+// priced the call, if they tell.
+func TestAmountsHaveThePricesOfTheirDocument(t *testing.T) {
 	table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: one\naccount: a\nmeasures: [tok, usd]\n"+
 		"costs: {chat: {tok: 100, usd: {per: {tok: 10}, each: 1000}}}\nbudgets: [{name: money, limit: 5, window: "+
 		"1h, count: usd}]\n"+

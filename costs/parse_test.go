@@ -314,7 +314,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestWindowIsReadAsAnother(t *testing.T) {
+func TestWindowsAreReadAsTheyAreWritten(t *testing.T) {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
 		t.Fatal(err)
@@ -343,9 +343,9 @@ func TestWindowIsReadAsAnother(t *testing.T) {
 	}
 }
 
-// TestLongestFloorUntil: a guard accepts every floor_until that is parsed, with
-// any margin.
-func TestLongestFloorUntil(t *testing.T) {
+// TestTheLongestFloorUntilIsAccepted: a guard accepts every floor_until that is
+// parsed, with any margin.
+func TestTheLongestFloorUntilIsAccepted(t *testing.T) {
 	for margin, bound := range map[string]time.Duration{"0s": 22*time.Hour + 30*time.Minute,
 		"30s": 22*time.Hour + 29*time.Minute, "1h": 20*time.Hour + 30*time.Minute} {
 		parse := func(until time.Duration) (*costs.Table, error) {

@@ -154,10 +154,10 @@ func TestParseReportsAllMistakesInRoutes(t *testing.T) {
 	}
 }
 
-// TestEmptySegmentBeforeAShortRoute: a server may read //graphql as /graphql,
-// which costs more than the route that takes everything, and leave out a
-// segment of dots and blanks.
-func TestEmptySegmentBeforeAShortRoute(t *testing.T) {
+// TestAnEmptySegmentMakesNoRequestCheaper: a server may read //graphql as
+// /graphql, which costs more than the route that takes everything, and leave
+// out a segment of dots and blanks.
+func TestAnEmptySegmentMakesNoRequestCheaper(t *testing.T) {
 	table := parse(t,
 		"version: 1\naccount: a\nhosts: [a.example]\nroutes: {POST /graphql: graphql, \"/{path...}\": call}\ncosts: "+
 			"{graphql: 100, call: 1}\nbudgets: [{name: all, limit: 1000, window: 1h}]\n")
@@ -170,9 +170,9 @@ func TestEmptySegmentBeforeAShortRoute(t *testing.T) {
 	}
 }
 
-// TestRoutedMethodWithoutACost: a budget may name it, and a call of it is
-// refused for want of a cost, not as a typo.
-func TestRoutedMethodWithoutACost(t *testing.T) {
+// TestABudgetMayNameARoutedMethodWithoutACost: a budget may name it, and a call
+// of it is refused for want of a cost, not as a typo.
+func TestABudgetMayNameARoutedMethodWithoutACost(t *testing.T) {
 	table := parse(t,
 		"version: 1\naccount: a\nhosts: [a.example]\nroutes: {GET /x: read, GET /y: ping, \"GET /z/{method}\": "+
 			"\"{method}\"}\ncosts: {read: 1}\nbudgets: [{name: all, limit: 10, window: 1h, methods: [read, ping]}]\n")

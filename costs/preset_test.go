@@ -92,9 +92,9 @@ func use(t testing.TB, lines string) *costs.Table {
 	return parse(t, "version: 1\naccount: a\n"+lines+"\n")
 }
 
-// TestPresetsDifferFromTheirExamples: each preset says what some requests cost,
-// with what it asks for and nothing else.
-func TestPresetsDifferFromTheirExamples(t *testing.T) {
+// TestPresetsCostWhatTheirExamplesSay: each preset says what some requests
+// cost, with what it asks for and nothing else.
+func TestPresetsCostWhatTheirExamplesSay(t *testing.T) {
 	for _, p := range costs.Presets() {
 		table, priced := use(t, firstUse(&p)), 0
 		for _, example := range p.Examples {
@@ -136,9 +136,9 @@ func costOf(t *testing.T, table *costs.Table, request string) string {
 	return got
 }
 
-// TestPresetsHaveCallsThatNeverFit: a guard takes the budgets of each preset
+// TestEachCallOfAPresetFitsItsBudgets: a guard takes the budgets of each preset
 // and variant, and each method fits them.
-func TestPresetsHaveCallsThatNeverFit(t *testing.T) {
+func TestEachCallOfAPresetFitsItsBudgets(t *testing.T) {
 	for name, lines := range uses {
 		table := use(t, lines)
 		if _, err := quota.NewGuard(guardable{}, table.Budgets(), nil); err != nil {

@@ -126,7 +126,7 @@ func TestMisreadHostsAreReportedOnce(t *testing.T) {
 }
 
 // A value exactly at a bound is valid, and takes effect.
-func TestValuesAtABoundAreRejected(t *testing.T) {
+func TestValuesAtABoundAreValid(t *testing.T) {
 	u := use(t,
 		"reset_margin: 1h\ncosts: {get: 9}\nbudgets: [{name: all, limit: 9, window: 400d}, {name: day, limit: 9, "+
 			"window: {day: UTC}, floor: {IN: 4, US: 5}, floor_until: 1h}, {name: month, limit: 9, count: units, "+

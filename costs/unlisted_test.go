@@ -44,10 +44,10 @@ func TestHistoryIsTheLongestOfAnAccount(t *testing.T) {
 	}
 }
 
-// TestUnlistedTakesTheMethodsOfOthers: beside an upstream that takes any
+// TestUnlistedTakesNoMethodOfOthers: beside an upstream that takes any
 // method, no step of regions.yaml could call one of YouTube, and a method that
 // YouTube refuses was charged there.
-func TestUnlistedTakesTheMethodsOfOthers(t *testing.T) {
+func TestUnlistedTakesNoMethodOfOthers(t *testing.T) {
 	table := parse(t, two+`
 ---
 version: 1

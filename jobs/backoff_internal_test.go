@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// TestAttemptsOfAFailingMethodInADay: the most that docs/running.md states,
-// computed from the constants: one step fails by itself until any of its
-// attempts, and then every step of its method, any number of them in flight.
-func TestAttemptsOfAFailingMethodInADay(t *testing.T) {
+// TestAFailingMethodHasTheStatedAttemptsADay: the most that docs/running.md
+// states, computed from the constants: one step fails by itself until any of
+// its attempts, and then every step of its method, any number of them in
+// flight.
+func TestAFailingMethodHasTheStatedAttemptsADay(t *testing.T) {
 	const stated = 16
 	const day = 24 * time.Hour
 	most := 0

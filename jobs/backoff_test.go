@@ -188,10 +188,10 @@ func TestARefusalIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestRegionWithoutNewChannelsResetsTheMethod: a channels step that finds no
+// TestARegionWithoutNewChannelsResetsNoMethod: a channels step that finds no
 // channel makes no call. It ended the failures of channels.list, so that the
 // other regions went on paying for calls that fail.
-func TestRegionWithoutNewChannelsResetsTheMethod(t *testing.T) {
+func TestARegionWithoutNewChannelsResetsNoMethod(t *testing.T) {
 	regions := []string{"US", "GB", "DE", "FR", "IN", "BR"}
 	s := newScene(t, plenty, "[channels]", nil, regions...)
 	s.Parallel = 1

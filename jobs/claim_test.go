@@ -147,9 +147,9 @@ func elsewhere(t *testing.T, report jobs.RegionReport, done bool) {
 	}
 }
 
-// TestLongPassIsTakenOver: a page takes longer than a claim lasts. The claim is
-// renewed meanwhile, and another host does not take the pass over.
-func TestLongPassIsTakenOver(t *testing.T) {
+// TestALongPassIsNotTakenOver: a page takes longer than a claim lasts. The
+// claim is renewed meanwhile, and another host does not take the pass over.
+func TestALongPassIsNotTakenOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits five seconds for a claim to lapse")
 	}
@@ -165,10 +165,10 @@ func TestLongPassIsTakenOver(t *testing.T) {
 	h.paid(t, 4)
 }
 
-// TestRunIsStoppedWhileItClaims: a run that was told to stop while its pass
+// TestARunMayBeStoppedWhileItClaims: a run that was told to stop while its pass
 // was being claimed read which context had stopped it while the claim
 // replaced that.
-func TestRunIsStoppedWhileItClaims(t *testing.T) {
+func TestARunMayBeStoppedWhileItClaims(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t, 2, fourPages, "US")
 	for range 50 { // the race detector saw one in four
@@ -225,10 +225,10 @@ func TestAnUnclaimedPassIsClaimedLater(t *testing.T) {
 	h.paid(t, 4)
 }
 
-// TestBothHostsFinish: a pass begins while the ledger is down for one
-// host only, and another one fetches it. When the ledger is back, the
+// TestAHostStopsWhenAnotherHasItsPass: a pass begins while the ledger is down
+// for one host only, and another one fetches it. When the ledger is back, the
 // first one stops.
-func TestBothHostsFinish(t *testing.T) {
+func TestAHostStopsWhenAnotherHasItsPass(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t, 2, fourPages, "US")
 	h.links[0].cut.Store(true)
@@ -244,9 +244,10 @@ func TestBothHostsFinish(t *testing.T) {
 	h.paid(t, 2+4)
 }
 
-// TestCutOffHostGoesOn: a host loses the ledger within a call. The call is
-// given up before the claim lapses, and another host goes on with the pass.
-func TestCutOffHostGoesOn(t *testing.T) {
+// TestACutOffHostStopsBeforeItsClaimLapses: a host loses the ledger within a
+// call. The call is given up before the claim lapses, and another host goes on
+// with the pass.
+func TestACutOffHostStopsBeforeItsClaimLapses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits four seconds for a claim to lapse")
 	}
@@ -339,9 +340,10 @@ func (l *replaced) Read(ctx context.Context, account string, r *quota.Read) (*qu
 	return l.now().Read(ctx, account, r)
 }
 
-// TestOtherStepsAreSkipped: two configurations that share an account have
-// regions of the same name. If they fetch something else, these are two passes.
-func TestOtherStepsAreSkipped(t *testing.T) {
+// TestRegionsWithOtherStepsAreTwoPasses: two configurations that share an
+// account have regions of the same name. If they fetch something else, these
+// are two passes.
+func TestRegionsWithOtherStepsAreTwoPasses(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t, 2, fourPages, "US")
 	h.completes(t, 0)

@@ -41,10 +41,10 @@ func TestAHostWithAnAllowanceGoesOn(t *testing.T) {
 	h.paid(t, 2+3) // the second page by both
 }
 
-// TestOutageEndsBeforeTheClaimLapses: a host with an allowance loses the ledger
+// TestAShortOutageEndsNoPass: a host with an allowance loses the ledger
 // until shortly before its claim lapses. It took its own claim for that of
 // another host, and ended the pass.
-func TestOutageEndsBeforeTheClaimLapses(t *testing.T) {
+func TestAShortOutageEndsNoPass(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits three seconds for a claim to be about to lapse")
 	}

@@ -93,10 +93,10 @@ func mainRunner(dir string) {
 	panic(fmt.Sprint("still alive: ", err))
 }
 
-// TestSeveralRunsAreKilled: a run is killed with a claim, and the next ones
-// before they have taken it over. The one after these is not kept waiting for
-// the claim to lapse.
-func TestSeveralRunsAreKilled(t *testing.T) {
+// TestTheRunAfterSeveralKilledOnesNeedNotWait: a run is killed with a claim,
+// and the next ones before they have taken it over. The one after these is not
+// kept waiting for the claim to lapse.
+func TestTheRunAfterSeveralKilledOnesNeedNotWait(t *testing.T) {
 	dir := t.TempDir()
 	const (
 		holding    = "3"

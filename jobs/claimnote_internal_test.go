@@ -9,9 +9,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestNoteLosesTheCheckpoint: what is packed is read, the furthest checkpoint
-// of each step counts, and notes that are malformed or of other steps do not.
-func TestNoteLosesTheCheckpoint(t *testing.T) {
+// TestANoteKeepsTheFurthestCheckpoint: what is packed is read, the furthest
+// checkpoint of each step counts, and notes that are malformed or of other
+// steps do not.
+func TestANoteKeepsTheFurthestCheckpoint(t *testing.T) {
 	region := &Region{Steps: []Step{{Kind: Trending}, {Kind: Search, Query: strings.Repeat("ü", 100)},
 		{Kind: Categories}}}
 	trending, search := region.Steps[0].Name(), region.Steps[1].Name()
@@ -61,8 +62,9 @@ func TestADonePassStaysDoneUntilItsNextTick(t *testing.T) {
 	}
 }
 
-// TestOwnerNamesAnotherHost: the owner of a pass is this host and process.
-func TestOwnerNamesAnotherHost(t *testing.T) {
+// TestTheOwnerOfAPassIsThisHostAndProcess: the owner of a pass is this host and
+// process.
+func TestTheOwnerOfAPassIsThisHostAndProcess(t *testing.T) {
 	for owner, want := range map[string]string{"a/7/00ff": "a", "a/b/7/00ff": "a/b", "": "", "odd": "odd"} {
 		if host, _ := parseOwner(owner); host != want {
 			t.Errorf("%q is host %q; want %q", owner, host, want)

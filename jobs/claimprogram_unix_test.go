@@ -11,9 +11,10 @@ import (
 	"github.com/ration-dev/ration/jobs"
 )
 
-// TestProgramRunsOnEachHost: a program that is done, or has ended with 75, is
-// not started by another host before the next tick. One that failed is.
-func TestProgramRunsOnEachHost(t *testing.T) {
+// TestADoneProgramIsStartedByNoOtherHost: a program that is done, or has ended
+// with 75, is not started by another host before the next tick. One that failed
+// is.
+func TestADoneProgramIsStartedByNoOtherHost(t *testing.T) {
 	const fetch = "[{command: [./stops.sh], calls: {items.list: 1}}, {command: [./fails.sh], calls: {items.list: " +
 		"1}}, {command: [./done.sh], calls: {items.list: 1}}]"
 	first := newPrograms(t, "  - {name: all, limit: 100, window: 24h}\n", fetch, "emea")

@@ -123,8 +123,9 @@ func TestParseReportsMistakesInPrograms(t *testing.T) {
 	}
 }
 
-// TestRegionNames: they are free where no YouTube step is used.
-func TestRegionNames(t *testing.T) {
+// TestRegionNamesAreFreeWithoutYouTube: they are free where no YouTube step is
+// used.
+func TestRegionNamesAreFreeWithoutYouTube(t *testing.T) {
 	const file = "version: 1\nschedule: '@daily'\nfetch: [command: ./f]\nregions: {%s: {%s}, apac: {}}\n"
 	for name, want := range map[string]string{
 		"emea": "", "eu": "", "UK": "", "north_2.b-c": "", "'1'": "",

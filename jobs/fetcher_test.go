@@ -15,10 +15,10 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// TestFetcherWithoutRegionsYAML: without a Config, calls wait as long as
-// regions.yaml's defaults say. A costs.yaml without the upstream and a
+// TestAFetcherWithoutRegionsYAMLWaitsByDefault: without a Config, calls wait as
+// long as regions.yaml's defaults say. A costs.yaml without the upstream and a
 // malformed endpoint are mistakes of the configuration.
-func TestFetcherWithoutRegionsYAML(t *testing.T) {
+func TestAFetcherWithoutRegionsYAMLWaitsByDefault(t *testing.T) {
 	const another = "version: 1\naccount: a\ncosts: {get: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"
 	for name, c := range map[string]struct {
 		costs, endpoint string

@@ -8,9 +8,9 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// TestRefusedKey: after the upstream has refused the key, the run makes no
-// further call, since each may be charged.
-func TestRefusedKey(t *testing.T) {
+// TestARefusedKeyEndsTheRun: after the upstream has refused the key, the run
+// makes no further call, since each may be charged.
+func TestARefusedKeyEndsTheRun(t *testing.T) {
 	s := newScene(t, "  - {name: all, limit: 1000, window: 24h}", "[{search: {queries: [music]}}, trending]",
 		&youtubetest.Options{Keys: []string{"another"}}, "US", "IN", "GB")
 	s.Parallel = 1

@@ -90,10 +90,11 @@ func (h *host) calls() (searches, charts, refused int) {
 	return searches, charts, refused
 }
 
-// TestModelOf2026: searches have a bucket of a hundred a day. When it is spent,
-// here or elsewhere, searches stop, charts continue, and the next process makes
-// no search. After midnight in Los Angeles the missing searches are made.
-func TestModelOf2026(t *testing.T) {
+// TestASpentSearchBucketStopsSearchesUntilMidnight: searches have a bucket of a
+// hundred a day. When it is spent, here or elsewhere, searches stop, charts
+// continue, and the next process makes no search. After midnight in Los Angeles
+// the missing searches are made.
+func TestASpentSearchBucketStopsSearchesUntilMidnight(t *testing.T) {
 	if testing.Short() {
 		t.Skip("spends a day of searches twice, 5 seconds")
 	}

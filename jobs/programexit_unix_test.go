@@ -74,10 +74,10 @@ func TestFailingProgramBacksOff(t *testing.T) {
 	}
 }
 
-// TestProgramStartedWithoutQuota: while a cooldown or an empty budget would
+// TestNoProgramIsStartedWithoutQuota: while a cooldown or an empty budget would
 // refuse the first call, the program is not started, and the step says when to
 // come back.
-func TestProgramStartedWithoutQuota(t *testing.T) {
+func TestNoProgramIsStartedWithoutQuota(t *testing.T) {
 	s := newPrograms(t,
 		"  - {name: list, limit: 3, window: 24h, methods: [items.list]}\n  - {name: search, limit: 5, window: 24h, "+
 			"methods: [items.search]}\n", "["+marketStep+"]", "emea")

@@ -217,9 +217,9 @@ func TestProgramIsAStep(t *testing.T) {
 	}
 }
 
-// TestUnitsOfAProgramWithoutItsLedger: they were reported as 0 if the ledger
-// was down when the program began, or when it ended.
-func TestUnitsOfAProgramWithoutItsLedger(t *testing.T) {
+// TestUnitsOfAProgramAreUnknownWithoutItsLedger: they were reported as 0 if the
+// ledger was down when the program began, or when it ended.
+func TestUnitsOfAProgramAreUnknownWithoutItsLedger(t *testing.T) {
 	for name, cutBefore := range map[string]bool{"down before": true, "down since": false} {
 		s := newPrograms(t, "  - {name: all, limit: 100, window: 24h}\n", "[{command: ./market.sh}]", "emea")
 		l := &link{Ledger: s.Guard.Log()} // which is a ledger, too

@@ -10,9 +10,9 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// TestRunOnRealCharts fetches recorded charts of 2020, if present, and compares
-// the ledger with the upstream's count, unit for unit.
-func TestRunOnRealCharts(t *testing.T) {
+// TestTheLedgerOfRealChartsIsTheUpstreamsCount fetches recorded charts of 2020,
+// if present, and compares the ledger with the upstream's count, unit for unit.
+func TestTheLedgerOfRealChartsIsTheUpstreamsCount(t *testing.T) {
 	data, err := youtubetest.LoadFile(filepath.Join("..", "..", "shared", "data", "trending_sample.ndjson.gz"))
 	if err != nil {
 		t.Logf("no real charts here: %v; the other tests run on made ones", err)

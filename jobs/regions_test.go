@@ -220,9 +220,9 @@ func TestRegionsChecksEachStepOnce(t *testing.T) {
 	}
 }
 
-// TestMethodOfSeveralUpstreams: the advice was to name the upstream, for which
-// regions.yaml has no key.
-func TestMethodOfSeveralUpstreams(t *testing.T) {
+// TestAMethodOfSeveralUpstreamsIsAMistake: the advice was to name the upstream,
+// for which regions.yaml has no key.
+func TestAMethodOfSeveralUpstreamsIsAMistake(t *testing.T) {
 	table, err := costs.Parse("costs.yaml",
 		[]byte("version: 1\naccount: a\ncosts: {read: 1}\nbudgets: [{name: all, limit: 9, window: "+
 			"1h}]\n---\nversion: 1\naccount: b\ncosts: {read: 1}\nbudgets: [{name: all, limit: 9, window: 1h}]\n"))
@@ -275,9 +275,9 @@ func TestOneMistakeIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestRegionsSchema checks that the JSON Schema and the parser have the
-// same keys.
-func TestRegionsSchema(t *testing.T) {
+// TestTheRegionsSchemaHasTheParsersKeys checks that the JSON Schema and the
+// parser have the same keys.
+func TestTheRegionsSchemaHasTheParsersKeys(t *testing.T) {
 	data, err := os.ReadFile("../docs/regions.schema.json")
 	if err != nil {
 		t.Fatal(err)

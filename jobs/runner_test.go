@@ -291,7 +291,7 @@ func TestRegionWithoutAChartIsDone(t *testing.T) {
 	}
 }
 
-func TestConcurrentRunsOfOneRegion(t *testing.T) {
+func TestARegionThatIsRunningIsSkipped(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", nil, "US", "IN")
 	lock, err := s.Catalog.Lock("region US")
 	if err != nil {

@@ -29,7 +29,7 @@ func zone(t interface{ Fatal(...any) }, name string) *time.Location {
 	return z
 }
 
-func TestScheduleRefuses(t *testing.T) {
+func TestAScheduleRefusesWhatIsNoCronLine(t *testing.T) {
 	for spec, want := range map[string]string{
 		"":                    "empty spec",
 		"* * * *":             "expected exactly 5 fields, found 4",

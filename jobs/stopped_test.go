@@ -34,9 +34,9 @@ func TestLongRetryAfterStopsTheRun(t *testing.T) {
 	}
 }
 
-// TestWorstErrorOfARun: regions that were skipped do not count, and one that
-// stopped without a refusal is told from a failure.
-func TestWorstErrorOfARun(t *testing.T) {
+// TestTheWorstErrorOfARunIsItsError: regions that were skipped do not count,
+// and one that stopped without a refusal is told from a failure.
+func TestTheWorstErrorOfARunIsItsError(t *testing.T) {
 	failed, refused := errors.New("disk full"), &quota.RefusedError{Reason: quota.ReasonSpent}
 	report := &jobs.Report{Regions: []jobs.RegionReport{
 		{Outcome: jobs.Complete}, {Outcome: jobs.Skipped, Err: errors.New("locked")},

@@ -8,9 +8,9 @@ import (
 	"github.com/ration-dev/ration/internal/catalog"
 )
 
-// TestUnchangedPages: a page that the upstream reports as not modified is
-// committed for the new tick with its old content.
-func TestUnchangedPages(t *testing.T) {
+// TestAnUnchangedPageIsCommittedForTheNewTick: a page that the upstream reports
+// as not modified is committed for the new tick with its old content.
+func TestAnUnchangedPageIsCommittedForTheNewTick(t *testing.T) {
 	s := newScene(t, "  - {name: all, limit: 1000, window: 24h}",
 		"[{trending: {pages: 4}}, {search: {queries: [music], pages: 2}}, categories]", nil, "US", "CA")
 	first := s.run(t, t.Context())

@@ -105,9 +105,9 @@ func TestABucketIsFollowedForAnHour(t *testing.T) {
 	}
 }
 
-// TestTenASecondForAnHour, with the margin of costs.yaml: an upstream that
-// counts calls when they arrive refuses none.
-func TestTenASecondForAnHour(t *testing.T) {
+// TestAnUpstreamThatAllowsTenASecondRefusesNone, with the margin of costs.yaml:
+// an upstream that counts calls when they arrive refuses none.
+func TestAnUpstreamThatAllowsTenASecondRefusesNone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes thousands of calls one after the other")
 	}
@@ -140,9 +140,9 @@ func TestTenASecondForAnHour(t *testing.T) {
 	})
 }
 
-// TestWindowsOnTheClock admit their limits once in each, as upstreams count
-// that reset on the clock.
-func TestWindowsOnTheClock(t *testing.T) {
+// TestWindowsOnTheClockAdmitTheirLimitOnce admit their limits once in each, as
+// upstreams count that reset on the clock.
+func TestWindowsOnTheClockAdmitTheirLimitOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // from 2000-01-01 00:00 UTC on
 		quarter := quota.Budget{Account: account, Name: "quarter", Limit: 100, Window: quota.Every(15 * time.Minute)}
 		day := quota.Budget{Account: account, Name: "day", Limit: 1000, Window: quota.Daily(time.UTC)}

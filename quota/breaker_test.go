@@ -38,9 +38,9 @@ func stop5(_ quota.Call, r *http.Response) quota.Verdict {
 	return quota.Verdict{}
 }
 
-// TestShortCooldownIsPaidForByEveryCaller has 16 callers of two processes,
+// TestTheEndOfACooldownIsTriedByOneCaller has 16 callers of two processes,
 // which each try again as often as they may, meet an upstream that says stop.
-func TestShortCooldownIsPaidForByEveryCaller(t *testing.T) {
+func TestTheEndOfACooldownIsTriedByOneCaller(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		lasts   time.Duration

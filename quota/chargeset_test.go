@@ -10,9 +10,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestNewClassesCopyTheOthers: each call of a class not seen before copied up
+// TestNewClassesCopyNoOthers: each call of a class not seen before copied up
 // to 1,024 classes, 100 kB, once there were as many.
-func TestNewClassesCopyTheOthers(t *testing.T) {
+func TestNewClassesCopyNoOthers(t *testing.T) {
 	ledger := testledger.Memory(nil)
 	defer ledger.Close()
 	guard, err := quota.NewGuard(ledger,

@@ -113,9 +113,10 @@ func TestAClaimIsHeldOnce(t *testing.T) {
 	})
 }
 
-// TestRenewedClaimLapses: a claim that is renewed in time is held, one that is
-// renewed late is lost, whether or not another process has it by then.
-func TestRenewedClaimLapses(t *testing.T) {
+// TestAClaimLastsWhileItIsRenewedInTime: a claim that is renewed in time is
+// held, one that is renewed late is lost, whether or not another process has it
+// by then.
+func TestAClaimLastsWhileItIsRenewedInTime(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
 		first := claimEight(t, guard, "first", 1)
 		for range 20 {
@@ -192,10 +193,10 @@ func TestAClaimOfAnotherIsNotTheDeads(t *testing.T) {
 	})
 }
 
-// TestNotesAreLost: later owners read what earlier ones have noted, whole
-// and in order, until it is claimed anew. A claim with many notes can still
-// be released.
-func TestNotesAreLost(t *testing.T) {
+// TestLaterOwnersReadTheNotesInOrder: later owners read what earlier ones have
+// noted, whole and in order, until it is claimed anew. A claim with many notes
+// can still be released.
+func TestLaterOwnersReadTheNotesInOrder(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
 		var want [][]byte
 		for i := range 3 {

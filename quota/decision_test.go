@@ -10,10 +10,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestDecisionsOfATransportAreNotObserved: each call of a Transport is one
+// TestEachDecisionOfATransportIsObserved: each call of a Transport is one
 // decision, with and without feedback, and all observers hear of it with the
 // context's caller.
-func TestDecisionsOfATransportAreNotObserved(t *testing.T) {
+func TestEachDecisionOfATransportIsObserved(t *testing.T) {
 	for name, feedback := range map[string]func(quota.Call, *http.Response) quota.Verdict{
 		"plain": nil, "feedback": func(quota.Call, *http.Response) quota.Verdict { return quota.Verdict{} },
 	} {

@@ -12,9 +12,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestRetryOpensAnotherConnection: the answer that is not returned is read and
+// TestARetryUsesTheSameConnection: the answer that is not returned is read and
 // closed, so that its retry uses the same connection.
-func TestRetryOpensAnotherConnection(t *testing.T) {
+func TestARetryUsesTheSameConnection(t *testing.T) {
 	var hits, connections atomic.Int32
 	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if hits.Add(1) == 1 {

@@ -9,9 +9,9 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestDailyExternalUsageThrottlesAMinuteBudget: a day's external usage counts
+// TestDailyExternalUsageSparesAMinuteBudget: a day's external usage counts
 // only in the budgets that the upstream reported it for.
-func TestDailyExternalUsageThrottlesAMinuteBudget(t *testing.T) {
+func TestDailyExternalUsageSparesAMinuteBudget(t *testing.T) {
 	of := func(name string, window quota.Window, change func(*quota.Budget)) quota.Budget {
 		b := quota.Budget{Account: account, Name: name, Limit: 2000, Window: window}
 		if change != nil {

@@ -70,9 +70,9 @@ func TestExternalUsageNeverRaisesABudget(t *testing.T) {
 	}
 }
 
-// TestExternalUsageOfCalls has a budget that counts calls: external calls are
-// recorded in one entry of 0 units.
-func TestExternalUsageOfCalls(t *testing.T) {
+// TestExternalCallsAreOneEntryOfNoUnits has a budget that counts calls:
+// external calls are recorded in one entry of 0 units.
+func TestExternalCallsAreOneEntryOfNoUnits(t *testing.T) {
 	up := newUpstream(t, nil)
 	calls, units := budget("day", 1000, time.Hour), budget("units", 100_000, time.Hour)
 	calls.Measure = quota.Calls
@@ -172,10 +172,10 @@ func TestExternalUsageIsRecordedOnce(t *testing.T) {
 	}
 }
 
-// TestExternalUsageAtADayBoundary: around the boundary of a day the upstream
-// may still report the day that ends, and a note then would count in the next
-// day too.
-func TestExternalUsageAtADayBoundary(t *testing.T) {
+// TestExternalUsageIsNotNotedAtADayBoundary: around the boundary of a day the
+// upstream may still report the day that ends, and a note then would count in
+// the next day too.
+func TestExternalUsageIsNotNotedAtADayBoundary(t *testing.T) {
 	up, clock := newUpstream(t, nil), &ledgertest.Clock{}
 	hour, day := budget("hour", 1000, time.Hour), budget("day", 2000, time.Hour)
 	day.Window = quota.Daily(time.UTC)
@@ -224,9 +224,9 @@ func (s *slowStandings) WindowUsages(ctx context.Context, account, key string,
 	return s.Log.WindowUsages(ctx, account, key, charges)
 }
 
-// TestExternalUsageDelaysTheCaller: an answer is returned before the ledger is
+// TestExternalUsageDelaysNoCaller: an answer is returned before the ledger is
 // compared with it, one note at a time is recorded, and the last answer counts.
-func TestExternalUsageDelaysTheCaller(t *testing.T) {
+func TestExternalUsageDelaysNoCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &slowStandings{testledger.Memory(nil), make(chan struct{}, 100), make(chan struct{})}
 		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10_000, 24*time.Hour)}, nil)

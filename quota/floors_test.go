@@ -74,9 +74,9 @@ func TestFloorsAreChecked(t *testing.T) {
 	}
 }
 
-// TestFloorsOfAGuard spends a budget from regions with and without a floor, and
-// checks what is left for each.
-func TestFloorsOfAGuard(t *testing.T) {
+// TestAFloorIsLeftForItsRegion spends a budget from regions with and without a
+// floor, and checks what is left for each.
+func TestAFloorIsLeftForItsRegion(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	day := quota.Budget{Account: account, Name: "youtube", Limit: 1000, Window: quota.Daily(time.UTC),

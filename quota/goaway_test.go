@@ -104,10 +104,10 @@ func TestGoAwayResendsAreWithinTheLimit(t *testing.T) {
 
 const killedEnv = "QUOTA_TEST_GOAWAY" // the upstream that this binary calls, and its ledger
 
-// TestKilledWhileItSendsAgain: of a process that net/http keeps sending
-// requests for, and that is killed meanwhile, each request is charged that the
-// upstream saw.
-func TestKilledWhileItSendsAgain(t *testing.T) {
+// TestAKilledProcessIsChargedForItsResends: of a process that net/http keeps
+// sending requests for, and that is killed meanwhile, each request is charged
+// that the upstream saw.
+func TestAKilledProcessIsChargedForItsResends(t *testing.T) {
 	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	guarded := func(path string) *quota.Guard {
 		ledger, err := testledger.SQLite(path, nil)
@@ -134,7 +134,7 @@ func TestKilledWhileItSendsAgain(t *testing.T) {
 		}
 	})
 	path := filepath.Join(t.TempDir(), "ration.db")
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledWhileItSendsAgain$")
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAKilledProcessIsChargedForItsResends$")
 	child.Env = append(os.Environ(), killedEnv+"="+url+" "+path)
 	var out bytes.Buffer
 	child.Stdout, child.Stderr = &out, &out

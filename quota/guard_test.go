@@ -83,7 +83,7 @@ func TestNewGuardNamesEveryMistake(t *testing.T) {
 	}
 }
 
-func TestBudgetsCover(t *testing.T) {
+func TestABudgetCountsTheCallsThatItCovers(t *testing.T) {
 	guard := newGuard(t, nil,
 		budget("all", 1000, time.Hour),
 		quota.Budget{Account: account, Name: "methods", Limit: 1000, Window: quota.Sliding(time.Hour),

@@ -41,10 +41,10 @@ func (a *arrivals) most(length time.Duration) (most int) {
 	return most
 }
 
-// TestUpstreamThatCountsLaterSeesMore: an upstream allows 50 calls in 2
+// TestAnUpstreamThatCountsLaterSeesNoMore: an upstream allows 50 calls in 2
 // seconds, counts them when they arrive, up to 20 ms after they were granted,
 // and its clock is 3 seconds fast. With a margin of 20 ms it sees exactly 50.
-func TestUpstreamThatCountsLaterSeesMore(t *testing.T) {
+func TestAnUpstreamThatCountsLaterSeesNoMore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes thousands of calls one after the other")
 	}

@@ -69,9 +69,9 @@ func TestACallIsChargedInEachMeasure(t *testing.T) {
 	}
 }
 
-// TestMeasuresThatAreRenamed: a log that held six of an earlier configuration
-// counted nothing of a seventh, and its budget was endless.
-func TestMeasuresThatAreRenamed(t *testing.T) {
+// TestRenamedMeasuresAreCounted: a log that held six of an earlier
+// configuration counted nothing of a seventh, and its budget was endless.
+func TestRenamedMeasuresAreCounted(t *testing.T) {
 	ledger := testledger.Memory(nil)
 	spend := func(names string) (refusal error) {
 		t.Helper()
@@ -230,9 +230,9 @@ func TestABucketRefills(t *testing.T) {
 	})
 }
 
-// TestLateSettles: grants are settled in both directions, in any order and
-// however late, while a window sees them.
-func TestLateSettles(t *testing.T) {
+// TestALateSettleCountsInBothDirections: grants are settled in both directions,
+// in any order and however late, while a window sees them.
+func TestALateSettleCountsInBothDirections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 1_000_000, 24*time.Hour))
 		var grants []*quota.Grant

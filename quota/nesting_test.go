@@ -11,10 +11,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestDefaultTransportGuardedByItself sets http.DefaultTransport to a
+// TestAGuardedDefaultTransportDoesNotRecurse sets http.DefaultTransport to a
 // Transport without a Base, directly and wrapped. This once recursed until the
 // budget was spent.
-func TestDefaultTransportGuardedByItself(t *testing.T) {
+func TestAGuardedDefaultTransportDoesNotRecurse(t *testing.T) {
 	original := http.DefaultTransport
 	defer func() { http.DefaultTransport = original }()
 	for name, wrap := range map[string]func(http.RoundTripper) http.RoundTripper{

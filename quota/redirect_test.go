@@ -129,9 +129,9 @@ func TestARedirectForwardsNoCredentials(t *testing.T) {
 	}
 }
 
-// TestRedirectWithoutOrigin: a base that does not set Response.Request must not
-// hide the origin of a redirect.
-func TestRedirectWithoutOrigin(t *testing.T) {
+// TestARedirectWithoutOriginForwardsNoKey: a base that does not set
+// Response.Request must not hide the origin of a redirect.
+func TestARedirectWithoutOriginForwardsNoKey(t *testing.T) {
 	up := newUpstream(t, nil)
 	guard := newGuard(t, nil, budget("day", 100, time.Hour))
 	transport := &quota.Transport{Guard: guard, Price: priced(1)}

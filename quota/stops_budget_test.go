@@ -11,9 +11,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestAStopOfABudgetIsPaidForByEveryCaller: one call is the trial of a budget's
+// TestTheStopOfABudgetIsTriedByOneCaller: one call is the trial of a budget's
 // stop, as for an account's.
-func TestAStopOfABudgetIsPaidForByEveryCaller(t *testing.T) {
+func TestTheStopOfABudgetIsTriedByOneCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour))
 		var hits atomic.Int32

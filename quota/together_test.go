@@ -23,9 +23,9 @@ func eachLedger(t *testing.T, run func(t *testing.T, open func() (quota.Log, err
 	}
 }
 
-// TestSpendTogetherIsPartial: calls that do not all fit are refused together,
-// also when they are repeated, and are charged once when they fit.
-func TestSpendTogetherIsPartial(t *testing.T) {
+// TestCallsTogetherAreChargedAllOrNone: calls that do not all fit are refused
+// together, also when they are repeated, and are charged once when they fit.
+func TestCallsTogetherAreChargedAllOrNone(t *testing.T) {
 	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
 		guard := openGuard(t, open)
 		spent, err := guard.Spend(t.Context(), call("videos", 700))
@@ -231,9 +231,10 @@ func TestATokenIsRedeemedAnywhere(t *testing.T) {
 	})
 }
 
-// TestAnswersOfOthersAreIgnored: an answer to a request that was sent by other
-// means settles the grant and sets the cooldown, as that of RoundTrip does.
-func TestAnswersOfOthersAreIgnored(t *testing.T) {
+// TestAnAnswerThatOthersGotSettlesItsGrant: an answer to a request that was
+// sent by other means settles the grant and sets the cooldown, as that of
+// RoundTrip does.
+func TestAnAnswerThatOthersGotSettlesItsGrant(t *testing.T) {
 	guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour))
 	transport := &quota.Transport{Guard: guard, Feedback: func(quota.Call, *http.Response) quota.Verdict {
 		return quota.Verdict{Settled: true, Units: 3, For: time.Hour, Reason: "exhausted"}
@@ -257,9 +258,10 @@ func TestAnswersOfOthersAreIgnored(t *testing.T) {
 	}
 }
 
-// TestLaterAnswerIsIgnored: an answer with the price as its cost settles a call
-// that was settled to another amount, or refunded, since its token was taken.
-func TestLaterAnswerIsIgnored(t *testing.T) {
+// TestALaterAnswerSettlesTheCallAnew: an answer with the price as its cost
+// settles a call that was settled to another amount, or refunded, since its
+// token was taken.
+func TestALaterAnswerSettlesTheCallAnew(t *testing.T) {
 	guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour))
 	transport := &quota.Transport{Guard: guard, Feedback: func(quota.Call, *http.Response) quota.Verdict {
 		return quota.Verdict{Settled: true, Units: 100}

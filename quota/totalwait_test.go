@@ -19,10 +19,10 @@ func (s slow) Spend(ctx context.Context, b *quota.Batch) ([]quota.Answer, error)
 	return s.Log.Spend(ctx, b)
 }
 
-// TestSlowLedgerUsesUpMaxTotalWait: the time that the ledger took for calls
+// TestASlowLedgerUsesUpNoWait: the time that the ledger took for calls
 // which did not wait for units counted as their waits. Later calls that had to
 // wait were refused.
-func TestSlowLedgerUsesUpMaxTotalWait(t *testing.T) {
+func TestASlowLedgerUsesUpNoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard, err := quota.NewGuard(slow{testledger.Memory(nil)}, []quota.Budget{budget("burst", 5, 8*time.Second)},
 			nil)

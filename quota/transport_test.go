@@ -73,7 +73,7 @@ func TestTransportRefusesBeforeTheWire(t *testing.T) {
 	}
 }
 
-func TestTransportWithoutGuardOrPrice(t *testing.T) {
+func TestATransportWithoutGuardOrPriceSendsNothing(t *testing.T) {
 	up := newUpstream(t, nil)
 	guard := newGuard(t, nil, budget("day", 250, time.Hour))
 	broken := errors.New("no price for this")

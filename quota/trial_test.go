@@ -99,9 +99,9 @@ func getStatus(client *http.Client) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// TestShortCooldownIsPaidForByEveryProcess has processes with three callers
+// TestTheEndOfACooldownIsTriedByOneProcess has processes with three callers
 // each, and an upstream that never ends its stop.
-func TestShortCooldownIsPaidForByEveryProcess(t *testing.T) {
+func TestTheEndOfACooldownIsTriedByOneProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits five seconds for cooldowns")
 	}
@@ -313,9 +313,9 @@ func TestACallWaitsForATrialInItsOwnName(t *testing.T) {
 	})
 }
 
-// TestImpatientCallsAfterACooldown: calls that do not wait for the answer of a
-// trial are refused, and none but the trial reaches the upstream.
-func TestImpatientCallsAfterACooldown(t *testing.T) {
+// TestImpatientCallsAreRefusedDuringATrial: calls that do not wait for the
+// answer of a trial are refused, and none but the trial reaches the upstream.
+func TestImpatientCallsAreRefusedDuringATrial(t *testing.T) {
 	for _, maxWait := range []time.Duration{0, time.Millisecond, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			var hits, refused atomic.Int32

@@ -23,10 +23,10 @@ type ownContext struct {
 
 func (c ownContext) Done() <-chan struct{} { return c.done }
 
-// TestUpgradeKeepsItsContext: a request whose answer switched the protocol kept
-// the context that was derived from the caller's until that ended, which for a
-// program's own context is never. The connection outlives the request.
-func TestUpgradeKeepsItsContext(t *testing.T) {
+// TestAnUpgradeKeepsNoContext: a request whose answer switched the protocol
+// kept the context that was derived from the caller's until that ended, which
+// for a program's own context is never. The connection outlives the request.
+func TestAnUpgradeKeepsNoContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()
 		go func() {

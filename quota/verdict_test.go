@@ -83,9 +83,9 @@ func TestCostHeadersAreBounded(t *testing.T) {
 	}
 }
 
-// TestDifferentLimitIsNotReported: an upstream's limit that is far from a
+// TestADifferentLimitIsReportedOnce: an upstream's limit that is far from a
 // budget's is reported once per process.
-func TestDifferentLimitIsNotReported(t *testing.T) {
+func TestADifferentLimitIsReportedOnce(t *testing.T) {
 	guard := newGuard(t, nil, budget("day", 2400, 24*time.Hour), budget("other", 5000, 24*time.Hour))
 	for _, c := range []struct {
 		verdict quota.Verdict
@@ -122,9 +122,9 @@ func TestDifferentLimitIsNotReported(t *testing.T) {
 	}
 }
 
-// TestFeedbackOfUnknownBudgets: an answer may name unknown budgets and
-// impossible amounts.
-func TestFeedbackOfUnknownBudgets(t *testing.T) {
+// TestFeedbackOfUnknownBudgetsChangesNothing: an answer may name unknown
+// budgets and impossible amounts.
+func TestFeedbackOfUnknownBudgetsChangesNothing(t *testing.T) {
 	lane := budget("lane", 100, time.Hour)
 	lane.Lanes = []string{"cron"}
 	for _, v := range []quota.Verdict{

@@ -12,7 +12,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-func TestWaitShortBreakLong(t *testing.T) {
+func TestAWaitThatWouldBeTooLongIsRefusedAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		limit    time.Duration
@@ -128,7 +128,8 @@ func starve(t *testing.T, wait func(context.Context, *quota.Guard) error) {
 	})
 }
 
-// unitsThatReturnEarlyCases are the cases of TestUnitsThatReturnEarly.
+// unitsThatReturnEarlyCases are the cases of
+// TestUnitsThatReturnEarlyAreGrantedSoon.
 var unitsThatReturnEarlyCases = map[string]func(*quota.Guard, *quota.Grant) error{
 	"a refund": func(_ *quota.Guard,
 		grant *quota.Grant) error {
@@ -140,9 +141,9 @@ var unitsThatReturnEarlyCases = map[string]func(*quota.Guard, *quota.Grant) erro
 	},
 }
 
-// TestUnitsThatReturnEarly: calls that wait for a far time are granted soon
-// after another process makes room for them.
-func TestUnitsThatReturnEarly(t *testing.T) {
+// TestUnitsThatReturnEarlyAreGrantedSoon: calls that wait for a far time are
+// granted soon after another process makes room for them.
+func TestUnitsThatReturnEarlyAreGrantedSoon(t *testing.T) {
 	for name, makeRoom := range unitsThatReturnEarlyCases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -162,7 +162,7 @@ func TestHorizonIncludesBothMargins(t *testing.T) {
 	}
 }
 
-func TestWindowsAsCostsYAMLWritesThem(t *testing.T) {
+func TestWindowsAreWrittenAsInCostsYAML(t *testing.T) {
 	for window, want := range map[quota.Window]string{
 		{}: "none", quota.Sliding(24 * time.Hour): "24h", quota.Sliding(90 * time.Second): "1m30s",
 		quota.Sliding(10 * time.Minute): "10m",
@@ -183,8 +183,8 @@ func TestWindowsAsCostsYAMLWritesThem(t *testing.T) {
 	}
 }
 
-// TestWindowsInWords: the page showed {day: America/Los_Angeles}.
-func TestWindowsInWords(t *testing.T) {
+// TestWindowsAreSaidInWords: the page showed {day: America/Los_Angeles}.
+func TestWindowsAreSaidInWords(t *testing.T) {
 	losAngeles, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
 		t.Fatal(err)

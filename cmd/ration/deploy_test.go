@@ -158,10 +158,10 @@ else: assert False, "a usage error did not fail the task"
 	}
 }
 
-// TestFolderThatKubernetesPrepares: the volume belongs to root and the pod's
-// group, which may write to it, and each start gives the group what is in it.
-// The group may read what is mounted of the ConfigMap and the Secret.
-func TestFolderThatKubernetesPrepares(t *testing.T) {
+// TestFolderThatKubernetesPreparesIsAccepted: the volume belongs to root and
+// the pod's group, which may write to it, and each start gives the group what
+// is in it. The group may read what is mounted of the ConfigMap and the Secret.
+func TestFolderThatKubernetesPreparesIsAccepted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes one after the other, a second")
 	}

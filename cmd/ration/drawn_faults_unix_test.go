@@ -23,12 +23,12 @@ import (
 	"github.com/ration-dev/ration/internal/servers"
 )
 
-// TestDrawnFaultsOfProxies: whatever order of faults hits their ledger, the
-// proxies of a host let no more requests to the upstream than the limit, and in
-// the end as many, but for those that were in flight or in doubt. RATION_SOAK=1
-// draws twenty orders; RATION_DRAWN_SEED repeats the order of a failure, if not
-// its timing.
-func TestDrawnFaultsOfProxies(t *testing.T) {
+// TestDrawnFaultsOfProxiesKeepTheLimit: whatever order of faults hits their
+// ledger, the proxies of a host let no more requests to the upstream than the
+// limit, and in the end as many, but for those that were in flight or in doubt.
+// RATION_SOAK=1 draws twenty orders; RATION_DRAWN_SEED repeats the order of a
+// failure, if not its timing.
+func TestDrawnFaultsOfProxiesKeepTheLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for outages to end, up to 20 seconds")
 	}

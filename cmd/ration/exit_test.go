@@ -15,10 +15,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestBusyEndsForGood: a file that others keep busy ends a command with the
-// code after which cron and the unit that ships resume it. The configuration
-// is fine.
-func TestBusyEndsForGood(t *testing.T) {
+// TestABusyFileEndsWithTheCodeOfAStop: a file that others keep busy ends a
+// command with the code after which cron and the unit that ships resume it. The
+// configuration is fine.
+func TestABusyFileEndsWithTheCodeOfAStop(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		exit int
@@ -37,9 +37,9 @@ func TestBusyEndsForGood(t *testing.T) {
 	}
 }
 
-// TestInterruptedCopyIsOnlyInterrupted: a copy that was interrupted leaves an
-// account closed in both ledgers, and said "interrupted".
-func TestInterruptedCopyIsOnlyInterrupted(t *testing.T) {
+// TestAnInterruptedCopySaysWhatStaysClosed: a copy that was interrupted leaves
+// an account closed in both ledgers, and said "interrupted".
+func TestAnInterruptedCopySaysWhatStaysClosed(t *testing.T) {
 	err := &replica.UnfinishedError{Account: "p", Err: fmt.Errorf("ledger: %w", &signalError{syscall.SIGINT})}
 	const want = `ledger: stopped by SIGINT; account "p" stays closed in both ledgers until the copy is complete: ` +
 		`run the same command again`
@@ -48,9 +48,9 @@ func TestInterruptedCopyIsOnlyInterrupted(t *testing.T) {
 	}
 }
 
-// TestLostOutputIsDone: a command whose output could not be written, as on a
-// full disk, must not end like one that has printed it.
-func TestLostOutputIsDone(t *testing.T) {
+// TestLostOutputIsAFailure: a command whose output could not be written, as on
+// a full disk, must not end like one that has printed it.
+func TestLostOutputIsAFailure(t *testing.T) {
 	readOnly, err := os.Open(filepath.Join("..", "..", "costs.yaml"))
 	if err != nil {
 		t.Fatal(err)

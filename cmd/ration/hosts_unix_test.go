@@ -132,10 +132,10 @@ func TestTwoHostsPayForEachPassOnce(t *testing.T) {
 	}
 }
 
-// TestKilledHostsPassStays: a host is killed in the middle of a page.
-// Another one goes on with the pass when the claim has lapsed, and pays for
-// that page again.
-func TestKilledHostsPassStays(t *testing.T) {
+// TestAKilledHostsPassIsFinishedByAnother: a host is killed in the middle of a
+// page. Another one goes on with the pass when the claim has lapsed, and pays
+// for that page again.
+func TestAKilledHostsPassIsFinishedByAnother(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits six seconds for a claim to lapse")
 	}
@@ -179,9 +179,9 @@ func (c *cluster) pass(t *testing.T, h *host) inspect.Pass {
 	return report.Passes[0]
 }
 
-// TestKilledRunWaitsForItsOwnClaim: after a kill, the same host goes on
+// TestAKilledHostGoesOnAtOnce: after a kill, the same host goes on
 // at once.
-func TestKilledRunWaitsForItsOwnClaim(t *testing.T) {
+func TestAKilledHostGoesOnAtOnce(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil, hostFetch, "US")
 	c.freeze()
@@ -199,9 +199,9 @@ func TestKilledRunWaitsForItsOwnClaim(t *testing.T) {
 	}
 }
 
-// TestStoppedHostsPassStays: a host is told to stop. It saves the page in
-// flight, and another one goes on at once. Nothing is paid for twice.
-func TestStoppedHostsPassStays(t *testing.T) {
+// TestAStoppedHostsPassGoesOnAtOnce: a host is told to stop. It saves the page
+// in flight, and another one goes on at once. Nothing is paid for twice.
+func TestAStoppedHostsPassGoesOnAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes and stops them, a second")
 	}
@@ -269,10 +269,10 @@ func (p *cable) setCut(cut bool) {
 	p.conns = nil
 }
 
-// TestHostThatIsCutOffGoesOn: a host loses the ledger in the middle of a page.
-// It stops before its claim lapses, another one goes on, and when the first one
-// is back it finds the pass done.
-func TestHostThatIsCutOffGoesOn(t *testing.T) {
+// TestAHostThatIsCutOffStopsBeforeItsClaimLapses: a host loses the ledger in
+// the middle of a page. It stops before its claim lapses, another one goes on,
+// and when the first one is back it finds the pass done.
+func TestAHostThatIsCutOffStopsBeforeItsClaimLapses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits six seconds for a claim to lapse")
 	}
@@ -299,10 +299,10 @@ func TestHostThatIsCutOffGoesOn(t *testing.T) {
 	}
 }
 
-// TestSuspendedHostGoesOn: a host is suspended in the middle of a pass, and
-// another one finishes that. When the first one wakes up, it stops, or saves
-// the page in flight.
-func TestSuspendedHostGoesOn(t *testing.T) {
+// TestASuspendedHostsPassIsFinishedByAnother: a host is suspended in the middle
+// of a pass, and another one finishes that. When the first one wakes up, it
+// stops, or saves the page in flight.
+func TestASuspendedHostsPassIsFinishedByAnother(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits three seconds for a claim to lapse")
 	}

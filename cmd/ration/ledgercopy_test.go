@@ -327,10 +327,10 @@ func TestCopyRestoresWhatThisHostKnows(t *testing.T) {
 	}
 }
 
-// TestHalfACopyNamesTheNewLedger: when the copy of a second account was
+// TestHalfACopyAsksForTheRest: when the copy of a second account was
 // interrupted, the first one's report said to use the new ledger on every host,
 // where nothing was used of the second.
-func TestHalfACopyNamesTheNewLedger(t *testing.T) {
+func TestHalfACopyAsksForTheRest(t *testing.T) {
 	table, err := costs.Parse("costs.yaml",
 		[]byte("version: 1\naccount: p\ncosts: {m: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"))
 	if err != nil {

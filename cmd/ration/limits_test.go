@@ -12,10 +12,10 @@ import (
 	"github.com/ration-dev/ration/internal/servers"
 )
 
-// TestTwoConfigurationsOnOneLedger: processes with the limits 5 and 50 for one
-// budget sent 50 together. The stricter limit holds for all of them, and each
-// place where an operator looks says so.
-func TestTwoConfigurationsOnOneLedger(t *testing.T) {
+// TestTwoConfigurationsShareTheStricterLimit: processes with the limits 5 and
+// 50 for one budget sent 50 together. The stricter limit holds for all of them,
+// and each place where an operator looks says so.
+func TestTwoConfigurationsShareTheStricterLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs processes one after the other, 2 seconds")
 	}

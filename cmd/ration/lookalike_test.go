@@ -8,10 +8,10 @@ import (
 	"github.com/ration-dev/ration/internal/servers"
 )
 
-// TestUnitsOfALookAlikeStayOwed: a host spells an account in another way, and
-// first spends during an outage. The ledger refuses that name afterwards, and
-// doctor says what becomes of the units.
-func TestUnitsOfALookAlikeStayOwed(t *testing.T) {
+// TestDoctorSaysWhatBecomesOfALookAlikesUnits: a host spells an account in
+// another way, and first spends during an outage. The ledger refuses that name
+// afterwards, and doctor says what becomes of the units.
+func TestDoctorSaysWhatBecomesOfALookAlikesUnits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits 2 seconds for a ledger that is down")
 	}

@@ -80,9 +80,9 @@ func panelQueries(t *testing.T) (queries []string) {
 	return queries
 }
 
-// TestObservedMetricsDoNotExist: the page lists every metric, the dashboard
+// TestObservedMetricsExist: the page lists every metric, the dashboard
 // shows every metric, and it and the rules name no other.
-func TestObservedMetricsDoNotExist(t *testing.T) {
+func TestObservedMetricsExist(t *testing.T) {
 	names := metricNames(t)
 	var listed []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `(ration_\\w+)`").FindAllStringSubmatch(mustRead(t,

@@ -16,10 +16,10 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// TestDeadLedgerInTheMiddleOfARun kills the Redis of a run, and of a serve,
+// TestAnOutageDuringARunIsSaidOnce kills the Redis of a run, and of a serve,
 // whose regions are fetched one after the other, and starts it again when calls
 // have gone out without it: both say it once each, off a terminal and with -q.
-func TestDeadLedgerInTheMiddleOfARun(t *testing.T) {
+func TestAnOutageDuringARunIsSaidOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits ten seconds for a ledger that is down")
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/ration-dev/ration/internal/human"
 )
 
-// TestTimesOfAnotherYearShowNoYear checks what tables print around New Year's
-// Eve; synctest's clock starts in 2000.
-func TestTimesOfAnotherYearShowNoYear(t *testing.T) {
+// TestTimesOfAnotherYearShowTheirYear checks what tables print around New
+// Year's Eve; synctest's clock starts in 2000.
+func TestTimesOfAnotherYearShowTheirYear(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pacific, err := time.LoadLocation("America/Los_Angeles")
 		if err != nil {

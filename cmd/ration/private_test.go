@@ -90,9 +90,9 @@ func TestAStrangersConfigGetsNoPassword(t *testing.T) {
 	}
 }
 
-// TestCloneOfUmask002IsRefusedFileByFile: one line names all that is to be
+// TestACloneOfUmask002IsRefusedInOneLine: one line names all that is to be
 // changed, and the one command that does it.
-func TestCloneOfUmask002IsRefusedFileByFile(t *testing.T) {
+func TestACloneOfUmask002IsRefusedInOneLine(t *testing.T) {
 	s := newStand(t, &youtubetest.Options{}, "{name: all, limit: 1000, window: 1h}", "[trending]", "US")
 	mode := os.FileMode(0o664)
 	if os.Getuid() != 0 {

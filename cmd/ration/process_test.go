@@ -156,10 +156,10 @@ func mustRead(t *testing.T, path string) string {
 	return string(data)
 }
 
-// TestSignals stops a run while a page is in flight. SIGTERM and SIGINT
-// keep it; after SIGKILL nothing that reached the upstream is missing from
-// the ledger.
-func TestSignals(t *testing.T) {
+// TestASignalLosesNoCharge stops a run while a page is in flight. SIGTERM and
+// SIGINT keep it; after SIGKILL nothing that reached the upstream is missing
+// from the ledger.
+func TestASignalLosesNoCharge(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no signals to send")
 	}

@@ -66,9 +66,9 @@ func (s *stand) checkEnded(t *testing.T) {
 	}
 }
 
-// TestVideosOfPrograms: the table of a run that only starts programs had a
-// column of videos, all 0.
-func TestVideosOfPrograms(t *testing.T) {
+// TestARunOfProgramsShowsNoVideos: the table of a run that only starts programs
+// had a column of videos, all 0.
+func TestARunOfProgramsShowsNoVideos(t *testing.T) {
 	t.Parallel()
 	s := newProgramStand(t, "exit 0")
 	if code, stdout, stderr := s.run(t, nil, "run", "-v"); code != exitDone ||

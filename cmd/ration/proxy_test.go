@@ -109,9 +109,9 @@ func TestProxyStartsWithoutItsLedger(t *testing.T) {
 	d.ends(syscall.SIGINT)
 }
 
-// TestDaysWithoutTheLedger: of a ledger that is down, the gateway and the
-// command show the days that the catalogue keeps.
-func TestDaysWithoutTheLedger(t *testing.T) {
+// TestDaysAreShownWithoutTheLedger: of a ledger that is down, the gateway and
+// the command show the days that the catalogue keeps.
+func TestDaysAreShownWithoutTheLedger(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits two seconds for a ledger that is down")
 	}
@@ -176,9 +176,9 @@ func TestAnUnsolicitedAnswerIsNotPrinted(t *testing.T) {
 	d.ends(syscall.SIGTERM)
 }
 
-// TestTwoServesOnOneHost: the second does without the gateway that it was not
-// asked for, and fails if it was.
-func TestTwoServesOnOneHost(t *testing.T) {
+// TestASecondServeDoesWithoutTheGateway: the second does without the gateway
+// that it was not asked for, and fails if it was.
+func TestASecondServeDoesWithoutTheGateway(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
 	// Other tests have the address for a moment. If another program has it for

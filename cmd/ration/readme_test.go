@@ -44,9 +44,9 @@ func TestReadme(t *testing.T) {
 	})
 }
 
-// TestTokensInArguments: examples passed tokens and keys in the arguments of
-// curl, where every user of the host can read them.
-func TestTokensInArguments(t *testing.T) {
+// TestExamplesPassNoTokenInArguments: examples passed tokens and keys in the
+// arguments of curl, where every user of the host can read them.
+func TestExamplesPassNoTokenInArguments(t *testing.T) {
 	for place, text := range map[string]string{"docs/gateway.md": mustRead(t,
 		filepath.Join("..", "..", "docs", "gateway.md")), "exec": newApp().execCommand().Example} {
 		if !strings.Contains(text, "curl") {

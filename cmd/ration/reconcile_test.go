@@ -37,9 +37,9 @@ func TestLoweringReachesABoundedNumberOfEntriesBack(t *testing.T) {
 	}
 }
 
-// TestReconcileWithoutALedger: what it would enter is not a call, so it uses no
-// allowance and announces none.
-func TestReconcileWithoutALedger(t *testing.T) {
+// TestReconcileWithoutALedgerUsesNoAllowance: what it would enter is not a
+// call, so it uses no allowance and announces none.
+func TestReconcileWithoutALedgerUsesNoAllowance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits two seconds for a ledger that is down")
 	}

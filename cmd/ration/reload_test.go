@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestRunOnAnotherEmptyLedger: run warns as serve does, off a terminal and with
-// -q, once; the file that remembers the ledger has no secret.
-func TestRunOnAnotherEmptyLedger(t *testing.T) {
+// TestRunWarnsOfAnotherEmptyLedger: run warns as serve does, off a terminal and
+// with -q, once; the file that remembers the ledger has no secret.
+func TestRunWarnsOfAnotherEmptyLedger(t *testing.T) {
 	s := newStand(t, nil, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
 	run := func(ledger string) string {
 		t.Helper()
@@ -31,9 +31,9 @@ func TestRunOnAnotherEmptyLedger(t *testing.T) {
 	}
 }
 
-// TestSpendOnAnotherEmptyLedger: doctor and status warn, of a file that does
-// not exist too, until spend has warned.
-func TestSpendOnAnotherEmptyLedger(t *testing.T) {
+// TestDoctorWarnsOfAnEmptyLedgerUntilSpendHas: doctor and status warn, of a
+// file that does not exist too, until spend has warned.
+func TestDoctorWarnsOfAnEmptyLedgerUntilSpendHas(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
 	warns := func(ledger string, args ...string) bool {

@@ -158,8 +158,9 @@ func TestServeGivesUpOnAPageThatHangs(t *testing.T) {
 	}
 }
 
-// TestTwoServes on one state folder: each region is fetched by one of them.
-func TestTwoServes(t *testing.T) {
+// TestTwoServesFetchEachRegionOnce on one state folder: each region is fetched
+// by one of them.
+func TestTwoServesFetchEachRegionOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes and stops them, 2 seconds")
 	}

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestUsedOfARefusal: what is kept for other regions does not lower used, also
-// when nothing remains.
-func TestUsedOfARefusal(t *testing.T) {
+// TestAFloorDoesNotLowerWhatARefusalSaysIsUsed: what is kept for other regions
+// does not lower used, also when nothing remains.
+func TestAFloorDoesNotLowerWhatARefusalSaysIsUsed(t *testing.T) {
 	s := newStand(t, nil, "{name: all, limit: 120, window: 24h, floor: {GB: 15}}", "[trending]", "GB")
 	for _, c := range []struct {
 		args []string

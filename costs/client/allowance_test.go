@@ -170,9 +170,9 @@ func TestAnOutagePromisesOnlyWhatIsLeftOfAnAllowance(t *testing.T) {
 	}
 }
 
-// TestOutageCountsOneOfTenCalls: the report of the first calls that are granted
-// without the ledger counted one of them.
-func TestOutageCountsOneOfTenCalls(t *testing.T) {
+// TestAnOutageCountsAllCallsAtOnce: the report of the first calls that are
+// granted without the ledger counted one of them.
+func TestAnOutageCountsAllCallsAtOnce(t *testing.T) {
 	t.Parallel()
 	table, err := costs.Parse("costs.yaml",
 		[]byte("version: 1\naccount: a\ncosts: {videos.list: 1}\nbudgets: [{name: all, limit: 100, window: "+

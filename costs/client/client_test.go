@@ -71,9 +71,9 @@ func get(c *client.Client, method string) error {
 	return err
 }
 
-// TestLedgerByEnvironment checks which of the options, the environment and the
-// file names the ledger.
-func TestLedgerByEnvironment(t *testing.T) {
+// TestTheEnvironmentsLedgerPrecedesTheFiles checks which of the options, the
+// environment and the file names the ledger.
+func TestTheEnvironmentsLedgerPrecedesTheFiles(t *testing.T) {
 	s := newStand(t, "ledger: sqlite:named.db\n")
 	table, err := costs.Load(filepath.Join(s.dir, "costs.yaml"))
 	if err != nil {
@@ -147,10 +147,10 @@ func TestLedgerOfAMoveIsNotEmpty(t *testing.T) {
 	s.open()
 }
 
-// TestOutageInANewStateFolder: the processes of an outage agree on its
-// beginning, although none has made the state folder before. One that only
-// looks makes none.
-func TestOutageInANewStateFolder(t *testing.T) {
+// TestProcessesAgreeOnTheBeginningOfAnOutage: the processes of an outage agree
+// on its beginning, although none has made the state folder before. One that
+// only looks makes none.
+func TestProcessesAgreeOnTheBeginningOfAnOutage(t *testing.T) {
 	s := newStand(t, "")
 	table, err := costs.Load(filepath.Join(s.dir, "costs.yaml"))
 	if err != nil {
@@ -195,9 +195,9 @@ func TestAnOutageIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestDeadRedis: the outage of a Redis, whose password comes from a file, is
-// reported to the program.
-func TestDeadRedis(t *testing.T) {
+// TestTheOutageOfARedisIsReported: the outage of a Redis, whose password comes
+// from a file, is reported to the program.
+func TestTheOutageOfARedisIsReported(t *testing.T) {
 	s := newStand(t, "")
 	s.options.Ledger = "redis://127.0.0.1:1/0"
 	secret := filepath.Join(s.dir, "password")
@@ -263,9 +263,9 @@ func TestNothingIsSentWithoutStateFolder(t *testing.T) {
 	}
 }
 
-// TestManyCallsAndClose shares a Client between goroutines, and closes it while
-// they are refused.
-func TestManyCallsAndClose(t *testing.T) {
+// TestManyCallersMayShareAndCloseAClient shares a Client between goroutines,
+// and closes it while they are refused.
+func TestManyCallersMayShareAndCloseAClient(t *testing.T) {
 	s := newStand(t, "")
 	c := s.open()
 	var wg sync.WaitGroup
@@ -326,8 +326,8 @@ func TestLedgerOfATestHasNoReplica(t *testing.T) {
 	}
 }
 
-// TestMissingFileSaysNothingToDo: Open of a file that is not there.
-func TestMissingFileSaysNothingToDo(t *testing.T) {
+// TestAMissingFileSaysWhatToDo: Open of a file that is not there.
+func TestAMissingFileSaysWhatToDo(t *testing.T) {
 	_, err := client.Open(filepath.Join(t.TempDir(), "costs.yaml"), nil)
 	if _, ok := errors.AsType[*client.ConfigError](err); !ok || !errors.Is(err, fs.ErrNotExist) ||
 		!strings.Contains(err.Error(), "ration init") {
@@ -335,8 +335,8 @@ func TestMissingFileSaysNothingToDo(t *testing.T) {
 	}
 }
 
-// TestOpenWithoutPathSaysNothingToDo: the path may come from an empty variable.
-func TestOpenWithoutPathSaysNothingToDo(t *testing.T) {
+// TestOpenWithoutAPathSaysWhatToDo: the path may come from an empty variable.
+func TestOpenWithoutAPathSaysWhatToDo(t *testing.T) {
 	_, err := client.Open("", nil)
 	if _, ok := errors.AsType[*client.ConfigError](err); !ok ||
 		!strings.Contains(err.Error(), "no path of a costs.yaml; give one") {
@@ -359,8 +359,9 @@ func TestAZeroClientReturnsErrors(t *testing.T) {
 	}
 }
 
-// TestPasswordInAFolder: the error of a password file says one thing to do.
-func TestPasswordInAFolder(t *testing.T) {
+// TestTheErrorOfAPasswordFileSaysWhatToDo: the error of a password file says
+// one thing to do.
+func TestTheErrorOfAPasswordFileSaysWhatToDo(t *testing.T) {
 	s := newStand(t, "")
 	s.options.Ledger = "redis://127.0.0.1:1/0"
 	for file, want := range map[string]string{s.dir: "it is not a regular file; name a regular file",

@@ -8,10 +8,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestClosedClientUsesItsAllowance: a program that still sends after Close,
+// TestAClosedClientGrantsNothing: a program that still sends after Close,
 // such as a goroutine that main does not wait for, is refused. Its ledger is
 // not down, so nothing is granted beside it, and no outage is reported.
-func TestClosedClientUsesItsAllowance(t *testing.T) {
+func TestAClosedClientGrantsNothing(t *testing.T) {
 	for name, ledger := range map[string]func(*testing.T) string{
 		"SQLite": func(*testing.T) string { return "" },
 		"Redis":  func(t *testing.T) string { return "ledger: " + servers.StartRedis(t).URL() + "\n" },

@@ -37,9 +37,9 @@ func TestEveryDialectCanBeNamed(t *testing.T) {
 	}
 }
 
-// TestDialectsOfOneAccount has two upstreams on one account: the host of the
-// answer says which of them spoke.
-func TestDialectsOfOneAccount(t *testing.T) {
+// TestTheHostOfAnAnswerTellsItsDialect has two upstreams on one account: the
+// host of the answer says which of them spoke.
+func TestTheHostOfAnAnswerTellsItsDialect(t *testing.T) {
 	const text = `version: 1
 upstream: other
 account: one

@@ -36,9 +36,9 @@ func TestCertificatesAreBesideCostsYAML(t *testing.T) {
 	}
 }
 
-// TestLedgerName checks that names hold no secret, differ where ledgers may,
-// and are the same for two spellings of one server.
-func TestLedgerName(t *testing.T) {
+// TestALedgersNameHoldsNoSecret checks that names hold no secret, differ where
+// ledgers may, and are the same for two spellings of one server.
+func TestALedgersNameHoldsNoSecret(t *testing.T) {
 	for address, want := range map[string]string{
 		"redis://:s3cret@host":         "redis://host:6379/0",
 		"redis://host:6379/0":          "redis://host:6379/0",
@@ -62,7 +62,7 @@ func TestLedgerName(t *testing.T) {
 	}
 }
 
-func TestPasswordsDoNotBelongInAddresses(t *testing.T) {
+func TestAPasswordInAnAddressIsRefused(t *testing.T) {
 	for address, variable := range map[string]string{
 		"redis://:s3cret@host": "RATION_REDIS_PASSWORD",
 		"redis+sentinel://a:1,b:2/main?sentinel_password=s3cret": "RATION_REDIS_SENTINEL_PASSWORD",

@@ -11,9 +11,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestLedgerThroughALinkedFolder: a file that is named through a symbolic link
-// to its folder is the ledger that the replica knows by its real name.
-func TestLedgerThroughALinkedFolder(t *testing.T) {
+// TestALinkedFolderLeadsToTheSameLedger: a file that is named through a
+// symbolic link to its folder is the ledger that the replica knows by its real
+// name.
+func TestALinkedFolderLeadsToTheSameLedger(t *testing.T) {
 	s := newStand(t, "")
 	real, link := filepath.Join(s.dir, "real"), filepath.Join(s.dir, "link")
 	if err := errors.Join(os.Mkdir(real, 0o700), os.Symlink(real, link)); err != nil {

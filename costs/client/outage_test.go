@@ -167,8 +167,8 @@ func TestEndOfAnOutageCountsWhatWasSent(t *testing.T) {
 	})
 }
 
-// TestOutageReportedOnce has many calls find the ledger down at once.
-func TestOutageReportedOnce(t *testing.T) {
+// TestManyCallsReportAnOutageOnce has many calls find the ledger down at once.
+func TestManyCallsReportAnOutageOnce(t *testing.T) {
 	var reports atomic.Int64
 	o := &outages{ledger: "opened", mark: filepath.Join(t.TempDir(), outageFile),
 		report: func(error) { reports.Add(1) }}

@@ -9,11 +9,11 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestReplicaEndsAnOutage: a server that became a replica answers questions and
-// refuses calls. Each process says so, also those that find calls of the outage
-// to restore, and that it lasts since the first found it. It ends when these
-// are restored.
-func TestReplicaEndsAnOutage(t *testing.T) {
+// TestAnOutageLastsWhileItsServerIsAReplica: a server that became a replica
+// answers questions and refuses calls. Each process says so, also those that
+// find calls of the outage to restore, and that it lasts since the first found
+// it. It ends when these are restored.
+func TestAnOutageLastsWhileItsServerIsAReplica(t *testing.T) {
 	server := servers.StartRedis(t)
 	s := newStand(t, "ledger: "+server.URL()+"\n")
 	s.options.Report = func(quota.Call, error) {}

@@ -42,8 +42,8 @@ func TestClientPackagesInstall(t *testing.T) {
 	}
 }
 
-// TestVersionIsPythons: pip refuses a package whose version it cannot read.
-func TestVersionIsPythons(t *testing.T) {
+// TestPipReadsEachVersion: pip refuses a package whose version it cannot read.
+func TestPipReadsEachVersion(t *testing.T) {
 	for version, want := range map[string]string{
 		"v1.2.3":                             "1.2.3",
 		"v1.2.3+dirty":                       "1.2.3+dirty",

@@ -32,9 +32,9 @@ func requireDebian(t *testing.T) {
 	t.Skip(why)
 }
 
-// TestDebianPackage installs the package, runs what it installed, installs it
-// again as an upgrade, removes and purges it.
-func TestDebianPackage(t *testing.T) {
+// TestTheDebianPackageInstallsAndIsPurged installs the package, runs what it
+// installed, installs it again as an upgrade, removes and purges it.
+func TestTheDebianPackageInstallsAndIsPurged(t *testing.T) {
 	requireDebian(t)
 	deb := filepath.Join(t.TempDir(), "ration.deb")
 	if err := os.WriteFile(deb, find(t, packages(t), ".deb").content, 0o644); err != nil {

@@ -211,9 +211,9 @@ func TestAHangingWebhookBlocksNoCall(t *testing.T) {
 	}
 }
 
-// TestChannelsOfOneService: of two webhooks of one host, the second did not
+// TestEachWebhookOfAHostIsTold: of two webhooks of one host, the second did not
 // hear that the ledger is down.
-func TestChannelsOfOneService(t *testing.T) {
+func TestEachWebhookOfAHostIsTold(t *testing.T) {
 	dir, first, second := t.TempDir(), newReceiver(t, 0), newReceiver(t, 0)
 	other := "\n---\nversion: 1\naccount: q\ncosts: {get: 1}\nbudgets: [{name: hour, limit: 9, window: 1h}]\nalert: "
 	c := newClient(t, "{webhook: "+first.URL+"/a}"+other+"{webhook: "+second.URL+"/b}", sqlite(dir), dir)

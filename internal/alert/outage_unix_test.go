@@ -64,9 +64,9 @@ func age(t *testing.T, state, pattern string, by time.Duration) {
 	}
 }
 
-// TestOutageAfterTheClockWasSetBack: an outage whose beginning or end was
+// TestAClockSetBackSuppressesNoAlert: an outage whose beginning or end was
 // stamped in the future suppressed the alerts of later outages until that time.
-func TestOutageAfterTheClockWasSetBack(t *testing.T) {
+func TestAClockSetBackSuppressesNoAlert(t *testing.T) {
 	r, state := newReceiver(t, 0), t.TempDir()
 	w := alert.New(newClient(t, "{webhook: "+r.URL+"}", "sqlite:"+filepath.Join(state, "ledger.db"), state), nil)
 	for range 2 {

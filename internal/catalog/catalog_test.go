@@ -193,7 +193,7 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 
 // SQLite keeps writing to a deleted file without an error (observed
 // 2026-11-20); its pages would be lost with their units.
-func TestReplacedWhileOpen(t *testing.T) {
+func TestACatalogueThatWasReplacedTakesNoPage(t *testing.T) {
 	for name, harm := range map[string]func(path string) error{
 		"deleted":  os.Remove,
 		"emptied":  func(path string) error { return os.Truncate(path, 0) },

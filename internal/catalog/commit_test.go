@@ -203,7 +203,7 @@ func TestPassIsFinishedRestartedAndReplaced(t *testing.T) {
 
 // A region whose passes never finish moves to the end of the order like
 // any other.
-func TestUnfinishedRegionStaysFirst(t *testing.T) {
+func TestAnUnfinishedRegionMovesToTheEnd(t *testing.T) {
 	c, k := openTest(t)
 	commit(t, c, Page{Region: "DE"})
 	k.t = k.t.Add(time.Minute)

@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// TestCatalogOfTheFirstRelease: a pass that the first release had not finished
-// goes on at its checkpoint. That release wrote the fixture on 2026-11-22: DE's
-// pass was done, and a budget stopped the one of US after two of three pages.
-func TestCatalogOfTheFirstRelease(t *testing.T) {
+// TestAPassOfTheFirstReleaseGoesOn: a pass that the first release had not
+// finished goes on at its checkpoint. That release wrote the fixture on
+// 2026-11-22: DE's pass was done, and a budget stopped the one of US after two
+// of three pages.
+func TestAPassOfTheFirstReleaseGoesOn(t *testing.T) {
 	packed, err := os.Open("testdata/first-release.db.gz")
 	if err != nil {
 		t.Fatal(err)

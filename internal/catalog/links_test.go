@@ -36,9 +36,9 @@ func TestLockRefusesLinks(t *testing.T) {
 	}
 }
 
-// TestCatalogueBehindALink: SQLite would open the file that a link leads to,
-// and write the two beside it.
-func TestCatalogueBehindALink(t *testing.T) {
+// TestACatalogueBehindALinkIsRefused: SQLite would open the file that a link
+// leads to, and write the two beside it.
+func TestACatalogueBehindALinkIsRefused(t *testing.T) {
 	for _, name := range []string{"catalog.db", "catalog.db-wal", "catalog.db-shm"} {
 		dir := t.TempDir()
 		path, victim := filepath.Join(dir, "catalog.db"), filepath.Join(dir, "victim")

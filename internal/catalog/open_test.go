@@ -43,10 +43,10 @@ func TestLockedCatalogueIsBusy(t *testing.T) {
 	}
 }
 
-// TestOpenedWhileAnotherProcessWrites: SQLite does not wait for a writer while
-// it changes a new file to WAL, so eight processes that created a catalogue at
-// once could fail because it was locked.
-func TestOpenedWhileAnotherProcessWrites(t *testing.T) {
+// TestOpenWaitsForAnotherProcessThatWrites: SQLite does not wait for a writer
+// while it changes a new file to WAL, so eight processes that created a
+// catalogue at once could fail because it was locked.
+func TestOpenWaitsForAnotherProcessThatWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	if _, err := statFile(path, true); err != nil {
 		t.Fatal(err)

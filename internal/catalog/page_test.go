@@ -50,9 +50,9 @@ func TestKnownPageLastsAsLongAsTheRetention(t *testing.T) {
 	}
 }
 
-// TestOlderSchema: a catalogue of an older version is brought up to date when
-// it is opened for writing, with all that is in it.
-func TestOlderSchema(t *testing.T) {
+// TestAnOlderCatalogueIsBroughtUpToDate: a catalogue of an older version is
+// brought up to date when it is opened for writing, with all that is in it.
+func TestAnOlderCatalogueIsBroughtUpToDate(t *testing.T) {
 	for version, schema := range []string{1: schemaSQL, 2: schemaSQL + schema2SQL,
 		3: schemaSQL + schema2SQL + schema3SQL, 4: schemaSQL + schema2SQL + schema3SQL + schema4SQL} {
 		if schema == "" {

@@ -131,7 +131,7 @@ func secondPage() Page {
 
 // A process killed at any point of a commit leaves the page and its checkpoint
 // both or neither, and the next run continues from the checkpoint.
-func TestKilledWithinCommit(t *testing.T) {
+func TestAKilledCommitLeavesAllOrNothing(t *testing.T) {
 	for _, tc := range []struct {
 		name, when string
 		pages      int
@@ -246,7 +246,7 @@ func TestNoteOutlivesItsHolders(t *testing.T) {
 	}
 }
 
-func TestLockWithinOneProcess(t *testing.T) {
+func TestALockExcludesItsOwnProcess(t *testing.T) {
 	c, _ := openTest(t)
 	for _, name := range []string{"US", "../odd/näme"} {
 		l, err := c.Lock(name)

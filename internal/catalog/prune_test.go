@@ -50,7 +50,7 @@ func TestRowsArePrunedThirtyDaysAfterARefresh(t *testing.T) {
 	}
 }
 
-func TestRetentionForEver(t *testing.T) {
+func TestRetentionForEverPrunesNothing(t *testing.T) {
 	k := &clock{t: day0}
 	c, err := Open(filepath.Join(t.TempDir(), "c.db"), &Options{Now: k.now, Retention: -1})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // A catalogue of another user is refused by Open, not after the first page was
 // paid for.
-func TestOpenReadOnly(t *testing.T) {
+func TestOpenRefusesACatalogueThatItCannotWrite(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "catalog.db")
 	openAt(t, path, &clock{t: day0}).Close()

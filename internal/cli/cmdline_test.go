@@ -59,9 +59,9 @@ func TestSinceTakesAgesDaysAndTimes(t *testing.T) {
 	}
 }
 
-// TestMistypedCommandShowsHelp: a word that is not a command, and an unknown
-// flag, get what was probably meant, in one line.
-func TestMistypedCommandShowsHelp(t *testing.T) {
+// TestAMistypedCommandIsCorrectedInOneLine: a word that is not a command, and
+// an unknown flag, get what was probably meant, in one line.
+func TestAMistypedCommandIsCorrectedInOneLine(t *testing.T) {
 	nothing := func(*cobra.Command, []string) error { return nil }
 	for line, want := range map[string]string{
 		"stauts":              `no command "stauts"; write ration status, or see ration --help`,
@@ -106,9 +106,9 @@ func TestMistypedCommandShowsHelp(t *testing.T) {
 	}
 }
 
-// TestQueryIsReadLoosely: the parameters of a document are those of the
-// command, each once, and errors name no flags.
-func TestQueryIsReadLoosely(t *testing.T) {
+// TestAQueryIsReadAsStrictlyAsFlags: the parameters of a document are those of
+// the command, each once, and errors name no flags.
+func TestAQueryIsReadAsStrictlyAsFlags(t *testing.T) {
 	define := func(flags *pflag.FlagSet) {
 		flags.Int("last", 20, "")
 		flags.String("by", "", "")
@@ -167,9 +167,9 @@ func table(t *testing.T) *costs.Table {
 	return parsed
 }
 
-// TestScopeOfAnotherAccount: a budget that two accounts have needs its account,
-// and "-" is the whole of one.
-func TestScopeOfAnotherAccount(t *testing.T) {
+// TestABudgetOfTwoAccountsNeedsItsAccount: a budget that two accounts have
+// needs its account, and "-" is the whole of one.
+func TestABudgetOfTwoAccountsNeedsItsAccount(t *testing.T) {
 	budgets := table(t)
 	for _, c := range []struct {
 		args                  []string

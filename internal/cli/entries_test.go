@@ -142,9 +142,9 @@ func TestAQuerySelectsWhatItsFilterSays(t *testing.T) {
 	}
 }
 
-// TestDaysAreForgottenWithTheLog: the sums of a day and its refusals are known
-// after the log has dropped it, and when the ledger is gone.
-func TestDaysAreForgottenWithTheLog(t *testing.T) {
+// TestDaysOutliveTheLogAndTheLedger: the sums of a day and its refusals are
+// known after the log has dropped it, and when the ledger is gone.
+func TestDaysOutliveTheLogAndTheLedger(t *testing.T) {
 	w := newWorld(t)
 	w.spend("search", 100, "IN", "")
 	w.spend("search", 100, "BR", "")
@@ -193,10 +193,10 @@ func TestDaysAreForgottenWithTheLog(t *testing.T) {
 	}
 }
 
-// TestSearchOfNoCountry: a limit of 0 and a country's wrong code are errors of
-// the search. Without a catalogue there is none to search, and there are
-// no days.
-func TestSearchOfNoCountry(t *testing.T) {
+// TestASearchNeedsALimitAndARealCountry: a limit of 0 and a country's wrong
+// code are errors of the search. Without a catalogue there is none to search,
+// and there are no days.
+func TestASearchNeedsALimitAndARealCountry(t *testing.T) {
 	for _, c := range []struct {
 		query  catalog.Query
 		region string
@@ -231,10 +231,10 @@ func TestSearchOfNoCountry(t *testing.T) {
 	}
 }
 
-// TestPastIsWithoutItsSettles: of days that the log has dropped, what was
+// TestPastDaysHaveTheirLateSettles: of days that the log has dropped, what was
 // settled and refunded after midnight, by then in the file of another day, was
 // counted as it was reserved.
-func TestPastIsWithoutItsSettles(t *testing.T) {
+func TestPastDaysHaveTheirLateSettles(t *testing.T) {
 	w := newWorld(t)
 	w.clock = time.Date(2026, 11, 19, 23, 59, 0, 0, time.UTC)
 	var grants []*quota.Grant

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// TestTerminalEscapesFromOutside: no byte that a terminal obeys gets through,
-// however it is split over writes; what people write does.
-func TestTerminalEscapesFromOutside(t *testing.T) {
+// TestNoTerminalEscapeFromOutsidePasses: no byte that a terminal obeys gets
+// through, however it is split over writes; what people write does.
+func TestNoTerminalEscapeFromOutsidePasses(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain\ttext\n": "plain\ttext\n",
 		"Ünïcode 日本語 🎉 👍🏽 ❤️":                   "Ünïcode 日本語 🎉 👍🏽 ❤️",

@@ -11,10 +11,10 @@ import (
 	"github.com/ration-dev/ration/internal/cli"
 )
 
-// TestPageHasMacrosOfItsTexts: a text whose line begins with a dot or a
-// quote, or has a backslash, is shown as it is. What is hidden has no page
+// TestAManualPageShowsItsTextsAsTheyAre: a text whose line begins with a dot or
+// a quote, or has a backslash, is shown as it is. What is hidden has no page
 // and no paragraph.
-func TestPageHasMacrosOfItsTexts(t *testing.T) {
+func TestAManualPageShowsItsTextsAsTheyAre(t *testing.T) {
 	run := func(*cobra.Command, []string) error { return nil }
 	root := &cobra.Command{Use: "tool", Short: "Do things"}
 	root.PersistentFlags().BoolP("quiet", "q", false, "say less")

@@ -48,7 +48,7 @@ func TestNoKeyIsPrintedWithAURL(t *testing.T) {
 }
 
 // A secret is hidden in every way in which it may be written.
-func TestSecretIsQuotedOnItsWay(t *testing.T) {
+func TestASecretIsHiddenHoweverItIsQuoted(t *testing.T) {
 	const secret = "pa\"ss\\w/rd é&\x1b"
 	text, err := json.Marshal(secret)
 	if err != nil {

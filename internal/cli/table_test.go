@@ -38,9 +38,9 @@ func TestNarrowTablesKeepTheirNumbers(t *testing.T) {
 	}
 }
 
-// TestLongTableIsInMemory: a table held all its rows until the last. Columns
-// become wider where that is needed, and never narrower.
-func TestLongTableIsInMemory(t *testing.T) {
+// TestALongTableIsPrintedAsItGrows: a table held all its rows until the last.
+// Columns become wider where that is needed, and never narrower.
+func TestALongTableIsPrintedAsItGrows(t *testing.T) {
 	var out strings.Builder
 	table := NewTable(&out, 0, "name", "n")
 	for i := range 3 * maxRows {

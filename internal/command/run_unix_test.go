@@ -46,7 +46,7 @@ func write(t *testing.T, name, text string, mode os.FileMode) string {
 	return path
 }
 
-func TestExitCodes(t *testing.T) {
+func TestAProgramsErrorHasItsCodeAndLastLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"exit 0":                      "<nil>",
 		"echo working; exit 0":        "<nil>",
@@ -97,7 +97,7 @@ func TestLinesDoNotInterleave(t *testing.T) {
 	}
 }
 
-func TestEnvironmentAndFolder(t *testing.T) {
+func TestAProgramGetsItsEnvironmentAndFolder(t *testing.T) {
 	s := newScript(t, `echo "$PWD $RATION_URL $1"; cat`)
 	s.Args = append(s.Args, "a b")
 	s.Env = append(s.Env, "RATION_URL=http://127.0.0.1:1")

@@ -150,9 +150,9 @@ func TestAProxyFindsItsLedgerWhenItIsBack(t *testing.T) {
 	}
 }
 
-// TestProxyDoesNotSayThatItsAccountMoved: all its calls fail, and the log says
+// TestAProxySaysThatItsAccountMoved: all its calls fail, and the log says
 // why.
-func TestProxyDoesNotSayThatItsAccountMoved(t *testing.T) {
+func TestAProxySaysThatItsAccountMoved(t *testing.T) {
 	s := newStand(t, plentyOfUnits, "[trending]", "US")
 	s.spend("videos.list", 1)
 	ledger, err := sqliteledger.Open(filepath.Join(s.dir, "ration.db"), nil)
@@ -192,9 +192,9 @@ func (s *stand) alert() chan alertSent {
 	return got
 }
 
-// TestServeDoesNotAlert: serve sends what is due when it starts, and another
-// one does not.
-func TestServeDoesNotAlert(t *testing.T) {
+// TestServeSendsDueAlertsWhenItStarts: serve sends what is due when it starts,
+// and another one does not.
+func TestServeSendsDueAlertsWhenItStarts(t *testing.T) {
 	s := newStand(t, "{name: all, limit: 100, window: 24h}", "[trending]", "US")
 	got := s.alert()
 	s.spend("search.list", 100)

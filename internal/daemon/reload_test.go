@@ -69,9 +69,10 @@ func TestAReloadSaysWhatChanged(t *testing.T) {
 	}
 }
 
-// TestReloadKeepsNoConfiguration: while the ledger could not be opened since
-// the start, a reload said that the old configuration stays in force.
-func TestReloadKeepsNoConfiguration(t *testing.T) {
+// TestAReloadSaysThatNoConfigurationIsInForce: while the ledger could not be
+// opened since the start, a reload said that the old configuration stays in
+// force.
+func TestAReloadSaysThatNoConfigurationIsInForce(t *testing.T) {
 	s := newStand(t, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
 	s.write("costs.yaml", "version: 2\n")
 	d := s.start(func(ctx context.Context, o *daemon.Options) error {

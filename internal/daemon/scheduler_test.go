@@ -151,9 +151,9 @@ func TestPassesStartAtTheirTicks(t *testing.T) {
 	})
 }
 
-// TestWhenAPassIsTriedAgain gives how passes of 00:00 end, and when the next
-// ones begin.
-func TestWhenAPassIsTriedAgain(t *testing.T) {
+// TestTheEndOfAPassSaysWhenItIsTriedAgain gives how passes of 00:00 end, and
+// when the next ones begin.
+func TestTheEndOfAPassSaysWhenItIsTriedAgain(t *testing.T) {
 	refusedUntil := func(d time.Duration) jobs.RegionReport {
 		at := midnight.Add(d)
 		err := &quota.RefusedError{Budget: "all", Method: "videos.list", Reason: quota.ReasonSpent, Limit: 9, Needed: 1,
@@ -224,10 +224,10 @@ func TestWhenAPassIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestLineForEachPassOfAnotherHost: a host beside one that has the passes of 20
-// regions logged 20 lines every few seconds. It logs one a minute, with how
-// many there were.
-func TestLineForEachPassOfAnotherHost(t *testing.T) {
+// TestPassesOfAnotherHostAreOneLineAMinute: a host beside one that has the
+// passes of 20 regions logged 20 lines every few seconds. It logs one a minute,
+// with how many there were.
+func TestPassesOfAnotherHostAreOneLineAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		claimed := jobs.RegionReport{Outcome: jobs.Skipped, Err: &jobs.ElsewhereError{
 			Claim: &quota.ClaimedError{Until: midnight.Add(time.Hour), After: 15 * time.Second}}}
@@ -334,9 +334,9 @@ func TestStopWaitsForRunningPasses(t *testing.T) {
 	})
 }
 
-// TestDaylightSaving schedules the two days of 2000 on which New York's clock
-// changes: one has no 02:30, the other has 01:30 twice.
-func TestDaylightSaving(t *testing.T) {
+// TestTicksFollowClocksThatChange schedules the two days of 2000 on which New
+// York's clock changes: one has no 02:30, the other has 01:30 twice.
+func TestTicksFollowClocksThatChange(t *testing.T) {
 	ny, err := time.LoadLocation("America/New_York")
 	if err != nil {
 		t.Fatal(err)

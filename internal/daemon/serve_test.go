@@ -51,9 +51,9 @@ func TestServeTellsLevels(t *testing.T) {
 	}
 }
 
-// TestServeInACooldown: what the upstream said to another process holds here:
-// no call is made, and the log says until when.
-func TestServeInACooldown(t *testing.T) {
+// TestServeMakesNoCallInACooldown: what the upstream said to another process
+// holds here: no call is made, and the log says until when.
+func TestServeMakesNoCallInACooldown(t *testing.T) {
 	s := newStand(t, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
 	s.upstream.Fail(youtubetest.Fault{Method: "videos.list", Status: http.StatusForbidden, Reason: "quotaExceeded",
 		Times: 1})
@@ -112,9 +112,9 @@ func TestServeOutlivesItsCatalogue(t *testing.T) {
 	}
 }
 
-// TestServeNeedsItsUsualPort: another program has the address of the gateway.
-// Serve does without one that is optional, and fails if it is not.
-func TestServeNeedsItsUsualPort(t *testing.T) {
+// TestServeDoesWithoutAnOptionalPort: another program has the address of the
+// gateway. Serve does without one that is optional, and fails if it is not.
+func TestServeDoesWithoutAnOptionalPort(t *testing.T) {
 	s := newStand(t, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
 	first := s.serve()
 	first.says("msg=listening")

@@ -51,9 +51,10 @@ func TestEachTickStartsOnceDespiteJitter(t *testing.T) {
 	}
 }
 
-// TestClockSetBack: the clock was ahead by eight hours when serve began, as at
-// a start before its host asks the time, and by eight hours no pass came.
-func TestClockSetBack(t *testing.T) {
+// TestAClockSetBackDelaysNoPass: the clock was ahead by eight hours when serve
+// began, as at a start before its host asks the time, and by eight hours no
+// pass came.
+func TestAClockSetBackDelaysNoPass(t *testing.T) {
 	schedule, err := jobs.ParseSchedule("@hourly", time.UTC)
 	if err != nil {
 		t.Fatal(err)

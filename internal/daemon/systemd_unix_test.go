@@ -96,9 +96,9 @@ func TestServeReloads(t *testing.T) {
 	}
 }
 
-// TestServeWithoutSystemd: a NOTIFY_SOCKET to which nothing listens is not a
-// reason to fail.
-func TestServeWithoutSystemd(t *testing.T) {
+// TestServeStartsWithoutSystemd: a NOTIFY_SOCKET to which nothing listens is
+// not a reason to fail.
+func TestServeStartsWithoutSystemd(t *testing.T) {
 	s := newStand(t, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
 	for _, socket := range []string{filepath.Join(t.TempDir(), "gone"), "vsock:2:1"} {
 		t.Setenv("NOTIFY_SOCKET", socket)

@@ -22,9 +22,9 @@ func openLock(t *testing.T, path string) *files.Lock {
 	return l
 }
 
-// TestExclusion counts without a race while goroutines share three Locks on
-// one file.
-func TestExclusion(t *testing.T) {
+// TestALockHasOneHolderAtATime counts without a race while goroutines share
+// three Locks on one file.
+func TestALockHasOneHolderAtATime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	var wg sync.WaitGroup
 	inside, most, total := 0, 0, 0 // guarded by the file only; the race detector sees one process's locks through mu
@@ -56,9 +56,9 @@ func TestExclusion(t *testing.T) {
 	}
 }
 
-// TestCanceledWait: a context ends a wait; the lock that the wait then acquires
-// is released, or goes to the next waiter.
-func TestCanceledWait(t *testing.T) {
+// TestACanceledWaitKeepsNoLock: a context ends a wait; the lock that the wait
+// then acquires is released, or goes to the next waiter.
+func TestACanceledWaitKeepsNoLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	holder, other := openLock(t, path), openLock(t, path)
 	why := errors.New("why")
@@ -106,8 +106,8 @@ func TestCanceledWait(t *testing.T) {
 	}
 }
 
-// TestOpen creates a private file and follows no link.
-func TestOpen(t *testing.T) {
+// TestALockFileIsPrivateAndNoLink creates a private file and follows no link.
+func TestALockFileIsPrivateAndNoLink(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "lock"), filepath.Join(dir, "link")
 	info, err := openLock(t, path).File().Stat()

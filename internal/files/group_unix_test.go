@@ -58,8 +58,8 @@ func TestGroupFilesAreTrustedBySharersOnly(t *testing.T) {
 	}
 }
 
-// TestFolderOfTheGroupIsCalledOpen: doctor advised to shut out the members.
-func TestFolderOfTheGroupIsCalledOpen(t *testing.T) {
+// TestAFolderOfTheGroupIsNotCalledOpen: doctor advised to shut out the members.
+func TestAFolderOfTheGroupIsNotCalledOpen(t *testing.T) {
 	dir := sharing(t)
 	private := func() bool {
 		t.Helper()
@@ -96,9 +96,9 @@ func TestGroupDoesNotCountInASharedFolder(t *testing.T) {
 	refused(t, path, path, "chmod go-w "+dir, openers())
 }
 
-// TestGroupCannotWriteNewFiles: what is created in a folder of the group is for
+// TestTheGroupCanWriteNewFiles: what is created in a folder of the group is for
 // the group, whatever the umask is, and what is created elsewhere is private.
-func TestGroupCannotWriteNewFiles(t *testing.T) {
+func TestTheGroupCanWriteNewFiles(t *testing.T) {
 	dir := sharing(t)
 	t.Setenv(files.GroupVariable, "4330")
 	defer syscall.Umask(syscall.Umask(0o077))
@@ -131,9 +131,9 @@ func TestGroupCannotWriteNewFiles(t *testing.T) {
 	}
 }
 
-// TestNewFilesAreSharedLate: another member that found a file or folder in the
-// moment before the group could write to it was refused.
-func TestNewFilesAreSharedLate(t *testing.T) {
+// TestNewFilesAreSharedFromTheFirstMoment: another member that found a file or
+// folder in the moment before the group could write to it was refused.
+func TestNewFilesAreSharedFromTheFirstMoment(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux gives what is new its name and mode in one step")
 	}

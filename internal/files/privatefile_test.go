@@ -177,7 +177,7 @@ func TestSecretThatOthersMayReadIsRefused(t *testing.T) {
 }
 
 // A secret may come from a descriptor that the shell opened: <(pass show key).
-func TestSecretFromADescriptor(t *testing.T) {
+func TestASecretMayComeFromADescriptor(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestSecretFromADescriptor(t *testing.T) {
 }
 
 // Paths may go through links, such as /var on macOS.
-func TestFolderBehindALink(t *testing.T) {
+func TestAFolderMayBeBehindALink(t *testing.T) {
 	dir := folder(t, 0o700)
 	path, link := write(t, filepath.Join(dir, "file"), 0o600), filepath.Join(filepath.Dir(dir), "link")
 	loop := filepath.Join(filepath.Dir(dir), "loop")

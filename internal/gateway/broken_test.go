@@ -33,10 +33,10 @@ func newRawUpstream(t *testing.T, answer string) (*server, *client.Client) {
 	return newServer(t, &gateway.Options{Endpoint: u.URL}, c), c
 }
 
-// TestUpstreamRefusesByTrailer: neither the trailers of an upstream,
+// TestNoTrailerLooksLikeARefusal: neither the trailers of an upstream,
 // announced or not, nor its early hints can make an answer look like a
 // refusal of the gateway.
-func TestUpstreamRefusesByTrailer(t *testing.T) {
+func TestNoTrailerLooksLikeARefusal(t *testing.T) {
 	for name, answer := range map[string]string{
 		"announced": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Ration-Refused-By, " +
 			"X-Sum\r\n\r\n3\r\nabc\r\n0\r\nRation-Refused-By: x\r\nX-Sum: 1\r\n\r\n",
@@ -70,10 +70,10 @@ func TestAnInvalidStatusIsA502(t *testing.T) {
 	}
 }
 
-// TestCutAnswerIsRepeated: an answer that the upstream cuts short reaches the
-// client as far as it goes. A client that got no byte on a connection it has
-// used before would repeat the request.
-func TestCutAnswerIsRepeated(t *testing.T) {
+// TestACutAnswerIsNotRepeated: an answer that the upstream cuts short reaches
+// the client as far as it goes. A client that got no byte on a connection it
+// has used before would repeat the request.
+func TestACutAnswerIsNotRepeated(t *testing.T) {
 	for _, head := range []string{"Content-Length: 100\r\n\r\nabc", "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"} {
 		s, c := newRawUpstream(t, "HTTP/1.1 200 OK\r\n"+head)
 		own := &http.Transport{DialContext: (&net.Dialer{}).DialContext}
@@ -103,9 +103,9 @@ func TestCutAnswerIsRepeated(t *testing.T) {
 	}
 }
 
-// TestClientResetsDuringHints: an HTTP/2 client may end a request while
+// TestHintsOutliveAClientThatResets: an HTTP/2 client may end a request while
 // net/http writes the header of a 103, which was changed then: a fatal error.
-func TestClientResetsDuringHints(t *testing.T) {
+func TestHintsOutliveAClientThatResets(t *testing.T) {
 	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		for range 20 {
 			for i := range 100 {
@@ -138,9 +138,9 @@ func TestClientResetsDuringHints(t *testing.T) {
 	}
 }
 
-// TestHintsBesideContinue: net/http writes 100 Continue when the body is first
-// read, which may be while an upstream's 103 is written.
-func TestHintsBesideContinue(t *testing.T) {
+// TestHintsAndContinueAreNotMixed: net/http writes 100 Continue when the body
+// is first read, which may be while an upstream's 103 is written.
+func TestHintsAndContinueAreNotMixed(t *testing.T) {
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		for range 20 {
 			w.WriteHeader(http.StatusEarlyHints)
@@ -171,8 +171,8 @@ func TestHintsBesideContinue(t *testing.T) {
 	}
 }
 
-// TestUpstreamThatHangsUpIsAnEOF: the detail of the 502 was EOF.
-func TestUpstreamThatHangsUpIsAnEOF(t *testing.T) {
+// TestAnUpstreamThatHangsUpIsSaidInWords: the detail of the 502 was EOF.
+func TestAnUpstreamThatHangsUpIsSaidInWords(t *testing.T) {
 	for _, begun := range []string{"", "HTTP/1.1 200 OK\r\nX-A:"} {
 		s, _ := newRawUpstream(t, begun)
 		got := s.do("GET", "/to/api.example.com/x", "")

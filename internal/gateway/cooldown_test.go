@@ -66,8 +66,9 @@ func TestOneScriptAtATimeTriesAnUpstream(t *testing.T) {
 	}
 }
 
-// TestCooldownWithoutAReason: its refusals did not say where it came from.
-func TestCooldownWithoutAReason(t *testing.T) {
+// TestACooldownSaysWhereItCameFrom: its refusals did not say where it came
+// from.
+func TestACooldownSaysWhereItCameFrom(t *testing.T) {
 	s := newServer(t, &gateway.Options{}, newClient(t, anyTable, t.TempDir(), nil))
 	for reason, body := range map[string]string{"set through the gateway": `{"budget": "day", "for": "1h"}`,
 		"maintenance": `{"budget": "day", "for": "2h", "reason": "maintenance"}`} {
@@ -115,9 +116,9 @@ func TestLiftedCooldownIsNull(t *testing.T) {
 	}
 }
 
-// TestMoveIsNotWhatTheUpstreamSays: where an account has moved from, a report
-// says how long the upstream stops calls, and a new cooldown is refused.
-func TestMoveIsNotWhatTheUpstreamSays(t *testing.T) {
+// TestAReportAfterAMoveHasTheUpstreamsTime: where an account has moved from, a
+// report says how long the upstream stops calls, and a new cooldown is refused.
+func TestAReportAfterAMoveHasTheUpstreamsTime(t *testing.T) {
 	c := newMemoryClient(t, anyTable, "")
 	s := newServer(t, &gateway.Options{}, c)
 	granted := s.do("POST", "/v1/spend", `{"method": "read"}`)
@@ -136,9 +137,9 @@ func TestMoveIsNotWhatTheUpstreamSays(t *testing.T) {
 	}
 }
 
-// TestCooldownOfAnUnknownBudget: the answer names the budgets and accounts that
-// there are.
-func TestCooldownOfAnUnknownBudget(t *testing.T) {
+// TestAnUnknownBudgetIsAnsweredWithTheKnown: the answer names the budgets and
+// accounts that there are.
+func TestAnUnknownBudgetIsAnsweredWithTheKnown(t *testing.T) {
 	other := strings.NewReplacer("items", "reports", "my-project", "other", "api.example.com", "reports.example.com",
 		`, "127.0.0.1:9"`, "", "name: day", "name: hour").Replace(anyTable)
 	s := newServer(t, &gateway.Options{}, newClient(t, anyTable+"---"+other, t.TempDir(), nil))

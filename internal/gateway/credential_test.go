@@ -82,9 +82,9 @@ func TestClientsNeedNoCredential(t *testing.T) {
 	}
 }
 
-// TestPlainHTTPByName: the gateway sends plain http, with the credential, to an
-// insecure host of costs.yaml and to no other.
-func TestPlainHTTPByName(t *testing.T) {
+// TestPlainHTTPGoesToInsecureHostsOnly: the gateway sends plain http, with the
+// credential, to an insecure host of costs.yaml and to no other.
+func TestPlainHTTPGoesToInsecureHostsOnly(t *testing.T) {
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s %s", r.Host, r.Header.Get("Authorization"))
 	})
@@ -226,9 +226,9 @@ func TestAnUpstreamTellsTheClientNoCredential(t *testing.T) {
 	}
 }
 
-// TestUnderscoresInHeaders: programs behind CGI or WSGI take X_Api_Key for
-// X-Api-Key, so the gateway drops both.
-func TestUnderscoresInHeaders(t *testing.T) {
+// TestHeadersWithUnderscoresAreDroppedToo: programs behind CGI or WSGI take
+// X_Api_Key for X-Api-Key, so the gateway drops both.
+func TestHeadersWithUnderscoresAreDroppedToo(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(file, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
@@ -249,9 +249,9 @@ func TestUnderscoresInHeaders(t *testing.T) {
 	}
 }
 
-// TestRateLimitOfWindows: w is what a budget counts over, at least a second,
-// and times are rounded up.
-func TestRateLimitOfWindows(t *testing.T) {
+// TestRateLimitHeadersHaveTheirWindow: w is what a budget counts over, at least
+// a second, and times are rounded up.
+func TestRateLimitHeadersHaveTheirWindow(t *testing.T) {
 	const head = "version: 1\nupstream: items\naccount: my-project\nhosts: [api.example.com]\nroutes: " +
 		"{\"/{path...}\": read}\ncosts: {read: 1}\nbudgets:\n"
 	for budget, want := range map[string]string{

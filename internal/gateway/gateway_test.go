@@ -192,9 +192,9 @@ func TestProblemsNameNoPackage(t *testing.T) {
 	}
 }
 
-// TestValueOfAnotherType: a value of the wrong type is named by its key, not by
-// a type of Go.
-func TestValueOfAnotherType(t *testing.T) {
+// TestAValueOfAWrongTypeIsNamedByItsKey: a value of the wrong type is named by
+// its key, not by a type of Go.
+func TestAValueOfAWrongTypeIsNamedByItsKey(t *testing.T) {
 	s := newServer(t, nil, newClient(t, table, t.TempDir(), nil))
 	for body, want := range map[string]string{
 		`{"method": "items.list", "units": 1e3}`: "units has the wrong type: number 1e3; see /v1/openapi.json",
@@ -258,9 +258,9 @@ func TestProxyChargesAndRefuses(t *testing.T) {
 	}
 }
 
-// TestWhoMayUseTheGateway: other names, other sites and, with a token,
-// everybody else.
-func TestWhoMayUseTheGateway(t *testing.T) {
+// TestOtherSitesAndStrangersAreTurnedAway: other names, other sites and, with a
+// token, everybody else.
+func TestOtherSitesAndStrangersAreTurnedAway(t *testing.T) {
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.Header.Get("Authorization")+r.Header.Get("Ration-Token"))
 	})
@@ -304,10 +304,10 @@ func TestWhoMayUseTheGateway(t *testing.T) {
 	}
 }
 
-// TestReportOfADecodedBody: most programs decode a body and report it beside
-// the Content-Encoding that it had. The cost in it was not charged, and a spent
-// quota not noticed.
-func TestReportOfADecodedBody(t *testing.T) {
+// TestReportOfADecodedBodyIsUnderstood: most programs decode a body and report
+// it beside the Content-Encoding that it had. The cost in it was not charged,
+// and a spent quota not noticed.
+func TestReportOfADecodedBodyIsUnderstood(t *testing.T) {
 	c := newClient(t, strings.Replace(table, "feedback: generic", "feedback: openai", 1), t.TempDir(), nil)
 	s := newServer(t, nil, c)
 	for _, report := range []struct {

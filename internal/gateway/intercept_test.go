@@ -118,9 +118,10 @@ func TestTheKeyOfTheAuthorityIsSecret(t *testing.T) {
 	}
 }
 
-// TestAnAddressBehindItsProxy: an upstream without a name has a certificate
-// with its address, and one that speaks plain http is guarded without.
-func TestAnAddressBehindItsProxy(t *testing.T) {
+// TestAnAddressIsGuardedBehindItsProxy: an upstream without a name has a
+// certificate with its address, and one that speaks plain http is guarded
+// without.
+func TestAnAddressIsGuardedBehindItsProxy(t *testing.T) {
 	ca, err := gateway.OpenCA(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

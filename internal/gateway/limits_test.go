@@ -39,9 +39,9 @@ func newImpatient(t *testing.T, limit time.Duration, answer http.HandlerFunc) *s
 	})
 }
 
-// TestSlowClientKeepsItsConnection: of headers, of bodies that something reads
+// TestASlowClientLosesItsConnection: of headers, of bodies that something reads
 // and of those that nothing reads, and between requests.
-func TestSlowClientKeepsItsConnection(t *testing.T) {
+func TestASlowClientLosesItsConnection(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits four seconds for a slow client")
 	}
@@ -69,8 +69,8 @@ func TestSlowClientKeepsItsConnection(t *testing.T) {
 	}
 }
 
-// TestLargeRequests: headers and bodies of the API have limits.
-func TestLargeRequests(t *testing.T) {
+// TestLargeRequestsAreRefused: headers and bodies of the API have limits.
+func TestLargeRequestsAreRefused(t *testing.T) {
 	s := newServer(t, nil, newClient(t, table, t.TempDir(), nil))
 	if a := s.do("POST", "/v1/spend", `{"method": "`+strings.Repeat("x", 1<<20)+`"}`); a.StatusCode != 413 {
 		t.Errorf("%s %s", a.Status, a.text)
@@ -137,9 +137,9 @@ func mustRequest(t *testing.T, method, url string) *http.Request {
 	return req
 }
 
-// TestLiveStreamEnds: a stream that moves lasts for longer than the limit, in
-// either direction.
-func TestLiveStreamEnds(t *testing.T) {
+// TestALiveStreamOutlastsTheLimit: a stream that moves lasts for longer than
+// the limit, in either direction.
+func TestALiveStreamOutlastsTheLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits three seconds for streams")
 	}
@@ -263,9 +263,9 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 	second.Close()
 }
 
-// TestListenRepeatsItsAddress: an error names the address once, and says what
-// to do.
-func TestListenRepeatsItsAddress(t *testing.T) {
+// TestTheErrorOfListenNamesItsAddressOnce: an error names the address once, and
+// says what to do.
+func TestTheErrorOfListenNamesItsAddressOnce(t *testing.T) {
 	taken, base, err := gateway.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

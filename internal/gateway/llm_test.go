@@ -103,9 +103,9 @@ func settled(t *testing.T, of *client.Client, want map[string]int) map[string]in
 	return got
 }
 
-// TestSpendOfABudgetOfDollars says what its numbers count, and tells people
-// dollars; it told them of millionths, as if they were units.
-func TestSpendOfABudgetOfDollars(t *testing.T) {
+// TestASpendSaysWhatItsNumbersCount says what its numbers count, and tells
+// people dollars; it told them of millionths, as if they were units.
+func TestASpendSaysWhatItsNumbersCount(t *testing.T) {
 	table := "version: 1\naccount: a\nmeasures: [usd]\ncosts: {chat: {usd: 0.25}}\nbudgets: [{name: money, limit: " +
 		"0.6, window: 30d, count: usd}]\n"
 	c := newClient(t, table, t.TempDir(), nil)

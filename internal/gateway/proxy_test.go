@@ -110,8 +110,9 @@ func TestEncodingsPassAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestAnswersWithoutBody: HEAD, 204, 304 and 103 pass as they are.
-func TestAnswersWithoutBody(t *testing.T) {
+// TestAnswersWithoutABodyPassAsTheyAre: HEAD, 204, 304 and 103 pass as they
+// are.
+func TestAnswersWithoutABodyPassAsTheyAre(t *testing.T) {
 	s, _, _ := newProxy(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Etag", `"1"`)
 		switch r.URL.Path {
@@ -175,10 +176,11 @@ func TestNoContentTypeIsInvented(t *testing.T) {
 	}
 }
 
-// TestExpectContinue: a client that asks first sends its body only if the
-// upstream wants it, and not at all if the call is refused. The client is told
-// once to go on: the upstream's 100 Continue used to pass beside the gateway's.
-func TestExpectContinue(t *testing.T) {
+// TestAClientIsToldOnceToContinue: a client that asks first sends its body only
+// if the upstream wants it, and not at all if the call is refused. The client
+// is told once to go on: the upstream's 100 Continue used to pass beside the
+// gateway's.
+func TestAClientIsToldOnceToContinue(t *testing.T) {
 	s, u, _ := newProxy(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/no" {
 			w.WriteHeader(http.StatusExpectationFailed)

@@ -266,9 +266,9 @@ func TestACrowdWithOneKeyIsChargedOnce(t *testing.T) {
 	checkUsed(t, folder, "sqlite:"+folder+"/ledger.db", 7)
 }
 
-// TestRefusedKeyIsSpent: a key whose call was refused, or refunded, is charged
-// when it fits, and not granted for another call.
-func TestRefusedKeyIsSpent(t *testing.T) {
+// TestARefusedKeyIsChargedWhenItFits: a key whose call was refused, or
+// refunded, is charged when it fits, and not granted for another call.
+func TestARefusedKeyIsChargedWhenItFits(t *testing.T) {
 	c := newClient(t, table, t.TempDir(), nil)
 	s := newServer(t, nil, c)
 	key := []string{"Idempotency-Key", "the import"}

@@ -130,10 +130,10 @@ func TestAHealthCheckTellsAStrangerNothing(t *testing.T) {
 	}
 }
 
-// TestSessionForgetsTheUpstreamsRefusal: an answer that sets a cooldown is a
+// TestASessionRemembersTheUpstreamsRefusal: an answer that sets a cooldown is a
 // refusal of the session's call, proxied or reported, until the cooldown ends;
 // other errors of the upstream are none.
-func TestSessionForgetsTheUpstreamsRefusal(t *testing.T) {
+func TestASessionRemembersTheUpstreamsRefusal(t *testing.T) {
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/stop" {
 			w.Header().Set("Retry-After", "3600")

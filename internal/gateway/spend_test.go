@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestSpendReportSettle: a program asks, reports the answer, and is
-// refused when the budget is spent.
-func TestSpendReportSettle(t *testing.T) {
+// TestAProgramSpendsReportsAndIsRefused: a program asks, reports the answer,
+// and is refused when the budget is spent.
+func TestAProgramSpendsReportsAndIsRefused(t *testing.T) {
 	c := newClient(t, table, t.TempDir(), nil)
 	s := newServer(t, nil, c)
 	granted := s.do("POST", "/v1/spend", `{"method": "items.insert", "job": "import", "region": "north"}`)
@@ -76,9 +76,9 @@ func checkCooldowns(t *testing.T, s *server) {
 	}
 }
 
-// TestRepeatedSpendAfterRestart: an Idempotency-Key is known to a gateway that
-// has been started since, and to one beside it.
-func TestRepeatedSpendAfterRestart(t *testing.T) {
+// TestARestartedGatewayKnowsARepeatedSpend: an Idempotency-Key is known to a
+// gateway that has been started since, and to one beside it.
+func TestARestartedGatewayKnowsARepeatedSpend(t *testing.T) {
 	folder := t.TempDir()
 	first := newClient(t, table, folder, nil)
 	body, key := `{"method": "items.insert"}`, []string{"Idempotency-Key", "import 2026-11-22"}
@@ -97,9 +97,9 @@ func TestRepeatedSpendAfterRestart(t *testing.T) {
 	}
 }
 
-// TestSpendOfNegativeUnits: the answer has the price of the call, since units
-// are never negative in the API's own document.
-func TestSpendOfNegativeUnits(t *testing.T) {
+// TestTheAnswerToNegativeUnitsHasThePrice: the answer has the price of the
+// call, since units are never negative in the API's own document.
+func TestTheAnswerToNegativeUnitsHasThePrice(t *testing.T) {
 	s := newServer(t, nil, newClient(t, table, t.TempDir(), nil))
 	for body, units := range map[string]float64{`{"method": "items.insert", "units": -1}`: 40,
 		`{"method": "items.insert", "units": 0}`: 40, `{"method": "items.insert", "units": 2147483648}`: 2147483648} {

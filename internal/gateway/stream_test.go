@@ -42,10 +42,10 @@ func protocols(http2 bool) *http.Protocols {
 	return p
 }
 
-// TestStreamsWaitForEachOther: over HTTP/1.1 and HTTP/2 on both sides,
-// an answer begins before its request has ended, and trailers pass in
+// TestAnAnswerBeginsBeforeItsRequestEnds: over HTTP/1.1 and HTTP/2 on both
+// sides, an answer begins before its request has ended, and trailers pass in
 // both directions.
-func TestStreamsWaitForEachOther(t *testing.T) {
+func TestAnAnswerBeginsBeforeItsRequestEnds(t *testing.T) {
 	for _, overTLS := range []bool{false, true} {
 		u := &upstream{Server: httptest.NewUnstartedServer(http.HandlerFunc(echo))}
 		base := http.RoundTripper(nil)
@@ -110,9 +110,9 @@ func exchange(t *testing.T, client *http.Transport, url, want string) {
 	}
 }
 
-// TestEventsAreHeldBack: each Server-Sent Event reaches the client before the
-// upstream sends the next.
-func TestEventsAreHeldBack(t *testing.T) {
+// TestEachEventPassesBeforeTheNext: each Server-Sent Event reaches the client
+// before the upstream sends the next.
+func TestEachEventPassesBeforeTheNext(t *testing.T) {
 	next := make(chan bool)
 	s, _, _ := newProxy(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -146,9 +146,9 @@ func TestEventsAreHeldBack(t *testing.T) {
 	}
 }
 
-// TestUpstreamAnswersEarly: an answer before the body was read reaches a client
-// that sends its body all the same, and the next request does too.
-func TestUpstreamAnswersEarly(t *testing.T) {
+// TestAnEarlyAnswerReachesItsClient: an answer before the body was read reaches
+// a client that sends its body all the same, and the next request does too.
+func TestAnEarlyAnswerReachesItsClient(t *testing.T) {
 	s, _, _ := newProxy(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too large", http.StatusRequestEntityTooLarge)
 	})
@@ -175,10 +175,10 @@ budgets:
   - {name: day, limit: 1, window: {sliding: 5m}}
 `
 
-// TestGoneClientWaits: a client that hangs up while it waits for units
+// TestAGoneClientStopsWaiting: a client that hangs up while it waits for units
 // stops waiting and is not charged, with and without a body, over HTTP/1.1
 // and HTTP/2.
-func TestGoneClientWaits(t *testing.T) {
+func TestAGoneClientStopsWaiting(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits two seconds for clients that are gone")
 	}
@@ -219,10 +219,10 @@ func TestGoneClientWaits(t *testing.T) {
 	}
 }
 
-// TestGoneUploadWaits: a client that hangs up while it waits for units is
-// noticed although its body is larger than what is read into memory, in the
+// TestAGoneUploadStopsWaiting: a client that hangs up while it waits for units
+// is noticed although its body is larger than what is read into memory, in the
 // middle of the body and after it.
-func TestGoneUploadWaits(t *testing.T) {
+func TestAGoneUploadStopsWaiting(t *testing.T) {
 	const length = 1 << 20
 	for _, sent := range []int{length / 2, length} {
 		u := newUpstream(t, nil)
@@ -314,10 +314,10 @@ func TestAGoneClientPaysForWhatWasSent(t *testing.T) {
 	}
 }
 
-// TestTrailersOfAWaitingRequest: a body that is read ahead ends while its
+// TestTrailersOfAWaitingRequestPass: a body that is read ahead ends while its
 // request is copied. Its trailers were written and copied at the same time,
 // which ends the process.
-func TestTrailersOfAWaitingRequest(t *testing.T) {
+func TestTrailersOfAWaitingRequestPass(t *testing.T) {
 	var names, trailers strings.Builder
 	for i := range 250 { // net/http takes 4 KiB of trailers
 		fmt.Fprintf(&names, ", X-%d", i)

@@ -8,9 +8,9 @@ import (
 	"github.com/ration-dev/ration/costs"
 )
 
-// TestAllowancesAboveTheUpstreamsLimit: an outage in which hosts used their
-// allowances would end in the upstream's own refusals.
-func TestAllowancesAboveTheUpstreamsLimit(t *testing.T) {
+// TestDoctorFindsAllowancesAboveTheUpstreamsLimit: an outage in which hosts
+// used their allowances would end in the upstream's own refusals.
+func TestDoctorFindsAllowancesAboveTheUpstreamsLimit(t *testing.T) {
 	const head = "version: 1\naccount: a\n"
 	const own = head +
 		"upstream: u\nhosts: [u.example]\nroutes: {'GET /{method}': '{method}'}\ncosts: {get: 1, search: 100, " +

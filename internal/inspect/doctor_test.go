@@ -30,7 +30,7 @@ func (c *Checkup) last() string {
 	return f.Grade + " " + f.What
 }
 
-func TestPresetsGrowOld(t *testing.T) {
+func TestDoctorFindsOldPresets(t *testing.T) {
 	table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: u\naccount: a\npreset: youtube/2026-06\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -45,8 +45,9 @@ func TestPresetsGrowOld(t *testing.T) {
 	}
 }
 
-// TestUpstreamWithoutHosts: nothing said that no request is guarded.
-func TestUpstreamWithoutHosts(t *testing.T) {
+// TestDoctorFindsAnUpstreamWithoutHosts: nothing said that no request is
+// guarded.
+func TestDoctorFindsAnUpstreamWithoutHosts(t *testing.T) {
 	for hosts, want := range map[string]int{"": 1, "hosts: [api.example]\nroutes: {GET /list: list}\n": 0} {
 		table, err := costs.Parse("costs.yaml",
 			[]byte("version: 1\nupstream: u\naccount: a\ncosts: {list: 1}\nbudgets: [{name: b, limit: 1, window: "+
@@ -61,8 +62,9 @@ func TestUpstreamWithoutHosts(t *testing.T) {
 	}
 }
 
-// TestRouteWithoutCost: doctor said nothing of routes whose calls are refused.
-func TestRouteWithoutCost(t *testing.T) {
+// TestDoctorFindsARouteWithoutACost: doctor said nothing of routes whose calls
+// are refused.
+func TestDoctorFindsARouteWithoutACost(t *testing.T) {
 	table, err := costs.Parse("costs.yaml", []byte(`version: 1
 upstream: u
 account: a
@@ -99,8 +101,9 @@ routes:
 	}
 }
 
-// TestRepeatedNames: a name that a list has twice was accepted silently.
-func TestRepeatedNames(t *testing.T) {
+// TestDoctorFindsRepeatedNames: a name that a list has twice was accepted
+// silently.
+func TestDoctorFindsRepeatedNames(t *testing.T) {
 	table, err := costs.Parse("costs.yaml", []byte(`version: 1
 upstream: u
 account: a
@@ -142,7 +145,7 @@ func TestDoctorFindsTyposInBudgets(t *testing.T) {
 	}
 }
 
-func TestStateFolder(t *testing.T) {
+func TestDoctorFindsAStateFolderThatIsWrong(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -178,9 +181,9 @@ const oneBudget = "version: 1\naccount: a\ncosts: {m: 1}\nbudgets: [{name: day, 
 // onRealTime is a ledger whose clock is taken for real time.
 type onRealTime struct{ quota.Ledger }
 
-// TestLogThatIsStampedAhead: while the clocks disagree, timestamps that are
-// ahead are not corrected, and doctor says so.
-func TestLogThatIsStampedAhead(t *testing.T) {
+// TestDoctorFindsALogThatIsStampedAhead: while the clocks disagree, timestamps
+// that are ahead are not corrected, and doctor says so.
+func TestDoctorFindsALogThatIsStampedAhead(t *testing.T) {
 	table, err := costs.Parse("costs.yaml", []byte(oneBudget))
 	if err != nil {
 		t.Fatal(err)
@@ -205,9 +208,9 @@ func TestLogThatIsStampedAhead(t *testing.T) {
 	}
 }
 
-// TestClocksThatDisagree: a difference of more than a minute between the clocks
-// of the ledger and this host is a warning.
-func TestClocksThatDisagree(t *testing.T) {
+// TestDoctorFindsClocksThatDisagree: a difference of more than a minute between
+// the clocks of the ledger and this host is a warning.
+func TestDoctorFindsClocksThatDisagree(t *testing.T) {
 	table, err := costs.Parse("costs.yaml", []byte(oneBudget))
 	if err != nil {
 		t.Fatal(err)
@@ -226,9 +229,9 @@ func TestClocksThatDisagree(t *testing.T) {
 	}
 }
 
-// TestBudgetOfNoMethod: a budget whose except names all methods was no finding
-// if another budget covered them.
-func TestBudgetOfNoMethod(t *testing.T) {
+// TestDoctorFindsABudgetOfNoMethod: a budget whose except names all methods was
+// no finding if another budget covered them.
+func TestDoctorFindsABudgetOfNoMethod(t *testing.T) {
 	for lines, want := range map[string]int{
 		"methods: [list], except: [get]":  0,
 		"lanes: [cron], except: [get]":    0,
@@ -251,9 +254,9 @@ func TestBudgetOfNoMethod(t *testing.T) {
 	}
 }
 
-// TestMistypedVariable: a misspelt RATION_LEDGER was no finding, and calls were
-// charged to another ledger.
-func TestMistypedVariable(t *testing.T) {
+// TestDoctorFindsAMistypedVariable: a misspelt RATION_LEDGER was no finding,
+// and calls were charged to another ledger.
+func TestDoctorFindsAMistypedVariable(t *testing.T) {
 	c := newCheckup(time.Now())
 	c.CheckEnvironment([]string{"RATION_LEDGER=a", "RATION_REGION=", "RATION_HOME=b", "RATION_", "PATH=c",
 		"RATION_LEGDER=secret", "ration_state=d"})
@@ -290,8 +293,9 @@ func TestVariablesAreKnown(t *testing.T) {
 	}
 }
 
-// TestAlertThatCannotBeSent: a missing program or webhook was no finding.
-func TestAlertThatCannotBeSent(t *testing.T) {
+// TestDoctorFindsAnAlertThatCannotBeSent: a missing program or webhook was no
+// finding.
+func TestDoctorFindsAnAlertThatCannotBeSent(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"page.sh": "#!/bin/sh\n", "hook.url": "https://hooks.example.com/x\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {

@@ -109,8 +109,8 @@ func newSetup(t *testing.T, dir string) *setup.Setup {
 		Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }}
 }
 
-// TestUnreadableConfiguration: the error did not say what to do.
-func TestUnreadableConfiguration(t *testing.T) {
+// TestAnUnreadableConfigurationSaysWhatToDo: the error did not say what to do.
+func TestAnUnreadableConfigurationSaysWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	s := newSetup(t, dir)
 	if err := os.WriteFile(filepath.Join(dir, "regions.yaml"), nil, 0); err != nil {
@@ -174,9 +174,9 @@ func TestUnreadableReplicaIsOneFinding(t *testing.T) {
 	}
 }
 
-// TestReplicaFileOfAnotherUser: root has made a call once, so this user cannot
-// read a part of the replica; doctor says so.
-func TestReplicaFileOfAnotherUser(t *testing.T) {
+// TestDoctorFindsAReplicaFileOfAnotherUser: root has made a call once, so this
+// user cannot read a part of the replica; doctor says so.
+func TestDoctorFindsAReplicaFileOfAnotherUser(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "0123.2026-11-20.log"), nil, 0); err != nil {
 		t.Fatal(err)
@@ -190,9 +190,9 @@ func TestReplicaFileOfAnotherUser(t *testing.T) {
 	}
 }
 
-// TestReplicaThatCannotBeWritten: run says at its first grant that nothing can
-// be restored; doctor says it before.
-func TestReplicaThatCannotBeWritten(t *testing.T) {
+// TestDoctorFindsAReplicaThatCannotBeWritten: run says at its first grant that
+// nothing can be restored; doctor says it before.
+func TestDoctorFindsAReplicaThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"closed": 0o500, "open": 0o700} {
 		if err := os.Mkdir(filepath.Join(dir, name), mode); err != nil {
@@ -223,12 +223,12 @@ func TestReplicaThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestFullDisk: a full disk takes empty files, and nothing that run writes. A
-// process that may not write any bytes stands for it.
-func TestFullDisk(t *testing.T) {
+// TestDoctorFindsAFullDisk: a full disk takes empty files, and nothing that run
+// writes. A process that may not write any bytes stands for it.
+func TestDoctorFindsAFullDisk(t *testing.T) {
 	const isFull = "DOCTOR_TEST_FULL"
 	if os.Getenv(isFull) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestFullDisk$")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestDoctorFindsAFullDisk$")
 		cmd.Env = append(os.Environ(), isFull+"=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)

@@ -78,9 +78,9 @@ func TestStatusHidesKeyedLogs(t *testing.T) {
 	}
 }
 
-// TestAShadowRefusesByTheSchedule: status said of a shadow that it
+// TestAShadowOnlyWouldRefuseByTheSchedule: status said of a shadow that it
 // refuses calls.
-func TestAShadowRefusesByTheSchedule(t *testing.T) {
+func TestAShadowOnlyWouldRefuseByTheSchedule(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	pace, over := 20.0, int64(3600)
 	b := &usage.BudgetReport{Name: "tried", Measure: "units", PlanOutAt: new(now.Add(time.Hour))}

@@ -19,9 +19,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestDeadLedgerFailsTheScrape: with a ledger that is down or hangs, scrapes
+// TestADeadLedgerFailsNoScrape: with a ledger that is down or hangs, scrapes
 // end, also many at a time, and show the limits and what was counted.
-func TestDeadLedgerFailsTheScrape(t *testing.T) {
+func TestADeadLedgerFailsNoScrape(t *testing.T) {
 	for name, kill := range map[string]func(*servers.Redis){
 		"down":  func(s *servers.Redis) { s.Stop() },
 		"hangs": func(s *servers.Redis) { s.Hang(t) },

@@ -259,8 +259,8 @@ func TestHostStatsAreShown(t *testing.T) {
 	}
 }
 
-// TestEndedPasses: passes count by region and outcome.
-func TestEndedPasses(t *testing.T) {
+// TestPassesAreCountedByRegionAndOutcome: passes count by region and outcome.
+func TestPassesAreCountedByRegionAndOutcome(t *testing.T) {
 	p := metrics.NewPasses()
 	p.Ended("US", "complete", 7, time.Second)
 	p.Ended("US", "complete", 5, time.Second)

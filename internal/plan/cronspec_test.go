@@ -7,9 +7,9 @@ import (
 	"github.com/ration-dev/ration/jobs"
 )
 
-// TestCronSpecs checks that each lighter schedule has fewer ticks than the one
-// before, and a shifted one as many.
-func TestCronSpecs(t *testing.T) {
+// TestALighterScheduleHasFewerTicks checks that each lighter schedule has fewer
+// ticks than the one before, and a shifted one as many.
+func TestALighterScheduleHasFewerTicks(t *testing.T) {
 	counts := specCounts{}
 	for spec, c := range map[string]struct {
 		first, last string // of the lighter ones

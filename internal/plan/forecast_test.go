@@ -14,11 +14,11 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestPlanForecastAgainstWhatComes: the schedule's calls are spent at their
+// TestAPlansForecastIsWhatComes: the schedule's calls are spent at their
 // ticks on the real ledger after a forecast. Each budget's first refusal must
 // be the one that was forecast, or within 5 % of its time where a long log was
 // read by sums.
-func TestPlanForecastAgainstWhatComes(t *testing.T) {
+func TestAPlansForecastIsWhatComes(t *testing.T) {
 	regions := parse(t,
 		"schedule: 7,37 * * * *\nfetch: [categories, {search: {queries: [q]}}]\nregions: {US: {}, IN: {schedule: 20 "+
 			"* * * *}}\n")

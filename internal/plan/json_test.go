@@ -50,8 +50,9 @@ func TestJSONHasNullForWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestRegionsThatStarve names those that lose the largest share of their calls.
-func TestRegionsThatStarve(t *testing.T) {
+// TestRegionsThatLoseTheMostAreNamed names those that lose the largest share of
+// their calls.
+func TestRegionsThatLoseTheMostAreNamed(t *testing.T) {
 	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	region := func(name string, planned, refused int) RegionReport {
 		return RegionReport{Region: name, Planned: planned, Refused: refused, First: &Refusal{At: at, Local: at}}

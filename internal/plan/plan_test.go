@@ -67,9 +67,9 @@ func play(t testing.TB, in *plan.Input) *plan.Report {
 	return report
 }
 
-// TestShippedSchedule checks that the schedule and budgets of this repository
-// fit, with room for days of 25 hours.
-func TestShippedSchedule(t *testing.T) {
+// TestTheShippedScheduleFits checks that the schedule and budgets of this
+// repository fit, with room for days of 25 hours.
+func TestTheShippedScheduleFits(t *testing.T) {
 	table, err := costs.Parse("costs.yaml", shipped(t, "../../costs.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -100,9 +100,9 @@ youtube-search-burst 200 31T00:07 300 1200 0 false
 	}
 }
 
-// TestDaysOf23And25Hours: such days in the zones of the budget and of
-// the schedule.
-func TestDaysOf23And25Hours(t *testing.T) {
+// TestPeaksAreRightOnDaysOf23And25Hours: such days in the zones of the budget
+// and of the schedule.
+func TestPeaksAreRightOnDaysOf23And25Hours(t *testing.T) {
 	pacific, hourly := zone(t, "America/Los_Angeles"), "schedule: 30 * * * *\nfetch: [categories]\nregions: {US: {}}\n"
 	day := quota.Budget{Account: "my-project", Name: "day", Limit: 100, Window: quota.Daily(pacific)}
 	month := quota.Budget{Account: "my-project", Name: "month", Limit: 1000, Window: quota.Monthly(pacific)}
@@ -257,9 +257,9 @@ func shipped(t *testing.T, path string) []byte {
 	return data
 }
 
-// TestColumnsOfEachWindow checks a picture's columns, half an hour apart, by
-// region and with what the ledger held.
-func TestColumnsOfEachWindow(t *testing.T) {
+// TestColumnsAddUpToWhatAWindowHolds checks a picture's columns, half an hour
+// apart, by region and with what the ledger held.
+func TestColumnsAddUpToWhatAWindowHolds(t *testing.T) {
 	from := at(t, "2026-11-20T00:30:00Z")
 	for name, c := range map[string]struct {
 		window quota.Window

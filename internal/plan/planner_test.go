@@ -33,9 +33,9 @@ func TestDaysOfAPlanHave24Hours(t *testing.T) {
 	}
 }
 
-// TestPlanOfAnAccountThatIsCopied: the plan says that the account is copied,
-// and all of its calls are refused.
-func TestPlanOfAnAccountThatIsCopied(t *testing.T) {
+// TestAPlanSaysThatItsAccountIsCopied: the plan says that the account is
+// copied, and all of its calls are refused.
+func TestAPlanSaysThatItsAccountIsCopied(t *testing.T) {
 	move := quota.Move{Account: "p", Ledger: "sqlite:there.db", Arriving: true}
 	ledger := memledger.Open(nil)
 	if err := testledger.CloseAccount(t.Context(), ledger, move); err != nil {

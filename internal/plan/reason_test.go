@@ -8,7 +8,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-func TestReasonsWithoutASuggestion(t *testing.T) {
+func TestAMissingSuggestionHasAReason(t *testing.T) {
 	from := at(t, "2026-11-20T00:30:00Z")
 	day := quota.Sliding(24 * time.Hour)
 	for name, c := range map[string]struct {
@@ -79,9 +79,9 @@ func stateOf(entries ...quota.Entry) (s plan.State) {
 	return s
 }
 
-// TestSuggestionAsYAML: shared values are written once, and comments give the
-// old value of each change.
-func TestSuggestionAsYAML(t *testing.T) {
+// TestASuggestionsYAMLHasTheOldValues: shared values are written once, and
+// comments give the old value of each change.
+func TestASuggestionsYAMLHasTheOldValues(t *testing.T) {
 	s := &plan.Suggestion{
 		Regions: parse(t,
 			"schedule: '0 */6 * * *'\nfetch: [{trending: {pages: 3}}, categories, {search: {queries: [music, \"a: "+

@@ -219,9 +219,9 @@ func TestRevertNeedlessRevertsStepByStep(t *testing.T) {
 	}
 }
 
-// TestRegionsThatAreTooLongTogether: a plan is bounded by the calls of all its
-// regions, to the last one.
-func TestRegionsThatAreTooLongTogether(t *testing.T) {
+// TestAPlanIsBoundedByTheCallsOfAllRegions: a plan is bounded by the calls of
+// all its regions, to the last one.
+func TestAPlanIsBoundedByTheCallsOfAllRegions(t *testing.T) {
 	for _, c := range []struct {
 		pages []int // of each region, in a thousand ticks
 		fits  bool

@@ -34,10 +34,10 @@ func drawFewer(t *testing.T, checks string) {
 	t.Cleanup(func() { _ = flag.Set(f.Name, f.DefValue) })
 }
 
-// TestSuggestions checks suggestions: the YAML parses to the schedule that
-// they report, it fits, every region keeps a tick, and no single change can
-// be reverted.
-func TestSuggestions(t *testing.T) {
+// TestASuggestionFitsAndChangesNothingNeedless checks suggestions: the YAML
+// parses to the schedule that they report, it fits, every region keeps a tick,
+// and no single change can be reverted.
+func TestASuggestionFitsAndChangesNothingNeedless(t *testing.T) {
 	drawFewer(t, "25") // each searches a month of schedules: a hundred take half a minute with -race
 	drawn, found := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -264,9 +264,10 @@ func TestSuggestionsKeepTheMostCalls(t *testing.T) {
 	}
 }
 
-// TestSuggestionNamesRegions: the names of regions that are numbers, or null,
-// were written without quotes, so that regions.yaml could not be read.
-func TestSuggestionNamesRegions(t *testing.T) {
+// TestASuggestionQuotesTheNamesOfRegions: the names of regions that are
+// numbers, or null, were written without quotes, so that regions.yaml could not
+// be read.
+func TestASuggestionQuotesTheNamesOfRegions(t *testing.T) {
 	schedule, err := jobs.ParseSchedule("@hourly", time.UTC)
 	if err != nil {
 		t.Fatal(err)

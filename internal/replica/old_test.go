@@ -276,8 +276,9 @@ func TestAnImportIsCompleted(t *testing.T) {
 	}
 }
 
-// TestNotOld: a missing file, and one of another release or program.
-func TestNotOld(t *testing.T) {
+// TestOtherFilesAreNoEarlierLedger: a missing file, and one of another release
+// or program.
+func TestOtherFilesAreNoEarlierLedger(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ration.db")
 	l, err := sqliteledger.Open(path, nil)
 	if err != nil {

@@ -64,8 +64,8 @@ func TestALedgerThatIsEmptiedWhileItIsCopiedIsLost(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeCopied names the reason, and changes nothing.
-func TestWhatCannotBeCopied(t *testing.T) {
+// TestACopyThatIsRefusedChangesNothing names the reason, and changes nothing.
+func TestACopyThatIsRefusedChangesNothing(t *testing.T) {
 	used := func(s store) store { granted(t, engine.New(s.connect(), nil), budget(100)); return s }
 	moved := func(s store, name, text string) store {
 		t.Helper()
@@ -113,9 +113,9 @@ func TestWhatCannotBeCopied(t *testing.T) {
 	}
 }
 
-// TestAnEmptyLedgerUnderTwoNames is recognized once it has a log, and stays
-// open.
-func TestAnEmptyLedgerUnderTwoNames(t *testing.T) {
+// TestALedgerUnderTwoNamesIsRecognized is recognized once it has a log, and
+// stays open.
+func TestALedgerUnderTwoNamesIsRecognized(t *testing.T) {
 	s := memory("a")
 	_, err := copyOf(s, store{"b", s.connect}).Move(t.Context(), project)
 	if !strings.Contains(fmt.Sprint(err), "same ledger") {

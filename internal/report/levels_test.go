@@ -11,9 +11,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestLevels reports each crossing once, to any caller, and again after the
-// level was left or a new day has begun.
-func TestLevels(t *testing.T) {
+// TestEachCrossingIsReportedOnce reports each crossing once, to any caller, and
+// again after the level was left or a new day has begun.
+func TestEachCrossingIsReportedOnce(t *testing.T) {
 	l := LevelMarks{filepath.Join(t.TempDir(), "levels")}
 	sliding, daily := quota.Sliding(24*time.Hour), quota.Daily(time.UTC)
 	monday := time.Date(2026, 11, 16, 0, 0, 0, 0, time.UTC)

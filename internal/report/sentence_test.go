@@ -125,9 +125,9 @@ func TestARefusalOutlivesItsCause(t *testing.T) {
 		"if the upstream serves again, ration cooldown clear --account p ends it")
 }
 
-// TestAFloorIsGranted: all calls were said to be refused, and a grant from
-// the floor ended the refusal.
-func TestAFloorIsGranted(t *testing.T) {
+// TestARegionWithAFloorIsNotSaidToBeRefused: all calls were said to be refused,
+// and a grant from the floor ended the refusal.
+func TestARegionWithAFloorIsNotSaidToBeRefused(t *testing.T) {
 	d := newDesk(t, "  - {name: total, limit: 1000, window: 24h, floor: {IN: 300}}\n")
 	us, in := quota.Caller{Region: "US"}, quota.Caller{Region: "IN"}
 	d.spend(d.Client, "search", 650, us, "")

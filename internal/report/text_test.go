@@ -10,10 +10,10 @@ import (
 	"github.com/ration-dev/ration/internal/report"
 )
 
-// TestCommandThatLifts: for an account "my project" the command that messages
-// named lifted nothing, and for a budget whose name two accounts have it was an
-// error.
-func TestCommandThatLifts(t *testing.T) {
+// TestTheCommandThatIsNamedLifts: for an account "my project" the command that
+// messages named lifted nothing, and for a budget whose name two accounts have
+// it was an error.
+func TestTheCommandThatIsNamedLifts(t *testing.T) {
 	account, budget, dash := "my project", "an hour", "-x"
 	quoted := human.ShellQuote
 	for _, c := range []struct {

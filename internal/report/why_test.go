@@ -75,8 +75,8 @@ func TestExplanationNamesWhatWouldHaveHelped(t *testing.T) {
 	}
 }
 
-// TestExplanationOfACooldown names the command that lifts it.
-func TestExplanationOfACooldown(t *testing.T) {
+// TestACooldownsExplanationNamesItsCommand names the command that lifts it.
+func TestACooldownsExplanationNamesItsCommand(t *testing.T) {
 	c := open(t)
 	kept := refuse(t, c)
 	if err := c.Guard().Cool(t.Context(), quota.Cooldown{Account: "p", For: time.Hour}); err != nil {
@@ -95,8 +95,8 @@ func TestExplanationOfACooldown(t *testing.T) {
 	}
 }
 
-// TestExplanationOfAMovedAccount names the new ledger.
-func TestExplanationOfAMovedAccount(t *testing.T) {
+// TestAMovedAccountsExplanationNamesItsLedger names the new ledger.
+func TestAMovedAccountsExplanationNamesItsLedger(t *testing.T) {
 	c := open(t)
 	e := report.NewWhy(refuse(t, c), time.Now())
 	move := quota.Move{Account: "p", Ledger: "redis://there:6379/0"}
@@ -150,7 +150,7 @@ func TestExplanationAsksNoOtherLedger(t *testing.T) {
 	}
 }
 
-func TestExplanationOfNoRefusal(t *testing.T) {
+func TestAnExplanationOfNoRefusalHasNoNulls(t *testing.T) {
 	if e := report.NewWhy(nil, time.Now()); e.Refusal != nil || e.ByMethod == nil || e.Helped == nil {
 		t.Errorf("%+v; want an empty document without nulls for its lists", e)
 	}

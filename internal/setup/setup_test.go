@@ -88,9 +88,9 @@ func TestAKeyOfSeveralLinesIsNotSent(t *testing.T) {
 	}
 }
 
-// TestNewKeyTakesARestart: the key in a file was read at the start and on a
+// TestANewKeyTakesNoRestart: the key in a file was read at the start and on a
 // reload only. Each request has that of the file, which is concealed by then.
-func TestNewKeyTakesARestart(t *testing.T) {
+func TestANewKeyTakesNoRestart(t *testing.T) {
 	s := newStand(t)
 	path := s.file(t, "key", "AIzaFIRST")
 	read, err := s.FetchKey(path, s.regions(t, "[trending]"))
@@ -111,9 +111,10 @@ func TestNewKeyTakesARestart(t *testing.T) {
 	}
 }
 
-// TestFetchWithoutAKey: YouTube's steps need a key unless their calls go to
-// another server, whose address says where it comes from if it is malformed.
-func TestFetchWithoutAKey(t *testing.T) {
+// TestYouTubesStepsNeedAKeyOrAnEndpoint: YouTube's steps need a key unless
+// their calls go to another server, whose address says where it comes from if
+// it is malformed.
+func TestYouTubesStepsNeedAKeyOrAnEndpoint(t *testing.T) {
 	s := newStand(t)
 	regions := s.regions(t, "[trending]")
 	if _, err := s.FetchKey("", regions); !isConfigError(err, "no API key; put it into YOUTUBE_API_KEY") {
@@ -185,10 +186,10 @@ func TestAMistypedCallerIsRefused(t *testing.T) {
 	}
 }
 
-// TestRegionOfAProgramIsRespelled: a program's region of two letters passed all
-// checks; each of its calls was refused, or charged to another spelling, which
-// run did not find.
-func TestRegionOfAProgramIsRespelled(t *testing.T) {
+// TestARegionThatWouldBeRespelledIsAMistake: a program's region of two letters
+// passed all checks; each of its calls was refused, or charged to another
+// spelling, which run did not find.
+func TestARegionThatWouldBeRespelledIsAMistake(t *testing.T) {
 	const countries, free = "preset: youtube/2026-06\n",
 		"upstream: u\nhosts: [u.example]\nroutes: {GET /x: x}\ncosts: {x: 1}\nbudgets: [{name: b, limit: 9, window: " +
 			"1h, floor: {emea: 1}}]\n"
@@ -240,9 +241,9 @@ func TestTheTargetOfACopyHasItsOwnPassword(t *testing.T) {
 	}
 }
 
-// TestGatewayOpenToOtherHosts: beyond this host a gateway needs a token, which
-// is long enough and is concealed.
-func TestGatewayOpenToOtherHosts(t *testing.T) {
+// TestAGatewayForOtherHostsNeedsAToken: beyond this host a gateway needs a
+// token, which is long enough and is concealed.
+func TestAGatewayForOtherHostsNeedsAToken(t *testing.T) {
 	s := newStand(t)
 	if _, err := s.OpenGateway(&setup.GatewayOptions{Address: "0.0.0.0:0"}); !isConfigError(err,
 		"programs of other hosts could spend; require a token") {

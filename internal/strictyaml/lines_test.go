@@ -52,11 +52,11 @@ func TestASyntaxMistakeIsReportedInItsLine(t *testing.T) {
 	}
 }
 
-// TestEntryBecomesPartOfTheOneAbove: YAML joins a plain text with the next line
-// if that is indented further. Lanes [cron, backfill] were the lane "cron -
-// backfill", so that their budget covered no call, and a comment behind the
+// TestATextThatGoesOnBelowIsAMistake: YAML joins a plain text with the next
+// line if that is indented further. Lanes [cron, backfill] were the lane "cron
+// - backfill", so that their budget covered no call, and a comment behind the
 // second line was a part of the text.
-func TestEntryBecomesPartOfTheOneAbove(t *testing.T) {
+func TestATextThatGoesOnBelowIsAMistake(t *testing.T) {
 	const advice = " continues the text of the line above: correct its indentation, or that line"
 	for text, want := range map[string]string{
 		"count: 1\nitems:\n  - cron\n    - backfill\n":        "4:5: - backfill" + advice,
@@ -79,9 +79,9 @@ func TestEntryBecomesPartOfTheOneAbove(t *testing.T) {
 	}
 }
 
-// TestSpaceLooksLikeAnother: a name with a no-break space was another name than
-// the one with a space, which looks the same.
-func TestSpaceLooksLikeAnother(t *testing.T) {
+// TestASpaceThatOnlyLooksPlainIsAMistake: a name with a no-break space was
+// another name than the one with a space, which looks the same.
+func TestASpaceThatOnlyLooksPlainIsAMistake(t *testing.T) {
 	for _, space := range []string{"\u00a0", "\u2007", "\u202f"} {
 		_, err := read("count: 1\nname: a" + space + "b\n")
 		if want := fmt.Sprintf("f.yaml:2:7: name is %q: write it with plain spaces", "a"+space+"b"); err == nil ||

@@ -245,7 +245,7 @@ func TestFilesThatOthersMayWriteAreRefused(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
+func TestTheNearestWordIsFound(t *testing.T) {
 	words := []string{"search.list", "videos.list", "methods", "api"}
 	for s, want := range map[string]string{"serach.list": "search.list", "Search.List": "search.list",
 		"video.list": "videos.list", "method": "methods", "ap": "api", "zzz": "", "": "",
@@ -290,7 +290,7 @@ func TestAdviceNamesAWordOnce(t *testing.T) {
 	}
 }
 
-func TestNodeKindsAndPlaces(t *testing.T) {
+func TestANodeHasItsKeysAndPlace(t *testing.T) {
 	for _, node := range strictyaml.Parse("f.yaml", []byte("a: 1\nb: {c: 2}\n")).Documents() {
 		if !node.Has("a") || !node.Has("b") || node.Has("c") {
 			t.Error("it has other keys than a and b")

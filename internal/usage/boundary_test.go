@@ -12,9 +12,9 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestReconcileAtABoundary: within the margins of a boundary a
+// TestReconcileIsRefusedAtABoundary: within the margins of a boundary a
 // correction would count into both days.
-func TestReconcileAtABoundary(t *testing.T) {
+func TestReconcileIsRefusedAtABoundary(t *testing.T) {
 	for _, c := range []struct {
 		window quota.Window
 		at     string

@@ -10,9 +10,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestForcedReadingsOfCallsAndUnits: a call that is removed for the calls takes
-// its units with it, and the units end at their reading all the same.
-func TestForcedReadingsOfCallsAndUnits(t *testing.T) {
+// TestForcedReadingsOfCallsAndUnitsBothHold: a call that is removed for the
+// calls takes its units with it, and the units end at their reading all the
+// same.
+func TestForcedReadingsOfCallsAndUnitsBothHold(t *testing.T) {
 	r := newReconcileStand(t, testledger.Memory(nil),
 		[]quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "all"}})
 	for range 5 {
@@ -26,10 +27,10 @@ func TestForcedReadingsOfCallsAndUnits(t *testing.T) {
 	r.holds(map[string]quota.Units{"calls": 3, "all": 45})
 }
 
-// TestCallsTakeReconciledUnitsAway: a call that was removed for the calls took
-// its units off a budget that had just been reconciled, which then granted them
-// again.
-func TestCallsTakeReconciledUnitsAway(t *testing.T) {
+// TestCallsTakeNoReconciledUnitsAway: a call that was removed for the calls
+// took its units off a budget that had just been reconciled, which then granted
+// them again.
+func TestCallsTakeNoReconciledUnitsAway(t *testing.T) {
 	r := newReconcileStand(t, testledger.Memory(nil),
 		[]quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "all"}, {Name: "other", Methods: []string{"y"}}})
 	for range 3 {
@@ -53,9 +54,9 @@ func TestCallsTakeReconciledUnitsAway(t *testing.T) {
 	r.holds(map[string]quota.Units{"calls": 1, "all": 40, "other": 0})
 }
 
-// TestRaisedBudgetLowersAnother: without force no budget is lowered, however
+// TestARaisedBudgetLowersNoOther: without force no budget is lowered, however
 // much is added to another at the same time.
-func TestRaisedBudgetLowersAnother(t *testing.T) {
+func TestARaisedBudgetLowersNoOther(t *testing.T) {
 	r := newReconcileStand(t, testledger.Memory(nil), []quota.Budget{{Name: "search", Methods: []string{"search.list"}},
 		{Name: "upload", Methods: []string{"videos.insert"}}})
 	if err := r.reconcile(false, map[string]quota.Units{"search": 100, "upload": 100}); err != nil {
@@ -74,9 +75,9 @@ func TestRaisedBudgetLowersAnother(t *testing.T) {
 	r.holds(console)
 }
 
-// TestExcessOfANote: what a restoration or the upstream's answers noted was
-// taken for a console that lags, and the operator was told to wait.
-func TestExcessOfANote(t *testing.T) {
+// TestANotedExcessIsSaidToBeNoted: what a restoration or the upstream's answers
+// noted was taken for a console that lags, and the operator was told to wait.
+func TestANotedExcessIsSaidToBeNoted(t *testing.T) {
 	r := newReconcileStand(t, testledger.Memory(nil),
 		[]quota.Budget{{Name: "all"}, {Name: "search", Methods: []string{"search.list"}}})
 	if _, err := r.guard.Spend(t.Context(), quota.Call{Account: "p", Method: "x", Units: 100}); err != nil {

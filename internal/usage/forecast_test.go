@@ -15,13 +15,13 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestForecastAgainstWhatComes: a forecast from the units that are left alone
+// TestAForecastIsWhatComes: a forecast from the units that are left alone
 // said noon, and the morning's units came back at eleven. Calls go on at their
 // pace after the forecast, and the first that the guard refuses must come
 // within 5 % of the forecast time, or within two calls of it. Units that come
 // back just then may turn a call more or less into hours: where the budget is
 // full but for two calls, or over by less than two, either is right.
-func TestForecastAgainstWhatComes(t *testing.T) {
+func TestAForecastIsWhatComes(t *testing.T) {
 	zone, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
 		t.Fatal(err)
@@ -111,10 +111,10 @@ func compareForecast(t *rapid.T, s *usage.BudgetStatus, every time.Duration, nex
 	}
 }
 
-// TestForecastOfTheLastMinute: a call in the margin after the end of a day must
-// still fit that day, so a budget can run out there. It was forecast for the
-// next day.
-func TestForecastOfTheLastMinute(t *testing.T) {
+// TestABudgetMayRunOutInADaysLastMinute: a call in the margin after the end of
+// a day must still fit that day, so a budget can run out there. It was forecast
+// for the next day.
+func TestABudgetMayRunOutInADaysLastMinute(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC))
 	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
@@ -148,9 +148,9 @@ func TestForecastOfTheLastMinute(t *testing.T) {
 	}
 }
 
-// TestPaceCountsACorrection: what a correction enters at once was spent over
-// days, and does not go on.
-func TestPaceCountsACorrection(t *testing.T) {
+// TestThePaceLeavesCorrectionsOut: what a correction enters at once was spent
+// over days, and does not go on.
+func TestThePaceLeavesCorrectionsOut(t *testing.T) {
 	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
 	for range 60 {
 		s.spend(t, quota.Call{Method: "m", Units: 1})
@@ -168,9 +168,10 @@ func TestPaceCountsACorrection(t *testing.T) {
 	}
 }
 
-// TestForecastOfASteadyPace: a budget that is full but for three calls, and
-// stays so, was said to run out where the forecast had made all its queries.
-func TestForecastOfASteadyPace(t *testing.T) {
+// TestABudgetThatStaysFullDoesNotRunOut: a budget that is full but for three
+// calls, and stays so, was said to run out where the forecast had made all its
+// queries.
+func TestABudgetThatStaysFullDoesNotRunOut(t *testing.T) {
 	s := newStand(t, quota.Budget{Name: "window", Limit: 6*180 + 3, Window: quota.Sliding(6 * time.Hour)})
 	for range 6 * 180 {
 		s.spend(t, quota.Call{Method: "m", Units: 1})

@@ -174,9 +174,10 @@ func TestDayOutlivesTheLog(t *testing.T) {
 	})
 }
 
-// TestRefundAfterTheFill: a day kept counting a call that was refunded, and the
-// first cost of one that was settled, because they were read once.
-func TestRefundAfterTheFill(t *testing.T) {
+// TestADayTakesRefundsAfterItsFill: a day kept counting a call that was
+// refunded, and the first cost of one that was settled, because they were read
+// once.
+func TestADayTakesRefundsAfterItsFill(t *testing.T) {
 	eachHistoryLedger(t, func(t *testing.T, open func(func() time.Time) quota.Log) {
 		w := newWorld(t, t.TempDir(), open, budget("b", quota.Sliding(10*time.Minute)))
 		defer w.close()
@@ -197,9 +198,9 @@ func TestRefundAfterTheFill(t *testing.T) {
 	})
 }
 
-// TestJobCalledReconcileHasTheCorrectionsOfADay: days by job added corrections
+// TestDaysKeepCorrectionsApartFromJobs: days by job added corrections
 // to the calls of a job with their name.
-func TestJobCalledReconcileHasTheCorrectionsOfADay(t *testing.T) {
+func TestDaysKeepCorrectionsApartFromJobs(t *testing.T) {
 	eachHistoryLedger(t, func(t *testing.T, open func(func() time.Time) quota.Log) {
 		w := newWorld(t, t.TempDir(), open)
 		defer w.close()
@@ -249,11 +250,11 @@ func TestForgottenLogKeepsItsHistory(t *testing.T) {
 		"b 2026-11-21 ": "42/6"})
 }
 
-// TestDrawnHistory draws spends, settles, refunds, notes and fills by two
-// processes, and compares each day with what was really spent. Only the time
-// from a call, or its correction, to the next fill is bounded, by the time that
-// the log keeps the call.
-func TestDrawnHistory(t *testing.T) {
+// TestADrawnDayHasWhatWasReallySpent draws spends, settles, refunds, notes and
+// fills by two processes, and compares each day with what was really spent.
+// Only the time from a call, or its correction, to the next fill is bounded, by
+// the time that the log keeps the call.
+func TestADrawnDayHasWhatWasReallySpent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("draws long histories, 6 seconds")
 	}

@@ -41,9 +41,9 @@ func (k *killed) Refund(ctx context.Context, receipt quota.Receipt) error {
 	return k.Log.Refund(ctx, receipt)
 }
 
-// TestKilledWhileItLowersANote: what remains of a note was lost if the process
-// ended between the refund and the new entry.
-func TestKilledWhileItLowersANote(t *testing.T) {
+// TestKilledLoweringOfANoteLosesNothing: what remains of a note was lost if the
+// process ended between the refund and the new entry.
+func TestKilledLoweringOfANoteLosesNothing(t *testing.T) {
 	for steps, err := 0, errKilled; errors.Is(err, errKilled); steps++ {
 		ledger := testledger.Memory(nil)
 		r := newReconcileStand(t, ledger, []quota.Budget{{Name: "all"}})
@@ -79,9 +79,10 @@ func (i *interrupted) Refund(ctx context.Context, receipt quota.Receipt) error {
 	return i.Log.Refund(ctx, receipt)
 }
 
-// TestInterruptedWhileItLowersANote: an interrupt between the new entry and the
-// refund left what remains of a note counted twice. It changes all or nothing.
-func TestInterruptedWhileItLowersANote(t *testing.T) {
+// TestInterruptedLoweringOfANoteCountsOnce: an interrupt between the new entry
+// and the refund left what remains of a note counted twice. It changes all or
+// nothing.
+func TestInterruptedLoweringOfANoteCountsOnce(t *testing.T) {
 	for steps := range 8 {
 		ledger, err := testledger.SQLite(filepath.Join(t.TempDir(), "ledger.db"), nil)
 		if err != nil {

@@ -21,8 +21,8 @@ func totals(ctx context.Context, source *usage.LogReader, by string) ([]usage.To
 	return all.Largest(0), nil
 }
 
-// TestTotalsOfARun: of a region, by its job, and by the hour.
-func TestTotalsOfARun(t *testing.T) {
+// TestARunsTotalsAreByJobAndHour: of a region, by its job, and by the hour.
+func TestARunsTotalsAreByJobAndHour(t *testing.T) {
 	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
 	for i := range 6 {
 		s.spend(t, quota.Call{Method: "list", Units: 1, Caller: quota.Caller{Region: []string{"US", "IN"}[i%2]}})
@@ -43,9 +43,9 @@ func TestTotalsOfARun(t *testing.T) {
 	}
 }
 
-// TestNameBeyondTheFiftiethIsUnknown: a job of the filter that occurs is among
+// TestANameBeyondTheFiftiethIsKnown: a job of the filter that occurs is among
 // the names, however many come before it.
-func TestNameBeyondTheFiftiethIsUnknown(t *testing.T) {
+func TestANameBeyondTheFiftiethIsKnown(t *testing.T) {
 	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
 	for i := range 60 {
 		s.spend(t, quota.Call{Method: "m", Units: 1, Caller: quota.Caller{Job: fmt.Sprint("job", i)}})
@@ -68,10 +68,10 @@ func TestNameBeyondTheFiftiethIsUnknown(t *testing.T) {
 	}
 }
 
-// TestYoungLogMissesEntries: a log that is younger than the time asked for has
-// dropped nothing until it drops its first entry. One that keeps none, as that
-// of q, may have at any time.
-func TestYoungLogMissesEntries(t *testing.T) {
+// TestAYoungLogMissesNoEntries: a log that is younger than the time asked for
+// has dropped nothing until it drops its first entry. One that keeps none, as
+// that of q, may have at any time.
+func TestAYoungLogMissesNoEntries(t *testing.T) {
 	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
 	source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p", "q"}, Since: noon.Add(-48 * time.Hour)}
 	for _, c := range []struct {
@@ -96,9 +96,9 @@ func TestYoungLogMissesEntries(t *testing.T) {
 	}
 }
 
-// TestJobCalledReconcileHasTheCorrections: sums by job added the calls of a job
+// TestSumsKeepCorrectionsApartFromJobs: sums by job added the calls of a job
 // called reconcile to the corrections, whose job has that name too.
-func TestJobCalledReconcileHasTheCorrections(t *testing.T) {
+func TestSumsKeepCorrectionsApartFromJobs(t *testing.T) {
 	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
 	call := quota.Call{Account: "p", Method: "list", Units: 5,
 		Caller: quota.Caller{Lane: quota.LaneManual, Job: "reconcile"}}
@@ -126,9 +126,9 @@ func TestJobCalledReconcileHasTheCorrections(t *testing.T) {
 	}
 }
 
-// TestJobOfCorrectionsIsUnknown: where another filter matched nothing, the job
+// TestTheJobOfCorrectionsIsKnown: where another filter matched nothing, the job
 // of corrections was said to be the one that does not occur.
-func TestJobOfCorrectionsIsUnknown(t *testing.T) {
+func TestTheJobOfCorrectionsIsKnown(t *testing.T) {
 	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
 	call := quota.Call{Account: "p", Method: "list", Units: 40,
 		Caller: quota.Caller{Lane: quota.LaneManual, Job: "reconcile"}}

@@ -8,9 +8,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestPeakOfACalendarDay: the peak of a day was what the day before had spent,
-// where that was more.
-func TestPeakOfACalendarDay(t *testing.T) {
+// TestADaysPeakIsOfThatDay: the peak of a day was what the day before had
+// spent, where that was more.
+func TestADaysPeakIsOfThatDay(t *testing.T) {
 	w := newWorld(t, t.TempDir(), inMemory, budget("day", quota.Daily(time.UTC)),
 		budget("month", quota.Monthly(time.UTC)))
 	defer w.close()

@@ -110,9 +110,9 @@ func eachLedger(t *testing.T, at time.Time, test func(t *testing.T, l quota.Log,
 	}
 }
 
-// TestReconcileCorrectsALedgerThatWasLeft: a correction where an account has
+// TestReconcileCorrectsNoLedgerThatWasLeft: a correction where an account has
 // moved from counts nowhere, and one where it arrives counts twice.
-func TestReconcileCorrectsALedgerThatWasLeft(t *testing.T) {
+func TestReconcileCorrectsNoLedgerThatWasLeft(t *testing.T) {
 	for _, arriving := range []bool{false, true} {
 		ledger := testledger.Memory(nil)
 		s := newReconcileStand(t, ledger, []quota.Budget{{Name: "all"}})
@@ -174,10 +174,10 @@ func TestReconcileCountsOnceInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestReconcileOverlappingBudgets draws budgets, calls and the readings of a
-// console, which include calls without the ledger. Given together, all budgets
-// must then hold their readings.
-func TestReconcileOverlappingBudgets(t *testing.T) {
+// TestOverlappingBudgetsAllHoldTheirReadings draws budgets, calls and the
+// readings of a console, which include calls without the ledger. Given
+// together, all budgets must then hold their readings.
+func TestOverlappingBudgetsAllHoldTheirReadings(t *testing.T) {
 	budgets := []quota.Budget{{Name: "all"}, {Name: "search", Methods: []string{"search.list"}},
 		{Name: "backfill", Lanes: []string{"backfill"}},
 		{Name: "rest", Except: []string{"search.list"}},
@@ -255,9 +255,9 @@ func (s *reconcileStand) mustHold(d *rapid.T, want map[string]quota.Units) {
 	}
 }
 
-// TestReconcileOfANamedMeasure: a console that shows dollars changed nothing,
-// and the budget "agreed".
-func TestReconcileOfANamedMeasure(t *testing.T) {
+// TestReconcileCorrectsANamedMeasure: a console that shows dollars changed
+// nothing, and the budget "agreed".
+func TestReconcileCorrectsANamedMeasure(t *testing.T) {
 	s := newReconcileStand(t, quota.NewLog(memledger.Open(nil), nil),
 		[]quota.Budget{{Name: "money", Measure: quota.USD, Limit: 10_000_000}, {Name: "units"}})
 	spent := quota.Call{Account: "p", Method: "chat", Units: 1,

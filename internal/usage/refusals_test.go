@@ -106,9 +106,9 @@ func checkRefusals(t *testing.T, store *catalog.Catalog, dir string) {
 	}
 }
 
-// TestTwoProcessesFillAtOnce: two processes read the log, and the one that
+// TestFillsAtOnceLoseNothing: two processes read the log, and the one that
 // wrote last had read first.
-func TestTwoProcessesFillAtOnce(t *testing.T) {
+func TestFillsAtOnceLoseNothing(t *testing.T) {
 	open := func(now func() time.Time) quota.Log { return testledger.Memory(&memledger.Options{Now: now}) }
 	w := newWorld(t, t.TempDir(), open, budget("b", quota.Sliding(24*time.Hour)))
 	defer w.close()

@@ -175,8 +175,9 @@ func TestLinesOfSeveralAccountsAreOrdered(t *testing.T) {
 	})
 }
 
-// TestTotals adds up by one label, largest first, separately for each account.
-func TestTotals(t *testing.T) {
+// TestTotalsComeLargestFirst adds up by one label, largest first, separately
+// for each account.
+func TestTotalsComeLargestFirst(t *testing.T) {
 	line := func(minute int, account, region string, units, calls quota.Units) usage.Line {
 		return usage.Line{Account: account, Entry: quota.Entry{At: noon.Add(time.Duration(minute) * time.Minute),
 			Caller: quota.Caller{Region: region}, Units: units, Calls: calls}}
@@ -214,7 +215,7 @@ func TestLineReportSaysWhatIsNotACall(t *testing.T) {
 	}
 }
 
-func TestDriftText(t *testing.T) {
+func TestDriftSaysWhereItComesFrom(t *testing.T) {
 	for want, d := range map[string]usage.Drift{
 		"": {}, "3 units by ration ledger reconcile": {Corrected: 3},
 		"2 units by the upstream's answers or a restoration": {Reported: 2},
@@ -228,9 +229,9 @@ func TestDriftText(t *testing.T) {
 	}
 }
 
-// TestReturnsOfAShortWindow: of a budget of a minute, all units were one
-// return, at the time of the last, though most came back long before.
-func TestReturnsOfAShortWindow(t *testing.T) {
+// TestAShortWindowHasSeveralReturns: of a budget of a minute, all units were
+// one return, at the time of the last, though most came back long before.
+func TestAShortWindowHasSeveralReturns(t *testing.T) {
 	now := noon
 	ledger := testledger.Memory(&memledger.Options{Now: func() time.Time { return now }})
 	guard, err := quota.NewGuard(ledger,

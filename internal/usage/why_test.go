@@ -6,9 +6,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestExplainFloors checks that floors are named only for a call
+// TestOnlyFloorsThatRefuseAreNamed checks that floors are named only for a call
 // that would fit without them.
-func TestExplainFloors(t *testing.T) {
+func TestOnlyFloorsThatRefuseAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		held quota.Units
 		want bool

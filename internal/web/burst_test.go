@@ -10,9 +10,9 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestBurstAtTheHour: of 5,000 calls in the first second of an hour, the chart
-// had the newest 2,000 for up to an hour.
-func TestBurstAtTheHour(t *testing.T) {
+// TestTheChartHasAllOfABurst: of 5,000 calls in the first second of an hour,
+// the chart had the newest 2,000 for up to an hour.
+func TestTheChartHasAllOfABurst(t *testing.T) {
 	at := time.Now().Truncate(time.Hour)
 	ledger := testledger.Memory(&memledger.Options{Now: func() time.Time { return at }})
 	batch := &quota.Batch{Account: "my-project"}

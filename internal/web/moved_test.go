@@ -10,10 +10,10 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestMovedAccountOnThePage: of an account that has moved to another ledger,
-// the page says that, with no button to lift a cooldown, and a question has the
-// same answer.
-func TestMovedAccountOnThePage(t *testing.T) {
+// TestThePageSaysThatAnAccountHasMoved: of an account that has moved to another
+// ledger, the page says that, with no button to lift a cooldown, and a question
+// has the same answer.
+func TestThePageSaysThatAnAccountHasMoved(t *testing.T) {
 	ledger := memledger.Open(nil)
 	s := newScene(t, sceneOptions{opened: ledger})
 	move := quota.Move{Account: "my-project", Ledger: "redis://there:6379/0"}

@@ -238,9 +238,9 @@ func TestAShadowSaysWhatItWouldRefuse(t *testing.T) {
 	}
 }
 
-// TestTimeOfAnotherYear: a cooldown until January 2031 was shown as one until
-// this January.
-func TestTimeOfAnotherYear(t *testing.T) {
+// TestATimeOfAnotherYearShowsItsYear: a cooldown until January 2031 was shown
+// as one until this January.
+func TestATimeOfAnotherYearShowsItsYear(t *testing.T) {
 	s := newScene(t, sceneOptions{})
 	if err := s.Guard().Cool(t.Context(),
 		quota.Cooldown{Account: "my-project", Until: time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC),
@@ -251,9 +251,9 @@ func TestTimeOfAnotherYear(t *testing.T) {
 		`is in cooldown until <time datetime="2031-01-02T03:04:05Z">2031-01-02 03:04:05Z</time>`)
 }
 
-// TestPageWithoutASchedule links to no plan, which there is none of, and names
-// the version.
-func TestPageWithoutASchedule(t *testing.T) {
+// TestAPageWithoutAScheduleLinksToNoPlan links to no plan, which there is none
+// of, and names the version.
+func TestAPageWithoutAScheduleLinksToNoPlan(t *testing.T) {
 	const link = `<a href="/v1/plan">`
 	s := newScene(t, sceneOptions{regions: sceneRegions})
 	contains(t, s.fetch("/").text, link)

@@ -12,9 +12,10 @@ costs: {videos.list: 1}
 budgets: [{name: all, limit: 10, window: 24h, floor: {IN: 5}}]
 `
 
-// TestRegionInSmallLetters: the page asked the guard for the region in, which
-// has no floor, and found no entry of it. The commands take it for IN.
-func TestRegionInSmallLetters(t *testing.T) {
+// TestARegionMayBeWrittenInSmallLetters: the page asked the guard for the
+// region in, which has no floor, and found no entry of it. The commands take it
+// for IN.
+func TestARegionMayBeWrittenInSmallLetters(t *testing.T) {
 	s := newScene(t, sceneOptions{costs: floorCosts})
 	s.spend("videos.list", "US", "trending", 4)
 	s.spend("videos.list", "IN", "trending", 1)

@@ -44,9 +44,9 @@ func TestSearchFindsNamesWithSpaces(t *testing.T) {
 	}
 }
 
-// TestJobCalledReconcileHasThePagesCorrections: the chart by job added
+// TestTheChartKeepsCorrectionsApartFromJobs: the chart by job added
 // corrections to the calls of a job with their name.
-func TestJobCalledReconcileHasThePagesCorrections(t *testing.T) {
+func TestTheChartKeepsCorrectionsApartFromJobs(t *testing.T) {
 	s := newScene(t, sceneOptions{})
 	s.spend("videos.list", "US", "reconcile", 5)
 	correction := quota.Call{Account: "my-project", Method: "reconcile", Units: 40,

@@ -52,9 +52,9 @@ func TestThePageBeginsWithWhatIsRefused(t *testing.T) {
 	contains(t, plain, html.EscapeString(want))
 }
 
-// TestAPageOfALedgerThatIsDown keeps the last values, without a green dot, and
-// has them also if it is opened only then.
-func TestAPageOfALedgerThatIsDown(t *testing.T) {
+// TestThePageOfADeadLedgerKeepsItsLastValues keeps the last values, without a
+// green dot, and has them also if it is opened only then.
+func TestThePageOfADeadLedgerKeepsItsLastValues(t *testing.T) {
 	b, server := newBrowser(t), servers.StartRedis(t)
 	s := newScene(t, sceneOptions{ledger: server.URL(), every: 50 * time.Millisecond})
 	s.spend("search.list", "US", "search:music", 7)

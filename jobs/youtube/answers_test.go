@@ -69,8 +69,9 @@ func TestMalformedAnswersDoNotPanic(t *testing.T) {
 	}
 }
 
-// TestPageFields: all that the catalogue keeps of an item.
-func TestPageFields(t *testing.T) {
+// TestAPageHasAllThatTheCatalogueKeeps: all that the catalogue keeps of an
+// item.
+func TestAPageHasAllThatTheCatalogueKeeps(t *testing.T) {
 	published := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
 	for method, c := range map[string]struct {
 		item string
@@ -156,8 +157,9 @@ func TestNotModified(t *testing.T) {
 	}
 }
 
-// TestKeyRefusedAndNotFound: what ends a run, and what ends a step.
-func TestKeyRefusedAndNotFound(t *testing.T) {
+// TestARefusedKeyIsToldFromWhatIsNotFound: what ends a run, and what ends a
+// step.
+func TestARefusedKeyIsToldFromWhatIsNotFound(t *testing.T) {
 	for _, c := range []struct {
 		status        int
 		body          string

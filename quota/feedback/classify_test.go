@@ -214,9 +214,9 @@ var classified = []struct {
 		feedback.SlowDown, "default", "r: [31mred REDACTED https://x/?key=REDACTED&q=1 éé"},
 }
 
-// TestKeysInMessages: what looks like a key is not shown, and the name of
-// a metric is.
-func TestKeysInMessages(t *testing.T) {
+// TestNoKeyInAMessageIsShown: what looks like a key is not shown, and the name
+// of a metric is.
+func TestNoKeyInAMessageIsShown(t *testing.T) {
 	const freeTier = "Quota exceeded for metric: " +
 		"generativelanguage.googleapis.com/generate_content_free_tier_requests, limit: 20"
 	for text, want := range map[string]string{

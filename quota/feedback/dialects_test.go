@@ -122,7 +122,7 @@ func TestSecondaryLimitIsOfGraphQL(t *testing.T) {
 
 // A daily limit whose reset is unknown is tried again after an hour, then
 // later.
-func TestDailyLimitWithoutZone(t *testing.T) {
+func TestADailyLimitWithoutZoneIsTriedAfterAnHour(t *testing.T) {
 	got := reader(t, "hubspot", feedback.Options{Now: clock(noon)})(call,
 		response(429, asJSON, `{"policyName":"DAILY"}`))
 	want := stop("", time.Hour, "429 DAILY day")
@@ -164,8 +164,9 @@ var numbers = []string{"Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remainin
 	"X-HubSpot-RateLimit-Daily-Remaining", "X-HubSpot-RateLimit-Remaining", "X-HubSpot-RateLimit-Interval-Milliseconds",
 	"Sforce-Limit-Info", "X-Shopify-Shop-Api-Call-Limit"}
 
-// TestMalformedHeaders sets each header to malformed values, in each dialect.
-func TestMalformedHeaders(t *testing.T) {
+// TestMalformedHeadersGiveSaneVerdicts sets each header to malformed values, in
+// each dialect.
+func TestMalformedHeadersGiveSaneVerdicts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads thousands of answers one after the other")
 	}

@@ -20,9 +20,10 @@ func (s *statuses) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
 }
 
-// TestABudgetOfErrors counts the answers that are errors, and refuses calls
-// once it is full; what else they count stays as it is, unless they are free.
-func TestABudgetOfErrors(t *testing.T) {
+// TestABudgetOfErrorsCountsErrorsAlone counts the answers that are errors, and
+// refuses calls once it is full; what else they count stays as it is, unless
+// they are free.
+func TestABudgetOfErrorsCountsErrorsAlone(t *testing.T) {
 	day := quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)}
 	few := quota.Budget{Account: "a", Name: "few", Limit: 2, Window: quota.Sliding(time.Minute), Measure: quota.Errors}
 	free := feedback.Rule{When: feedback.RuleCondition{Status: []string{"404"}}, Counts: new(false)}

@@ -127,7 +127,7 @@ func TestSpentDayEndsAtTheDocumentsReset(t *testing.T) {
 
 // A caller that asks for gzip itself gets the compressed body, which is read
 // too, and so is one that a program has decompressed before it reports it.
-func TestGzippedBody(t *testing.T) {
+func TestAGzippedBodyIsRead(t *testing.T) {
 	pack := func(text string) string {
 		var b strings.Builder
 		w := gzip.NewWriter(&b)

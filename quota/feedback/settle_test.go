@@ -131,9 +131,10 @@ func TestChargesAddUpToTheUpstreamsCount(t *testing.T) {
 	}
 }
 
-// TestRetriesOfDialects resends a GET once the upstream has recovered or its
-// short wait is over, and charges every attempt. A POST is never resent.
-func TestRetriesOfDialects(t *testing.T) {
+// TestAGETIsSentAgainAndAPOSTNever resends a GET once the upstream has
+// recovered or its short wait is over, and charges every attempt. A POST is
+// never resent.
+func TestAGETIsSentAgainAndAPOSTNever(t *testing.T) {
 	for _, c := range []struct {
 		dialect, verb string
 		status        int

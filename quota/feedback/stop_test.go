@@ -83,9 +83,10 @@ func TestLongRetryAfterOn503IsASharedCooldown(t *testing.T) {
 	}
 }
 
-// TestRetryAfterWithoutError: a Retry-After of 0, one in a response that is not
-// an error, and one that no wait can satisfy set no cooldown.
-func TestRetryAfterWithoutError(t *testing.T) {
+// TestARetryAfterWithoutErrorSetsNoCooldown: a Retry-After of 0, one in a
+// response that is not an error, and one that no wait can satisfy set no
+// cooldown.
+func TestARetryAfterWithoutErrorSetsNoCooldown(t *testing.T) {
 	for name, resp := range map[string]*http.Response{
 		"accepted":     response(202, dated+"Retry-After: 7200", ""),
 		"elsewhere":    response(302, dated+"Retry-After: 7200", ""),
@@ -297,9 +298,10 @@ func TestUnusualResponsesAreRead(t *testing.T) {
 	}
 }
 
-// TestUndocumentedCosts: a cost that is not documented, or stands in an error,
-// is marked so that it lowers nothing; and a documented cost is at least 1.
-func TestUndocumentedCosts(t *testing.T) {
+// TestAnUndocumentedCostLowersNothing: a cost that is not documented, or stands
+// in an error, is marked so that it lowers nothing; and a documented cost is at
+// least 1.
+func TestAnUndocumentedCostLowersNothing(t *testing.T) {
 	const usage = `{"usage":{"total_tokens":%d}}`
 	for _, c := range []struct {
 		name, dialect string

@@ -15,10 +15,10 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestCostAtTheEndOfAStream: the cost is charged when the caller has read the
-// stream, which reads the same; long streams and documents are read in their
-// last 64 KiB.
-func TestCostAtTheEndOfAStream(t *testing.T) {
+// TestTheCostAtTheEndOfAStreamIsCharged: the cost is charged when the caller
+// has read the stream, which reads the same; long streams and documents are
+// read in their last 64 KiB.
+func TestTheCostAtTheEndOfAStreamIsCharged(t *testing.T) {
 	event := "data: {\"choices\":[{\"delta\":{\"content\":\"a}\"}}],\"usage\":null}\n\n"
 	usage := `data: {"choices":[],"usage":{"prompt_tokens":4000,"completion_tokens":500,"total_tokens":4500}}` +
 		"\n\ndata: [DONE]\n\n"

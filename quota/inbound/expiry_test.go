@@ -62,9 +62,9 @@ func visit(t *testing.T, store inbound.Store, clock *clock, n int) {
 	}
 }
 
-// TestFileKeepsExpiredClients: an SQLite file keeps no more clients than came
-// within the time for which they have an effect.
-func TestFileKeepsExpiredClients(t *testing.T) {
+// TestAFileKeepsNoExpiredClients: an SQLite file keeps no more clients than
+// came within the time for which they have an effect.
+func TestAFileKeepsNoExpiredClients(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbound.db")
 	store, err := sqlitestore.Open(path)
 	if err != nil {
@@ -79,9 +79,9 @@ func TestFileKeepsExpiredClients(t *testing.T) {
 	}
 }
 
-// TestKeysWithoutExpiry: each key in Redis expires within two minutes and a
+// TestEachKeyExpires: each key in Redis expires within two minutes and a
 // minute after its last request, a limit of a minute.
-func TestKeysWithoutExpiry(t *testing.T) {
+func TestEachKeyExpires(t *testing.T) {
 	server := servers.StartRedis(t)
 	store, err := redisstore.Open(server.URL())
 	if err != nil {
@@ -170,9 +170,9 @@ func cutReply(conn net.Conn, addr string) {
 	}
 }
 
-// TestMalformedAddress: the error of a malformed address does not repeat its
-// password.
-func TestMalformedAddress(t *testing.T) {
+// TestAMalformedAddressShowsNoPassword: the error of a malformed address does
+// not repeat its password.
+func TestAMalformedAddressShowsNoPassword(t *testing.T) {
 	for _, address := range []string{"redis://:secret@host:port/0", "redis://:secret@%zz/0", "http://:secret@host",
 		"redis://:secret@host/x", "sec\x7fret"} {
 		store, err := redisstore.Open(address)
@@ -185,9 +185,9 @@ func TestMalformedAddress(t *testing.T) {
 	}
 }
 
-// TestUserWithFewCommands: a user of Redis with the commands and keys that
-// docs/inbound.md names is enough.
-func TestUserWithFewCommands(t *testing.T) {
+// TestUserWithFewCommandsIsEnough: a user of Redis with the commands and keys
+// that docs/inbound.md names is enough.
+func TestUserWithFewCommandsIsEnough(t *testing.T) {
 	server := servers.StartRedis(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer admin.Close()

@@ -149,9 +149,9 @@ func TestHeadersSayWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestStoreThatIsDownStopsTheServer: requests pass by default, and are answered
-// with 503 where a route is closed instead; the errors are reported.
-func TestStoreThatIsDownStopsTheServer(t *testing.T) {
+// TestAStoreThatIsDownStopsClosedRoutesOnly: requests pass by default, and are
+// answered with 503 where a route is closed instead; the errors are reported.
+func TestAStoreThatIsDownStopsClosedRoutesOnly(t *testing.T) {
 	server := servers.StartRedis(t)
 	store, err := redisstore.Open(server.URL())
 	if err != nil {
@@ -173,10 +173,10 @@ func TestStoreThatIsDownStopsTheServer(t *testing.T) {
 	}
 }
 
-// TestServersDeadlineIsShorter: a route that is closed while the store hangs is
-// closed too for a request whose own time ends first, rather than answered with
-// 200 and nothing.
-func TestServersDeadlineIsShorter(t *testing.T) {
+// TestAClosedRouteStaysClosedAtAnEarlierDeadline: a route that is closed while
+// the store hangs is closed too for a request whose own time ends first, rather
+// than answered with 200 and nothing.
+func TestAClosedRouteStaysClosedAtAnEarlierDeadline(t *testing.T) {
 	server := servers.StartRedis(t)
 	store, err := redisstore.Open(server.URL())
 	if err != nil {
@@ -249,9 +249,9 @@ func TestNoAddressIsForged(t *testing.T) {
 	}
 }
 
-// TestClientWithALongName: two clients whose long names begin alike are told
-// apart, and requests may count as several.
-func TestClientWithALongName(t *testing.T) {
+// TestClientsWithLongNamesAreToldApart: two clients whose long names begin
+// alike are told apart, and requests may count as several.
+func TestClientsWithLongNamesAreToldApart(t *testing.T) {
 	o := &inbound.Options{Client: inbound.Header("Client"),
 		Cost: func(r *http.Request) int64 { return int64(len(r.Header.Get("Client")) % 2) }}
 	s := serve(t, inbound.Memory(), o, inbound.Limit{Calls: 3, Per: time.Hour})
@@ -261,8 +261,8 @@ func TestClientWithALongName(t *testing.T) {
 	}
 }
 
-// TestMistakesInLimits: limits that cannot be kept are errors.
-func TestMistakesInLimits(t *testing.T) {
+// TestMistakesInLimitsAreErrors: limits that cannot be kept are errors.
+func TestMistakesInLimitsAreErrors(t *testing.T) {
 	for name, limits := range map[string][]inbound.Limit{
 		"none": {}, "zero": {{Calls: 0, Per: time.Second}}, "no time": {{Calls: 1}},
 		"twice":                      {{Calls: 1, Per: time.Second}, {Calls: 1, Per: time.Second, Estimate: true}},
@@ -288,9 +288,9 @@ func TestMistakesInLimits(t *testing.T) {
 	}
 }
 
-// TestCostAboveTheLimit: a request that can never fit is answered with 413, and
-// is not told to come back.
-func TestCostAboveTheLimit(t *testing.T) {
+// TestACostAboveTheLimitIsA413: a request that can never fit is answered with
+// 413, and is not told to come back.
+func TestACostAboveTheLimitIsA413(t *testing.T) {
 	o := &inbound.Options{Client: inbound.Header("Client"), Cost: func(*http.Request) int64 { return 4 }}
 	s := serve(t, inbound.Memory(), o, inbound.Limit{Calls: 10, Per: time.Second},
 		inbound.Limit{Calls: 3, Per: time.Hour})
@@ -299,9 +299,9 @@ func TestCostAboveTheLimit(t *testing.T) {
 	}
 }
 
-// TestNamesOfLimits: headers name a limit by its calls and its time, in their
-// shortest form.
-func TestNamesOfLimits(t *testing.T) {
+// TestALimitIsNamedInItsShortestForm: headers name a limit by its calls and its
+// time, in their shortest form.
+func TestALimitIsNamedInItsShortestForm(t *testing.T) {
 	for per, want := range map[time.Duration]string{
 		time.Second: "1/1s", 10 * time.Minute: "1/10m", time.Hour: "1/1h", 24 * time.Hour: "1/24h",
 		90 * time.Minute: "1/1h30m", 100 * time.Second: "1/1m40s", time.Hour + 5*time.Second: "1/1h0m5s",

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestMemoryKeepsExpiredClients: the store in memory keeps no more clients than
-// came within four times the longest limit.
-func TestMemoryKeepsExpiredClients(t *testing.T) {
+// TestMemoryKeepsNoExpiredClients: the store in memory keeps no more clients
+// than came within four times the longest limit.
+func TestMemoryKeepsNoExpiredClients(t *testing.T) {
 	m := Memory().(*memory)
 	limits := []Limit{{Calls: 10, Per: time.Second}, {Calls: 10, Per: time.Minute, Estimate: true}}
 	for i := range 10_000 {

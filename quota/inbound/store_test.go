@@ -202,10 +202,11 @@ func check(t *rapid.T, store inbound.Store, r *inbound.Request, f *reference) (r
 	return retry
 }
 
-// TestErrorOfAnEstimate: the estimate differs from what the window really holds
-// by less than the previous count and 1 for rounding up, and the window never
-// holds more than 1+f times the limit at a fraction f of the period.
-func TestErrorOfAnEstimate(t *testing.T) {
+// TestErrorOfAnEstimateIsBounded: the estimate differs from what the window
+// really holds by less than the previous count and 1 for rounding up, and the
+// window never holds more than 1+f times the limit at a fraction f of the
+// period.
+func TestErrorOfAnEstimateIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		store, f, now := inbound.Memory(), &reference{}, newClock().Now().UnixMicro()
 		const per = 20_000 // µs
@@ -244,9 +245,9 @@ func both(calls int64, per time.Duration) []inbound.Limit {
 	return []inbound.Limit{{Calls: calls, Per: per}, {Calls: calls + 1, Per: per, Estimate: true}}
 }
 
-// TestConcurrentRequests: of requests that come at once, exactly the limit
-// is admitted.
-func TestConcurrentRequests(t *testing.T) {
+// TestConcurrentRequestsGetExactlyTheLimit: of requests that come at once,
+// exactly the limit is admitted.
+func TestConcurrentRequestsGetExactlyTheLimit(t *testing.T) {
 	eachStore(t, func(t *testing.T, store inbound.Store) {
 		var admitted atomic.Int64
 		each(8, 160, func(int) {
@@ -307,9 +308,9 @@ func TestProcessesShareAFile(t *testing.T) {
 	}
 }
 
-// TestFileIsLocked: a request waits for another process's lock no longer than
-// its context.
-func TestFileIsLocked(t *testing.T) {
+// TestALockedFileHoldsNoRequestBeyondItsContext: a request waits for another
+// process's lock no longer than its context.
+func TestALockedFileHoldsNoRequestBeyondItsContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbound.db")
 	store, err := sqlitestore.Open(path)
 	if err != nil {
@@ -329,10 +330,10 @@ func TestFileIsLocked(t *testing.T) {
 	}
 }
 
-// TestClockStepsBack: a clock that steps back frees nothing early, and a client
-// is not held up for longer than the step and a window; after a step of more
-// than a window it starts anew.
-func TestClockStepsBack(t *testing.T) {
+// TestAClockThatStepsBackFreesNothingEarly: a clock that steps back frees
+// nothing early, and a client is not held up for longer than the step and a
+// window; after a step of more than a window it starts anew.
+func TestAClockThatStepsBackFreesNothingEarly(t *testing.T) {
 	eachStore(t, func(t *testing.T, store inbound.Store) {
 		now := newClock().Now().Add(30 * time.Second).UnixMicro()
 		count := func(at int64) *inbound.Answer {
@@ -358,9 +359,9 @@ func TestClockStepsBack(t *testing.T) {
 	})
 }
 
-// TestStoreWithItsOwnClock: a request without a time is decided by the clock of
-// the store.
-func TestStoreWithItsOwnClock(t *testing.T) {
+// TestARequestWithoutATimeHasTheStoresClock: a request without a time is
+// decided by the clock of the store.
+func TestARequestWithoutATimeHasTheStoresClock(t *testing.T) {
 	eachStore(t, func(t *testing.T, store inbound.Store) {
 		before := time.Now().UnixMicro()
 		for i := range 2 {

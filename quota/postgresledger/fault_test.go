@@ -46,8 +46,9 @@ func position(t testing.TB, l engine.Ledger) uint64 {
 	return tail.Position
 }
 
-// TestOpenErrors: each says what to do, and none has the password.
-func TestOpenErrors(t *testing.T) {
+// TestTheErrorsOfOpenSayWhatToDo: each says what to do, and none has the
+// password.
+func TestTheErrorsOfOpenSayWhatToDo(t *testing.T) {
 	server := servers.StartPostgres(t)
 	server.Exec(t, "CREATE ROLE jobs LOGIN; CREATE ROLE locked NOLOGIN")
 	at := func(user, database string) string {
@@ -79,9 +80,9 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// TestLeastPrivilege: a user who may not create anything uses what another one
-// has created.
-func TestLeastPrivilege(t *testing.T) {
+// TestAUserWhoMayCreateNothingUsesWhatIsThere: a user who may not create
+// anything uses what another one has created.
+func TestAUserWhoMayCreateNothingUsesWhatIsThere(t *testing.T) {
 	server := servers.StartPostgres(t)
 	write(t, open(t, server.URL(), nil), 1)
 	server.Exec(t, "CREATE ROLE jobs LOGIN; GRANT USAGE ON SCHEMA ration TO jobs; "+
@@ -98,9 +99,9 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 }
 
-// TestConcurrentOpens: of many processes that find no schema, each opens the
-// ledger, and all use the same.
-func TestConcurrentOpens(t *testing.T) {
+// TestConcurrentOpensUseOneSchema: of many processes that find no schema, each
+// opens the ledger, and all use the same.
+func TestConcurrentOpensUseOneSchema(t *testing.T) {
 	server := servers.StartPostgres(t)
 	var landed atomic.Int64
 	var wg sync.WaitGroup
@@ -126,9 +127,10 @@ func TestConcurrentOpens(t *testing.T) {
 	}
 }
 
-// TestCrash: what was acknowledged outlives a crash of the server, even if its
-// default is to commit later. The ledger connects again.
-func TestCrash(t *testing.T) {
+// TestCrashLosesNothingAcknowledged: what was acknowledged outlives a crash of
+// the server, even if its default is to commit later. The ledger connects
+// again.
+func TestCrashLosesNothingAcknowledged(t *testing.T) {
 	server := servers.StartPostgres(t, "synchronous_commit=off", "wal_writer_delay=10s", "wal_writer_flush_after=1GB")
 	l := open(t, server.URL(), nil)
 	known := write(t, l, 20)
@@ -160,8 +162,8 @@ func TestADroppedSchemaIsALostLog(t *testing.T) {
 	write(t, l, 1)
 }
 
-// TestStandby: a server that does not write is down.
-func TestStandby(t *testing.T) {
+// TestAServerThatDoesNotWriteIsDown: a server that does not write is down.
+func TestAServerThatDoesNotWriteIsDown(t *testing.T) {
 	server := servers.StartPostgres(t)
 	l := open(t, server.URL(), nil)
 	known := write(t, l, 1)
@@ -180,9 +182,9 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// TestLockedLog: a transaction that locks a log delays its callers, and then
-// they get ErrLedgerBusy. Other logs, and reads, do not wait.
-func TestLockedLog(t *testing.T) {
+// TestLockedLogIsBusy: a transaction that locks a log delays its callers, and
+// then they get ErrLedgerBusy. Other logs, and reads, do not wait.
+func TestLockedLogIsBusy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits five seconds for a lock")
 	}
@@ -242,9 +244,9 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestContextEndsMeanwhile: a call whose context ends while it waits for the
-// server is in doubt, and a read is not.
-func TestContextEndsMeanwhile(t *testing.T) {
+// TestAnAppendWhoseContextEndsIsInDoubt: a call whose context ends while it
+// waits for the server is in doubt, and a read is not.
+func TestAnAppendWhoseContextEndsIsInDoubt(t *testing.T) {
 	server := servers.StartPostgres(t)
 	l := open(t, server.URL(), nil)
 	known := write(t, l, 1)

@@ -105,8 +105,9 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestMalformedAnswers: what the script never answers proves nothing.
-func TestMalformedAnswers(t *testing.T) {
+// TestAMalformedAnswerProvesNothing: what the script never answers proves
+// nothing.
+func TestAMalformedAnswerProvesNothing(t *testing.T) {
 	server := servers.StartRedis(t)
 	way := startProxy(t, server.Addr)
 	l := newLog(t, impatient(t, way.URL(), nil), "a")
@@ -127,9 +128,10 @@ func TestMalformedAnswers(t *testing.T) {
 	}
 }
 
-// TestCanceled: a context that has ended before is returned, and nothing is
-// sent. One that ends while the server hangs leaves an append in doubt.
-func TestCanceled(t *testing.T) {
+// TestACanceledAppendSendsNothing: a context that has ended before is returned,
+// and nothing is sent. One that ends while the server hangs leaves an append in
+// doubt.
+func TestACanceledAppendSendsNothing(t *testing.T) {
 	server := servers.StartRedis(t)
 	given := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: -1})
 	t.Cleanup(func() { _ = given.Close() })
@@ -171,8 +173,8 @@ func TestCanceled(t *testing.T) {
 	}
 }
 
-// TestScriptCacheIsFlushed: one more round trip, and no second append.
-func TestScriptCacheIsFlushed(t *testing.T) {
+// TestAFlushedScriptAppendsOnce: one more round trip, and no second append.
+func TestAFlushedScriptAppendsOnce(t *testing.T) {
 	server := servers.StartRedis(t)
 	l := newLog(t, open(t, server.URL(), nil), "a")
 	for range 20 {
@@ -184,9 +186,9 @@ func TestScriptCacheIsFlushed(t *testing.T) {
 	}
 }
 
-// TestServerRefuses: the errors of a server that is up say that nothing was
-// appended, and what to do.
-func TestServerRefuses(t *testing.T) {
+// TestTheErrorOfAServerSaysThatNothingWasAppended: the errors of a server that
+// is up say that nothing was appended, and what to do.
+func TestTheErrorOfAServerSaysThatNothingWasAppended(t *testing.T) {
 	server := servers.StartRedis(t)
 	l := newLog(t, impatient(t, server.URL(), nil), "a")
 	l.append(l.next())
@@ -239,9 +241,9 @@ func TestServerRefuses(t *testing.T) {
 	refused(engine.ErrLedgerDown, "close some of its clients")
 }
 
-// TestOtherServers: what answers at the address is not the server that the URL
-// names, or nothing does. Nothing was sent.
-func TestOtherServers(t *testing.T) {
+// TestTheErrorOfAWrongServerSaysWhatToCheck: what answers at the address is not
+// the server that the URL names, or nothing does. Nothing was sent.
+func TestTheErrorOfAWrongServerSaysWhatToCheck(t *testing.T) {
 	server := servers.StartRedis(t)
 	web := startProxy(t, server.Addr)
 	web.Listener.Close()
@@ -298,9 +300,9 @@ func answering(t *testing.T, answer func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-// TestEarlierRelease: a log is not created beside a ledger of an earlier
-// release, unless it is to be imported.
-func TestEarlierRelease(t *testing.T) {
+// TestNoLogIsCreatedBesideAnEarlierRelease: a log is not created beside a
+// ledger of an earlier release, unless it is to be imported.
+func TestNoLogIsCreatedBesideAnEarlierRelease(t *testing.T) {
 	server := servers.StartRedis(t)
 	for _, key := range []string{"meta", "log", "cool"} {
 		server.Do(t, "rpush", "ration:{"+key+"}:"+key, "x")
@@ -320,9 +322,9 @@ func TestEarlierRelease(t *testing.T) {
 	}
 }
 
-// TestConcurrentAppends: of 64 callers that append on condition, each batch is
-// in the log once, and no total is above the bound.
-func TestConcurrentAppends(t *testing.T) {
+// TestConcurrentAppendsKeepTheBound: of 64 callers that append on condition,
+// each batch is in the log once, and no total is above the bound.
+func TestConcurrentAppendsKeepTheBound(t *testing.T) {
 	server := servers.StartRedis(t)
 	ledgers := []*Ledger{open(t, server.URL(), nil), open(t, server.URL(), nil)}
 	const callers, bound = 64, 500
@@ -362,5 +364,6 @@ func TestConcurrentAppends(t *testing.T) {
 func ExampleLedger_errors() {
 	_, err := Open("redis://me:s3cret@host:port/0", nil)
 	fmt.Println(err)
-	// Output: redisledger: the redis URL has a port that is not a number from 1 to 65535; write redis://HOST:PORT/DB
+	// Output: redisledger: the redis URL has a port that is not a number from 1 to
+	// 65535; write redis://HOST:PORT/DB
 }

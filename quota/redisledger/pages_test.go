@@ -10,10 +10,10 @@ import (
 	"github.com/ration-dev/ration/internal/servers"
 )
 
-// TestLongPages: whatever is appended and trimmed while a long log is read,
-// each page has the batches that follow those before it, and the pages end with
-// the log.
-func TestLongPages(t *testing.T) {
+// TestPagesOfAChangingLogHaveNoGap: whatever is appended and trimmed while a
+// long log is read, each page has the batches that follow those before it, and
+// the pages end with the log.
+func TestPagesOfAChangingLogHaveNoGap(t *testing.T) {
 	l := newLog(t, open(t, servers.StartRedis(t).URL(), nil), "a")
 	const count = 5_000
 	for range count {

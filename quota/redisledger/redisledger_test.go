@@ -139,9 +139,9 @@ func TestAppendedBatchesAreReadInOrder(t *testing.T) {
 	}
 }
 
-// TestTotalsAndConditions: an append that does not meet its conditions changes
-// nothing.
-func TestTotalsAndConditions(t *testing.T) {
+// TestAnUnmetConditionChangesNothing: an append that does not meet its
+// conditions changes nothing.
+func TestAnUnmetConditionChangesNothing(t *testing.T) {
 	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 	l := newLog(t, open(t, servers.StartRedis(t).URL(), &Options{Now: func() time.Time { return now }}), "a")
 	a := l.next()
@@ -207,8 +207,9 @@ func condition(most int64, totals ...uint8) engine.Condition {
 	return engine.Condition{Totals: totals, Steps: []engine.Step{{Most: most}}}
 }
 
-// TestDivergence: nothing is appended to another log than the caller knows.
-func TestDivergence(t *testing.T) {
+// TestNothingIsAppendedToAnotherLog: nothing is appended to another log than
+// the caller knows.
+func TestNothingIsAppendedToAnotherLog(t *testing.T) {
 	server := servers.StartRedis(t)
 	l := newLog(t, open(t, server.URL(), nil), "a")
 	for range 3 {
@@ -257,7 +258,7 @@ func TestDivergence(t *testing.T) {
 	}
 }
 
-func TestTrim(t *testing.T) {
+func TestTrimmedBatchesAreGone(t *testing.T) {
 	l := newLog(t, open(t, servers.StartRedis(t).URL(), nil), "a")
 	for range 9 {
 		l.append(l.next())
@@ -338,9 +339,9 @@ func TestStampsRise(t *testing.T) {
 	}
 }
 
-// TestAccounts: names of any bytes are one account each, and do not leave
-// their hash tag.
-func TestAccounts(t *testing.T) {
+// TestAnyBytesNameOneAccount: names of any bytes are one account each, and do
+// not leave their hash tag.
+func TestAnyBytesNameOneAccount(t *testing.T) {
 	server := servers.StartRedis(t)
 	l := open(t, server.URL(), &Options{Prefix: "p{q}*"})
 	names := []string{"a", "a}b{c", "{}", "", "\x00\xff\n", "100% *?[x]", "ünï", "a:head", "}:head", "a/b",

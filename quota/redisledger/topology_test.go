@@ -135,9 +135,9 @@ func (c *crowd) finish(t *testing.T) (lost int) {
 	return lost
 }
 
-// TestCluster: accounts of all shards are listed. Appends go on while slots
-// move and when a master dies.
-func TestCluster(t *testing.T) {
+// TestClusterAppendsGoOnWhileItChanges: accounts of all shards are listed.
+// Appends go on while slots move and when a master dies.
+func TestClusterAppendsGoOnWhileItChanges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts six servers and waits for a failover, 10 seconds")
 	}
@@ -184,9 +184,9 @@ func TestCluster(t *testing.T) {
 	crowd.finish(t)
 }
 
-// TestSentinels: appends go on when the master dies while a sentinel hangs, and
-// when all sentinels are gone.
-func TestSentinels(t *testing.T) {
+// TestSentinelsMayHangOrBeGone: appends go on when the master dies while a
+// sentinel hangs, and when all sentinels are gone.
+func TestSentinelsMayHangOrBeGone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts six servers and waits for a failover, 10 seconds")
 	}
@@ -253,9 +253,10 @@ func issue(t *testing.T, dir, name string, by *x509.Certificate, with *ecdsa.Pri
 	return certificate, key
 }
 
-// TestEveryKindOfConnection appends over each kind of connection to one server.
-// A wrong certificate is a configuration error, not a server that is down.
-func TestEveryKindOfConnection(t *testing.T) {
+// TestEachKindOfConnectionAppends appends over each kind of connection to one
+// server. A wrong certificate is a configuration error, not a server that is
+// down.
+func TestEachKindOfConnectionAppends(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	ca, key := issue(t, dir, "ca", nil, nil)

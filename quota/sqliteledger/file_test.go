@@ -92,8 +92,9 @@ func TestMustExistCreatesNothing(t *testing.T) {
 	}
 }
 
-// TestWrongFiles: a file that is not a ledger is refused and left unchanged.
-func TestWrongFiles(t *testing.T) {
+// TestWrongFilesAreRefusedAndUnchanged: a file that is not a ledger is refused
+// and left unchanged.
+func TestWrongFilesAreRefusedAndUnchanged(t *testing.T) {
 	foreign := func(statement string) func(testing.TB, string) {
 		return func(t testing.TB, path string) {
 			db := openSQL(t, path)
@@ -145,8 +146,8 @@ func TestWrongFiles(t *testing.T) {
 	}
 }
 
-// TestLedgerBehindALink: SQLite would open the target of a link.
-func TestLedgerBehindALink(t *testing.T) {
+// TestALedgerBehindALinkIsRefused: SQLite would open the target of a link.
+func TestALedgerBehindALinkIsRefused(t *testing.T) {
 	for _, end := range []string{"", "-wal", "-shm", "-journal", ".lock"} {
 		path, victim := fresh(t), filepath.Join(t.TempDir(), "victim")
 		if err := errors.Join(os.WriteFile(victim, nil, 0o600), os.Symlink(victim, path+end)); err != nil {
@@ -165,9 +166,9 @@ func TestLedgerBehindALink(t *testing.T) {
 	}
 }
 
-// TestDiskFull: nothing is appended, the error says so, and reading still
-// works.
-func TestDiskFull(t *testing.T) {
+// TestAFullDiskAppendsNothing: nothing is appended, the error says so, and
+// reading still works.
+func TestAFullDiskAppendsNothing(t *testing.T) {
 	l := open(t, fresh(t), nil)
 	known := write(t, l, "project", 1)
 	if err := l.Pragma("max_page_count = 1"); err != nil { // no larger than it is now
@@ -190,10 +191,10 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestForeignWriter: the ledger waits for a program that locks the file and
-// does not take turns, such as a shell, and then returns ErrLedgerBusy. Reads
-// do not wait.
-func TestForeignWriter(t *testing.T) {
+// TestForeignWriterIsWaitedFor: the ledger waits for a program that locks the
+// file and does not take turns, such as a shell, and then returns
+// ErrLedgerBusy. Reads do not wait.
+func TestForeignWriterIsWaitedFor(t *testing.T) {
 	path := fresh(t)
 	l := open(t, path, nil)
 	known := write(t, l, "project", 1)

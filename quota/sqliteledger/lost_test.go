@@ -12,9 +12,9 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// TestLostWhileOpen: processes that have the file open when it is deleted or
-// replaced go on with what is there now, all with the same.
-func TestLostWhileOpen(t *testing.T) {
+// TestLostFilesAreReplacedByWhatIsThere: processes that have the file open when
+// it is deleted or replaced go on with what is there now, all with the same.
+func TestLostFilesAreReplacedByWhatIsThere(t *testing.T) {
 	older := fresh(t)
 	l := open(t, older, nil)
 	write(t, l, "older", 3)
@@ -119,9 +119,9 @@ func TestNothingIsAcknowledgedInADeletedFile(t *testing.T) {
 	}
 }
 
-// TestSmallerFileCopiedOver: SQLite would take the -wal for that of the file
-// that was copied over the ledger's.
-func TestSmallerFileCopiedOver(t *testing.T) {
+// TestAFileCopiedOverTheLedgerIsAnError: SQLite would take the -wal for that of
+// the file that was copied over the ledger's.
+func TestAFileCopiedOverTheLedgerIsAnError(t *testing.T) {
 	path := fresh(t)
 	l := open(t, path, nil)
 	write(t, l, "project", 1)

@@ -77,9 +77,10 @@ func start(t testing.TB, path string) (*exec.Cmd, *bufio.Scanner) {
 	return cmd, bufio.NewScanner(out)
 }
 
-// TestKilledProcesses: of four processes that share a limit, two are killed.
-// The others use up the limit, and what any of them was told is in the log.
-func TestKilledProcesses(t *testing.T) {
+// TestKilledProcessesLoseNothing: of four processes that share a limit, two are
+// killed. The others use up the limit, and what any of them was told is in the
+// log.
+func TestKilledProcessesLoseNothing(t *testing.T) {
 	path := fresh(t)
 	var cmds [4]*exec.Cmd
 	var outs [4]*bufio.Scanner
@@ -111,9 +112,10 @@ func TestKilledProcesses(t *testing.T) {
 	}
 }
 
-// TestWithoutPermission runs as a user without write permission: as the user
-// nobody if the tests run as root, which ignores permissions.
-func TestWithoutPermission(t *testing.T) {
+// TestALedgerWithoutPermissionIsAConfigError runs as a user without write
+// permission: as the user nobody if the tests run as root, which ignores
+// permissions.
+func TestALedgerWithoutPermissionIsAConfigError(t *testing.T) {
 	folder, err := os.MkdirTemp("", "sqliteledger") //nolint:usetesting // that of the test may not be entered by nobody
 	if err != nil {
 		t.Fatal(err)

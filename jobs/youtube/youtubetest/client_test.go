@@ -73,7 +73,7 @@ func apiError(t *testing.T, err error) *googleapi.Error {
 }
 
 // Google's client fetches exactly the data's charts, for one unit a page.
-func TestChartsThroughTheGoogleClient(t *testing.T) {
+func TestGooglesClientFetchesTheDatasCharts(t *testing.T) {
 	upstream, svc, _ := start(t, nil)
 	data := youtubetest.DefaultData()
 	pages := map[string]int64{}
@@ -128,7 +128,7 @@ func compare(t *testing.T, got *youtube.Video, want youtubetest.Video) {
 
 // Bodies have details that clients hide: numbers are strings, hidden numbers
 // and parts not requested are absent. Several parts may be joined or repeated.
-func TestVideosOnTheWire(t *testing.T) {
+func TestVideosHaveTheDetailsOfTheWire(t *testing.T) {
 	_, _, srv := start(t, nil)
 	var hidden, shown youtubetest.Video
 	for _, v := range youtubetest.DefaultData().Chart("US") {
@@ -177,7 +177,7 @@ func TestVideosOnTheWire(t *testing.T) {
 }
 
 // A search escapes titles only, and claims far more results than it has.
-func TestSearchThroughTheGoogleClient(t *testing.T) {
+func TestASearchHasTheTraitsOfARealOne(t *testing.T) {
 	upstream, svc, _ := start(t, nil)
 	escaped, got, last := 0, map[string]bool{}, 0
 	err := svc.Search.List([]string{"snippet"}).Q("a").Type("video").MaxResults(50).Pages(t.Context(),
@@ -236,7 +236,7 @@ func TestSearchThroughTheGoogleClient(t *testing.T) {
 	}
 }
 
-func TestOtherListsThroughTheGoogleClient(t *testing.T) {
+func TestOtherListsHaveTheTraitsOfRealOnes(t *testing.T) {
 	_, svc, _ := start(t, nil)
 	var ids []string
 	hidden := 0

@@ -131,7 +131,7 @@ func zipped(text string) []byte {
 	return buf.Bytes()
 }
 
-func TestLoad(t *testing.T) {
+func TestLoadKeepsTheNewestDayInOrderOfRank(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "de.ndjson.gz")
 	if err := os.WriteFile(file, zipped(strings.ReplaceAll(lines, `"US"`, `"DE"`)), 0o600); err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestLoadNamesTheBadLine(t *testing.T) {
 }
 
 // Google's client fetches complete recorded charts, if this machine has them.
-func TestRecordedCharts(t *testing.T) {
+func TestGooglesClientFetchesRecordedCharts(t *testing.T) {
 	files := []string{dataFile("trending_sample.ndjson.gz"), dataFile("trending_AU_derived.ndjson.gz")}
 	data, err := youtubetest.LoadFile(files...)
 	if errors.Is(err, os.ErrNotExist) {

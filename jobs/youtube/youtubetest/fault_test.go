@@ -22,7 +22,7 @@ import (
 )
 
 // A fault chooses requests by method, region, position and count.
-func TestWhichRequestsAFaultHits(t *testing.T) {
+func TestAFaultHitsTheRequestsThatItChooses(t *testing.T) {
 	inUS, inDE := aChart+"&regionCode=US", aChart+"&regionCode=DE"
 	for _, c := range []struct {
 		name   string
@@ -62,7 +62,7 @@ func TestWhichRequestsAFaultHits(t *testing.T) {
 }
 
 // A fault replaces the status, the body and header fields.
-func TestReplacedAnswers(t *testing.T) {
+func TestAFaultReplacesTheAnswer(t *testing.T) {
 	for _, c := range []struct {
 		fault  youtubetest.Fault
 		status int
@@ -129,7 +129,7 @@ func TestFaultsAreMetered(t *testing.T) {
 
 // A dropped connection is an error for the client or, if net/http resends the
 // request itself, two arrivals, both charged.
-func TestDroppedConnections(t *testing.T) {
+func TestADroppedConnectionIsAnErrorAndCharged(t *testing.T) {
 	upstream, svc, _ := start(t, nil)
 	upstream.Fail(youtubetest.Fault{Delivery: youtubetest.Dropped})
 	list := svc.Search.List([]string{"id"}).Q("music")
@@ -153,7 +153,7 @@ func TestDroppedConnections(t *testing.T) {
 
 // Half an answer is an error of the connection, or broken JSON in a
 // complete answer.
-func TestHalfAnswers(t *testing.T) {
+func TestHalfAnAnswerIsAnError(t *testing.T) {
 	var syntax *json.SyntaxError
 	for delivery, want := range map[youtubetest.Delivery]func(error) bool{
 		youtubetest.CutShort: func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) },
@@ -244,7 +244,7 @@ func TestLatencyPassesAfterTheCharge(t *testing.T) {
 }
 
 // Google's client decodes errors like real ones, with the server's time.
-func TestErrorsThroughTheGoogleClient(t *testing.T) {
+func TestGooglesClientDecodesTheErrors(t *testing.T) {
 	now := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
 	upstream, svc, srv := start(t, &youtubetest.Options{Keys: []string{"good"}, Model: youtubetest.Since2026,
 		SearchLimit: 1, Now: func() time.Time { return now }})

@@ -178,7 +178,7 @@ func TestLimitChangesWhileRunning(t *testing.T) {
 
 // The day ends exactly at midnight in Los Angeles, also on days of 23 and
 // 25 hours.
-func TestPacificDays(t *testing.T) {
+func TestADayEndsAtPacificMidnight(t *testing.T) {
 	for _, c := range []struct{ from, to string }{
 		{"2026-11-20T08:00:00Z", "2026-11-21T08:00:00Z"},
 		{"2026-07-01T07:00:00Z", "2026-07-02T07:00:00Z"},
