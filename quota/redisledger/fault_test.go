@@ -364,6 +364,5 @@ func TestConcurrentAppendsKeepTheBound(t *testing.T) {
 func ExampleLedger_errors() {
 	_, err := Open("redis://me:s3cret@host:port/0", nil)
 	fmt.Println(err)
-	// Output: redisledger: the redis URL has a port that is not a number from 1 to
-	// 65535; write redis://HOST:PORT/DB
+	// Output: redisledger: the redis URL has a port that is not a number from 1 to 65535; write redis://HOST:PORT/DB
 }
