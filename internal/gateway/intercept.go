@@ -57,8 +57,8 @@ func (g *Gateway) serveProxied(w http.ResponseWriter, r *http.Request) {
 	case isGuarded:
 		g.direct(w, r, r.URL.Host)
 	default:
-		passing := httputil.ReverseProxy{Rewrite: func(*httputil.ProxyRequest) {}, Transport: g.base,
-			FlushInterval: flushTime, ErrorLog: discardLog,
+		passing := httputil.ReverseProxy{Transport: g.base, FlushInterval: flushTime, ErrorLog: discardLog,
+			Rewrite:      func(pr *httputil.ProxyRequest) { deleteOwn(pr.Out.Header) },
 			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { unreachable(err).write(w) }}
 		passing.ServeHTTP(w, r)
 	}

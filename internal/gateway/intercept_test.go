@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ration-dev/ration/internal/files"
@@ -126,7 +127,12 @@ func TestAnAddressIsGuardedBehindItsProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host) })
+	var leaked atomic.Bool
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		leaked.Store(leaked.Load() || len(r.Header.Values("Ration-Token"))+
+			len(r.Header.Values("Proxy-Authorization")) > 0)
+		_, _ = io.WriteString(w, r.Host)
+	})
 	table := strings.Replace(anyTable, `[api.example.com, "127.0.0.1:9"]`, "[10.1.2.3, vm]\ninsecure: [10.1.2.3, vm]",
 		1)
 	table = strings.Replace(table, "limit: 100000", "limit: 2", 1)
@@ -140,6 +146,13 @@ func TestAnAddressIsGuardedBehindItsProxy(t *testing.T) {
 		if resp, body := get(t, c, to); resp.StatusCode != http.StatusOK || !strings.Contains(to, "/"+body+"/") {
 			t.Errorf("%s: %s %q", to, resp.Status, body)
 		}
+	}
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://elsewhere/a", http.NoBody)
+	req.Header.Set("Ration-Token", "secret")
+	if resp, err := c.Do(req); err != nil || leaked.Load() {
+		t.Errorf("%v, the token reached another host: %v", err, leaked.Load())
+	} else {
+		resp.Body.Close()
 	}
 	if resp, body := get(t, c, "http://10.1.2.3/b"); resp.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("the third call: %s %q; want a refusal", resp.Status, body)
