@@ -44,16 +44,20 @@ func (w *Watch) sendCooldown(ctx context.Context, e *event) {
 func coolingName(budget string) string { return "cooling " + budget }
 
 // sendCooldownEnds sends that the cooldown of a budget, or of the account, is
-// over.
+// over. The balances are of one account.
 func (w *Watch) sendCooldownEnds(ctx context.Context, balances []quota.Balance) {
+	var ended []string
 	for i := range balances {
-		b := &balances[i].Budget
-		if balances[i].Cooldown != nil {
-			continue
+		if balances[i].Cooldown == nil {
+			ended = append(ended, balances[i].Budget.Name)
 		}
-		for _, budget := range []string{b.Name, ""} {
-			w.over(ctx, &event{Kind: costs.AlertCooldown, Account: b.Account, Budget: budget, name: coolingName(budget),
-				detail: fmt.Sprintf("the cooldown of %s is over", human.Scope(b.Account, budget, ""))})
-		}
+	}
+	if len(ended) > 0 { // a cooldown of the account would be that of each budget, too
+		ended = append(ended, "")
+	}
+	for _, budget := range ended {
+		account := balances[0].Budget.Account
+		w.over(ctx, &event{Kind: costs.AlertCooldown, Account: account, Budget: budget, name: coolingName(budget),
+			detail: fmt.Sprintf("the cooldown of %s is over", human.Scope(account, budget, ""))})
 	}
 }
