@@ -55,8 +55,8 @@ func (a *app) why(ctx context.Context) error {
 	return nil
 }
 
-// explainRefusal explains a refusal, or without one the newest that the ledger
-// has. If there is no ledger or it is down, the explanation says that.
+// explainRefusal explains a refusal or, if it is nil, the newest one in the
+// ledger. The explanation says so if the ledger does not exist or is down.
 func (a *app) explainRefusal(ctx context.Context, refusal *client.Refusal) (*report.Why, error) {
 	e := report.NewWhy(refusal, a.now())
 	err := a.readLedger(func(c *client.Client) error {

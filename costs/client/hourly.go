@@ -12,8 +12,9 @@ type hourly struct {
 	told map[eventKind]told
 }
 
-// eventKind is what events have in common. Of an account and an of, which is a
-// budget or a host, there are at most maxKinds in an hour; others are no first.
+// eventKind is what the events of one kind share; of is a budget or a host. At
+// most maxKinds are counted for one of in an hour; events of further kinds are
+// never the first.
 type eventKind struct{ account, of, method, key, region string }
 
 // told is the last event of a kind that was the first.

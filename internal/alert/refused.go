@@ -99,8 +99,8 @@ func (w *Watch) wants(kind string) bool {
 	return false
 }
 
-// over sends that something is over, to each target that was told of it.
-// Afterwards it is sent again if it recurs.
+// over tells each target that was told of something that it has ended. If it
+// recurs, they are told again.
 func (w *Watch) over(ctx context.Context, e *event) {
 	for i, target := range w.targets[e.Account] {
 		request := w.claimOf(e, target, fmt.Sprintf("%s %d %d", e.name, 0, i))

@@ -193,9 +193,8 @@ func TestDaysOutliveTheLogAndTheLedger(t *testing.T) {
 	}
 }
 
-// TestASearchNeedsALimitAndARealCountry: a limit of 0 and a country's wrong
-// code are errors of the search. Without a catalogue there is none to search,
-// and there are no days.
+// TestASearchNeedsALimitAndARealCountry: a limit of 0 and a wrong country code
+// are errors. Without a catalogue, search fails and the history is empty.
 func TestASearchNeedsALimitAndARealCountry(t *testing.T) {
 	for _, c := range []struct {
 		query  catalog.Query

@@ -111,8 +111,8 @@ var (
 	punctuation = regexp.MustCompile("[,;:.!?#&\\]}`]+$")
 	// plainLedger is the address of a ledger that has no place for a secret.
 	plainLedger = regexp.MustCompile(
-		`^(postgres(ql)?://([\w.-]+@)?|unix://)[^@?;#&%]*(\?((schema|db|host|port|dbname|user)=([\w.,:/-]|%2F)*(&|` +
-			`$))+)?$`)
+		`^(postgres(ql)?://([\w.-]+@)?|unix://)[^@?;#&%]*` +
+			`(\?((schema|db|host|port|dbname|user)=([\w.,:/-]|%2F)*(&|$))+)?$`)
 )
 
 // RedactURLs returns a message with its URLs cut to what cannot be a

@@ -201,9 +201,9 @@ func findPreset(api string) (*costs.Preset, error) {
 	return nil, fmt.Errorf("%q is neither a preset nor a host: %s", api, advice)
 }
 
-// webURL returns the URL of an upstream, which may be a host alone if that has
-// a dot and no port, so that it is no misspelled preset, and is reached by
-// https. It is nil if there is none.
+// webURL returns the URL of an upstream, or nil if api is none. A host alone
+// means https; it must have a dot and no port, since anything else could be a
+// misspelled preset.
 func webURL(api string) *url.URL {
 	isHost := (strings.Contains(api, ".") || api == "localhost") && !strings.ContainsAny(api, "/: ")
 	if isHost {

@@ -113,8 +113,7 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 }
 
 // TestALedgerWithoutPermissionIsAConfigError runs as a user without write
-// permission: as the user nobody if the tests run as root, which ignores
-// permissions.
+// permission. Root ignores permissions, so tests of root run it as nobody.
 func TestALedgerWithoutPermissionIsAConfigError(t *testing.T) {
 	folder, err := os.MkdirTemp("", "sqliteledger") //nolint:usetesting // that of the test may not be entered by nobody
 	if err != nil {

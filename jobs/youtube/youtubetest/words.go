@@ -105,7 +105,8 @@ title 25 {} की पूरी कहानी | Breaking News
 title 23 {} का मज़ाक 😂
 title 1 {} Official Trailer
 title 26 घर पर {} कैसे बनाएं
-subjects दिल की बात; चाँद तारे; माँ का प्यार; मसाला डोसा; रंग बरसे; सच्चा दोस्त
+subjects दिल की बात; चाँद तारे; माँ का प्यार
+subjects मसाला डोसा; रंग बरसे; सच्चा दोस्त
 channels सुर संगम; Desi Rasoi & Co; खबर आज; हँसी घर; Bharat Beats
 
 ta
