@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 func salesforce(t testing.TB) *costs.Table { return use(t, uses["salesforce"]) }
@@ -123,7 +123,7 @@ func TestABatchThatCannotBeReadCostsTheMost(t *testing.T) {
 func TestAStalledBatchEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := salesforce(t)
-		guard, err := quota.NewGuard(testledger.Memory(nil), table.Budgets(), nil)
+		guard, err := quota.NewGuard(memledger.Open(nil), table.Budgets(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestATransportSendsABatchAsItWas(t *testing.T) {
 		return &http.Response{StatusCode: 200, Body: http.NoBody, Request: req}, nil
 	})
 	table := salesforce(t)
-	ledger := testledger.Memory(nil)
+	ledger := memledger.Open(nil)
 	guard, err := quota.NewGuard(ledger, table.Budgets(), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/internal/files"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -89,7 +88,7 @@ func TestTheShippedBudgetsGrantADaysSearchesAtOnce(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
 	table := load(t)
-	guard, err := quota.NewGuard(testledger.Memory(&memledger.Options{Now: clock.Now}), table.Budgets(), nil)
+	guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: clock.Now}), table.Budgets(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

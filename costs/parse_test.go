@@ -9,8 +9,8 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/internal/strictyaml"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 const valid = `version: 1
@@ -260,7 +260,7 @@ func expect(t *testing.T, cases []mistake) {
 }
 
 // guardable is a ledger for quota.NewGuard, which does not call it.
-type guardable struct{ quota.Log }
+type guardable struct{ quota.Ledger }
 
 // Parse does not panic for any bytes. A guard accepts a table that it returns,
 // and the table prices every method within its limits.
@@ -357,7 +357,7 @@ func TestTheLongestFloorUntilIsAccepted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := quota.NewGuard(testledger.Memory(nil), table.Budgets(), nil); err != nil {
+		if _, err := quota.NewGuard(memledger.Open(nil), table.Budgets(), nil); err != nil {
 			t.Error(err)
 		}
 		if _, err := parse(bound); err == nil || !strings.Contains(err.Error(), "write less than ") {

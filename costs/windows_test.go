@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // TestWindowsAreWrittenAsTheyAreRead: what String writes is the same window
@@ -44,7 +44,7 @@ func TestWindowsAreWrittenAsTheyAreRead(t *testing.T) {
 		parse := func(text string) quota.Budget {
 			text = strings.Trim(text, "{}"[:2*strings.Count(text[:1], "{")])
 			table := use(t, "costs: {get: 1}\nbudgets: [{name: all, limit: 10, "+text+"}]")
-			if _, err := quota.NewGuard(testledger.Memory(nil), table.Budgets(), nil); err != nil {
+			if _, err := quota.NewGuard(memledger.Open(nil), table.Budgets(), nil); err != nil {
 				t.Errorf("%s: %v", text, err)
 			}
 			return table.Budgets()[0]

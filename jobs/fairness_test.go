@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
@@ -83,7 +82,7 @@ func newMarket(t *testing.T, budgets string) *market {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.guard, err = quota.NewGuard(testledger.Memory(&memledger.Options{Now: m.clock.Now}), table.Budgets(),
+	if m.guard, err = quota.NewGuard(memledger.Open(&memledger.Options{Now: m.clock.Now}), table.Budgets(),
 		nil); err != nil {
 		t.Fatal(err)
 	}

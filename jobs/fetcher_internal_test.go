@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // TestARedirectIsNoConfigMistake: a redirect to an unguarded host used to
@@ -24,7 +24,7 @@ func TestARedirectIsNoConfigMistake(t *testing.T) {
 		}
 		return quota.Call{Account: "p", Method: "m", Units: 1}, nil
 	})
-	guard, err := quota.NewGuard(testledger.Memory(nil),
+	guard, err := quota.NewGuard(memledger.Open(nil),
 		[]quota.Budget{{Account: "p", Name: "b", Limit: 9, Window: quota.Sliding(time.Hour)}}, nil)
 	if err != nil {
 		t.Fatal(err)

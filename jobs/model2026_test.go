@@ -12,7 +12,6 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/internal/catalog"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/youtube"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
@@ -53,7 +52,7 @@ func (h *host) run(t *testing.T) *jobs.Report {
 			`]}, trending: {pages: 1}], regions: {US: {}, GB: {}, DE: {}, FR: {}, IN: {}, BR: {}, AU: {}, CA: {}}}`),
 		table.CheckFetched)
 	check(err)
-	ledger, err := testledger.SQLite(filepath.Join(h.dir, "ration.db"),
+	ledger, err := sqliteledger.Open(filepath.Join(h.dir, "ration.db"),
 		&sqliteledger.Options{Now: h.clock.Now, Sync: sqliteledger.Normal})
 	check(err)
 	defer ledger.Close()

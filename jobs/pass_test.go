@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -148,15 +149,15 @@ func TestNoQuotaStopsItsMethodInAllRegions(t *testing.T) {
 
 // downFor is a ledger that is down for one method.
 type downFor struct {
-	quota.Log
+	quota.Ledger
 	method string
 }
 
-func (l downFor) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	if batch.Requests[0].Method == l.method {
+func (l downFor) Append(ctx context.Context, account string, a *quota.Append) (*quota.Tail, error) {
+	if bytes.Contains(a.Data, []byte(l.method)) {
 		return nil, quota.ErrLedgerDown
 	}
-	return l.Log.Spend(ctx, batch)
+	return l.Ledger.Append(ctx, account, a)
 }
 
 // TestPassFailsAfterOtherStepsWhenLedgerIsDown: when the ledger is down for one

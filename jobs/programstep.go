@@ -216,7 +216,7 @@ func (p *pass) meterProgram(ctx context.Context, program *command.Program, calle
 		p.report.Unmetered = true
 	}
 	for account, began := range since {
-		for sum, err := range p.Guard.Log().Sums(ctx, quota.Query{Account: account, Since: began}) {
+		for sum, err := range p.Guard.Sums(ctx, quota.Query{Account: account, Since: began}) {
 			if err != nil {
 				p.report.Unmetered = true
 				break

@@ -20,7 +20,6 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/internal/catalog"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
@@ -123,7 +122,7 @@ func newPrograms(t *testing.T, budgets, fetch string, regions ...string) *progra
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard, err := quota.NewGuard(testledger.Memory(&memledger.Options{Now: s.clock.Now}), table.Budgets(), nil)
+	guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: s.clock.Now}), table.Budgets(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +191,7 @@ func TestProgramIsAStep(t *testing.T) {
 		t.Errorf("the output is %s", got)
 	}
 	callers := map[quota.Caller]quota.Units{}
-	for sum, err := range s.Guard.Log().Sums(t.Context(), quota.Query{Account: "acme"}) {
+	for sum, err := range s.Guard.Sums(t.Context(), quota.Query{Account: "acme"}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +221,7 @@ func TestProgramIsAStep(t *testing.T) {
 func TestUnitsOfAProgramAreUnknownWithoutItsLedger(t *testing.T) {
 	for name, cutBefore := range map[string]bool{"down before": true, "down since": false} {
 		s := newPrograms(t, "  - {name: all, limit: 100, window: 24h}\n", "[{command: ./market.sh}]", "emea")
-		l := &link{Ledger: s.Guard.Log()} // which is a ledger, too
+		l := &link{Ledger: s.Guard.Ledger()} // which is a ledger, too
 		guard, err := quota.NewGuard(l, s.Table.Budgets(), nil)
 		if err != nil {
 			t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/internal/catalog"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/youtube"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
@@ -35,7 +34,7 @@ type scene struct {
 	clock    *ledgertest.Clock
 	regions  []jobs.Region
 
-	ledger    quota.Log
+	ledger    quota.Ledger
 	budgets   []quota.Budget
 	path      string // of the catalogue
 	transport *quota.Transport
@@ -71,7 +70,7 @@ func newScene(t testing.TB, budgets, fetch string, o *youtubetest.Options, regio
 	if table, err = table.WithEndpoint("", web.URL); err != nil {
 		t.Fatal(err)
 	}
-	s.ledger, s.budgets = testledger.Memory(&memledger.Options{Now: s.clock.Now}), table.Budgets()
+	s.ledger, s.budgets = memledger.Open(&memledger.Options{Now: s.clock.Now}), table.Budgets()
 	if s.guard, err = quota.NewGuard(s.ledger, s.budgets, nil); err != nil {
 		t.Fatal(err)
 	}

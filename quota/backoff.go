@@ -24,7 +24,7 @@ func (g *Guard) backOff(ctx context.Context, call Call, grant *Grant, v *Verdict
 	ctx = context.WithoutCancel(ctx)
 	var last engine.Record
 	var now time.Time
-	err := g.log.account(call.Account).View(ctx, func(view *engine.View) {
+	err := g.account(call.Account).View(ctx, func(view *engine.View) {
 		last, _ = view.LastCooldown(v.Budget, v.KeyOf(&call))
 		now = ledgerTime(view.Now())
 	})
@@ -35,8 +35,8 @@ func (g *Guard) backOff(ctx context.Context, call Call, grant *Grant, v *Verdict
 	if count > 0 {
 		began, ends := ledgerTime(last.At), ledgerTime(last.Until)
 		wasGranted := now
-		if grant != nil && !grant.receipt.At.IsZero() {
-			wasGranted = grant.receipt.At
+		if grant != nil && !grant.at.IsZero() {
+			wasGranted = grant.at
 		}
 		switch {
 		case began.After(wasGranted):
@@ -66,12 +66,12 @@ func (g *Guard) passedBetween(ctx context.Context, id budgetID, since, until tim
 		return false
 	}
 	charge := g.chargeOf(id.account, id.budget)
-	for entry, err := range g.log.Entries(ctx, Query{Account: id.account, Key: id.key, Since: since, Until: until,
+	for entry, err := range g.Entries(ctx, Query{Account: id.account, Key: id.key, Since: since, Until: until,
 		Newest: true}) {
 		if err != nil {
 			return false
 		}
-		isCovered := charge == nil || charge.Coverage.Covers(entry.Method, entry.Caller)
+		isCovered := charge == nil || charge.coverage.Covers(entry.Method, entry.Caller)
 		if entry.Kind == EntryCall && entry.Calls > 0 && isCovered {
 			return true
 		}

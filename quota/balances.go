@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // Balance is the state of one budget.
@@ -66,74 +68,69 @@ func (g *Guard) AccountBalances(ctx context.Context, account string) ([]Balance,
 	if len(budgets) == 0 {
 		return nil, nil
 	}
-	charges := make([]*Charge, len(budgets))
-	for i, b := range budgets {
-		charges[i] = b.charge
-	}
-	states, err := g.states(ctx, account, "", charges)
+	states, err := g.states(ctx, account, "", chargesOf(budgets))
 	if err != nil {
 		return nil, opError("balances of "+account, err)
 	}
 	balances := make([]Balance, len(budgets))
 	for i, b := range budgets {
-		balances[i] = g.balance(&b, "", &states[i].WindowUsage)
-		balances[i].Floors = states[i].floors
+		balances[i] = b.balance("", &states[i])
 	}
 	return balances, nil
 }
 
-// balance returns the balance of a budget with a given standing, for calls with
-// a key.
-func (g *Guard) balance(b *chargedBudget, key string, s *WindowUsage) Balance {
-	budget := g.budgets[b.index]
-	budget.Limit = budget.LimitOf(key)
-	return Balance{Budget: budget, Coverage: b.charge.Coverage, At: s.At,
-		Since: s.Since, Used: s.Used, Open: s.Open,
-		Remaining: max(0, cmp.Or(s.Limit, budget.Limit)-s.Used), NextFree: s.NextFree, Cooldown: s.Cooldown,
-		Moved: s.Moved,
-		Ahead: s.Ahead, StricterLimit: s.Limit, LimitUntil: s.LimitUntil}
-}
-
-// chargeState is the standing of a charge and of its floors.
-type chargeState struct {
-	WindowUsage
-	floors []FloorBalance
+// state is what the window of a charge holds at a time.
+type state struct {
+	engine.Held
+	at       time.Time
+	ahead    time.Duration
+	moved    *Move
+	cooldown *Cooldown
+	floors   []FloorBalance
 }
 
 // states returns the states of charges on one log, all at one time.
-func (g *Guard) states(ctx context.Context, account, key string, charges []*Charge) ([]chargeState, error) {
-	var queries []*Charge // each charge, followed by its floors
-	for _, c := range charges {
-		queries = append(queries, c)
-		for _, floor := range c.Floors {
-			queries = append(queries, &Charge{Budget: c.Budget, Coverage: floor.Coverage, Limit: c.Limit,
-				Window: c.Window})
+func (g *Guard) states(ctx context.Context, account, key string, charges []*charge) (states []state, err error) {
+	err = g.account(account).View(ctx, func(v *engine.View) {
+		moved := v.Moved()
+		for _, c := range charges {
+			s := state{Held: v.Held(c.engine, key), at: ledgerTime(v.Now()), ahead: micros(v.Ahead()),
+				moved: moveOf(account, &moved), cooldown: cooldownIn(v, account, c.Name, key)}
+			hasFloors := c.FloorUntil == 0 || s.at.Before(c.Window.Day(s.at).Next.Add(-c.FloorUntil))
+			for _, floor := range c.floors {
+				b := FloorBalance{Region: floor.coverage.Regions[0], Floor: floor.units,
+					Used: Units(v.Held(floor.engine, key).Used)}
+				if hasFloors {
+					b.Kept = max(0, b.Floor-b.Used)
+				}
+				s.floors = append(s.floors, b)
+			}
+			states = append(states, s)
 		}
-	}
-	standings, err := g.log.WindowUsages(ctx, account, key, queries)
+	})
+	return states, err
+}
+
+// state returns the state of a charge, for calls with a key.
+func (g *Guard) state(ctx context.Context, c *charge, key string) (*state, error) {
+	states, err := g.states(ctx, c.Account, key, []*charge{c})
 	if err != nil {
 		return nil, err
 	}
-	states := make([]chargeState, len(charges))
-	for i, c := range charges {
-		states[i] = chargeState{standings[0], c.floorBalances(standings[1:])}
-		standings = standings[1+len(c.Floors):]
-	}
-	return states, nil
+	return &states[0], nil
 }
 
-// floorBalances returns the balances of a charge's floors with given standings.
-func (c *Charge) floorBalances(standings []WindowUsage) []FloorBalance {
-	var balances []FloorBalance
-	for i, floor := range c.Floors {
-		s := standings[i]
-		b := FloorBalance{Region: floor.Coverage.Regions[0], Floor: floor.Units, Used: s.Used}
-		if c.FloorUntil == 0 || s.At.Before(c.Window.Day(s.At).Next.Add(-c.FloorUntil)) {
-			b.Kept = max(0, b.Floor-b.Used)
-		}
-		balances = append(balances, b)
+// balance returns the balance of a charge in a state, for calls with a key.
+func (c *charge) balance(key string, s *state) Balance {
+	b := Balance{Budget: *c.Budget, Coverage: c.coverage, At: s.at, Used: Units(s.Used), Open: Units(s.Open),
+		NextFree: ledgerTime(s.NextAt), Cooldown: s.cooldown, Moved: s.moved, Floors: s.floors, Ahead: s.ahead}
+	b.Budget.Limit = c.LimitOf(key)
+	b.Since = c.Window.Since(s.at, b.Budget.Limit)
+	if s.Until != 0 {
+		b.StricterLimit, b.LimitUntil = Units(s.Limit), ledgerTime(s.Until)
 	}
-	return balances
+	b.Remaining = max(0, b.Limit()-b.Used)
+	return b
 }
 
 // Probe checks whether call would be granted now, without charging it. It
@@ -154,38 +151,31 @@ func (g *Guard) Probe(ctx context.Context, call Call) error {
 // that is one with a Move. It returns an error if waiting does not help
 // otherwise, or if nothing is known.
 func (g *Guard) ProbeAll(ctx context.Context, call Call) (refusals []*RefusedError, err error) {
-	call.Caller = call.Caller.or(CallerFrom(ctx))
-	request := requestOf(&call, g.chargesFor(&call).charges, 1)
-	if err := request.Check(call.Account, call.Key); err != nil {
+	r := g.request(ctx, call, 1)
+	if err := r.check(); err != nil {
 		return nil, err
 	}
-	found, err := g.log.probe(ctx, &Batch{Account: call.Account, Key: call.Key}, &request)
-	if err != nil {
-		return nil, opError("probe "+call.Method, err)
-	}
-	for _, err := range found {
-		refused, ok := errors.AsType[*RefusedError](err)
-		if !ok {
-			return nil, err
+	var others []error
+	err = g.account(r.Account).View(ctx, func(v *engine.View) {
+		for _, no := range v.Refusals(g.engineRequest(r)) {
+			if no.Moved != nil {
+				refusals = append(refusals, moveOf(r.Account, no.Moved).refusal(&r.Call, ledgerTime(v.Now())))
+				continue
+			}
+			err := r.refusal(no, v.Now())
+			if refused, ok := errors.AsType[*RefusedError](err); ok {
+				refusals = append(refusals, refused)
+			} else {
+				others = append(others, err)
+			}
 		}
-		refusals = append(refusals, refused)
+	})
+	switch {
+	case err != nil:
+		return nil, opError("probe "+call.Method, err)
+	case len(others) > 0:
+		return nil, others[0]
 	}
 	slices.SortStableFunc(refusals, func(x, y *RefusedError) int { return cmp.Compare(x.Reason, y.Reason) })
 	return refusals, nil
-}
-
-// setAmounts sets what a refusal says about the charge that refuses the call.
-func (e *RefusedError) setAmounts(call *Call, c *Charge, s *chargeState) {
-	request := requestOf(call, nil, 1)
-	e.Measure, e.Needed = c.Coverage.Measure, request.needs(c)
-	e.Limit, e.Used = c.limitOf(call.Key), s.Used
-	if s.Limit > 0 {
-		e.Limit = s.Limit
-		e.ConfiguredLimit = c.limitOf(call.Key)
-		e.LimitUntil = s.LimitUntil
-	}
-	for _, floor := range s.floors {
-		e.Kept += floor.Kept
-	}
-	e.Remaining = max(0, e.Limit-s.Used-e.Kept)
 }

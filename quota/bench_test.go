@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -45,11 +44,7 @@ func bench(b *testing.B, transport http.RoundTripper) {
 // BenchmarkRememberedRefusal compares a saturated guard's answer with time.Now;
 // "xnow" is the ratio.
 func BenchmarkRememberedRefusal(b *testing.B) {
-	guard, err := quota.NewGuard(&counting{Log: testledger.Memory(nil)}, []quota.Budget{budget("day", 1, 24*time.Hour)},
-		nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	guard := newGuard(b, nil, budget("day", 1, 24*time.Hour))
 	ctx, c := context.Background(), call("search.list", 1)
 	if _, err := guard.Spend(ctx, c); err != nil {
 		b.Fatal(err)

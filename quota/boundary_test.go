@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -46,7 +45,7 @@ func TestSlidingWindowHoldsAcrossABoundary(t *testing.T) {
 // acrossABoundary returns how many calls a fixed and a sliding window admit.
 func acrossABoundary() (fixed, sliding int) {
 	clock := &ledgertest.Clock{}
-	guard, err := quota.NewGuard(testledger.Memory(&memledger.Options{Now: clock.Now}), []quota.Budget{
+	guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: clock.Now}), []quota.Budget{
 		{Account: "my-project", Name: "minute", Limit: 50, Window: quota.Sliding(time.Minute)},
 	}, nil)
 	if err != nil {

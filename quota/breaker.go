@@ -99,17 +99,17 @@ func (b *breakers) close(t *trial) {
 // is still open then, the call becomes its trial, which is returned. When the
 // time is up, the call gets a trial of its own, and the claim of the other
 // refuses it.
-func (b *breakers) awaitTrial(ctx context.Context, g *Guard, call Call, maxWait time.Duration, reported bool) *trial {
+func (b *breakers) awaitTrial(ctx context.Context, g *Guard, r *request, maxWait time.Duration, reported bool) *trial {
 	deadline := time.Now().Add(maxWait)
 	for {
 		b.mu.Lock()
-		breaker := b.covering(g, call, reported)
+		breaker := b.covering(r.set, r.Key, reported)
 		if breaker == nil {
 			b.mu.Unlock()
 			return nil
 		}
 		other, ours := breaker.trial, &trial{breaker: breaker, changed: make(chan struct{}), reported: reported,
-			id: call.ID, repeats: -1}
+			id: r.ID, repeats: -1}
 		if other.isLate() {
 			other.end()
 			other = nil
@@ -123,7 +123,7 @@ func (b *breakers) awaitTrial(ctx context.Context, g *Guard, call Call, maxWait 
 		expires := other.expires
 		b.mu.Unlock()
 		left := time.Until(deadline)
-		isSame := other.id == call.ID && call.ID != (ID{})
+		isSame := other.id == r.ID && r.ID != (ID{})
 		switch {
 		case isSame:
 			return nil
@@ -146,7 +146,7 @@ func (b *breakers) awaitTrial(ctx context.Context, g *Guard, call Call, maxWait 
 // covering returns an open breaker of the call's account or of a budget that
 // covers the call, or nil. For a call whose answer is reported, and perhaps
 // never is, a breaker is open for lockExpiry after its cooldown.
-func (b *breakers) covering(g *Guard, call Call, reported bool) *breaker {
+func (b *breakers) covering(set *chargeSet, key string, reported bool) *breaker {
 	if len(b.open) == 0 {
 		return nil
 	}
@@ -158,12 +158,12 @@ func (b *breakers) covering(g *Guard, call Call, reported bool) *breaker {
 		return ended >= 0 && ended < lockExpiry
 	}
 	budgets := []string{""}
-	for _, charge := range g.chargesFor(&call).charges {
-		budgets = append(budgets, charge.Budget)
+	for _, charge := range set.charges {
+		budgets = append(budgets, charge.Name)
 	}
 	for _, budget := range budgets {
-		for _, key := range [...]string{"", call.Key} {
-			if breaker := b.open[budgetID{call.Account, budget, key}]; isOpen(breaker) {
+		for _, key := range [...]string{"", key} {
+			if breaker := b.open[budgetID{set.class.account, budget, key}]; isOpen(breaker) {
 				return breaker
 			}
 		}
@@ -239,8 +239,15 @@ func (b *breakers) lengthen(id budgetID, v *Verdict, t *trial, sent time.Time) t
 // closeCovering removes the breakers that cover a call and were opened before
 // its request was sent.
 func (b *breakers) closeCovering(g *Guard, call Call, sent time.Time) {
-	for breaker := b.covering(g, call, false); breaker != nil && breaker.since.Before(sent); breaker = b.covering(g,
-		call, false) {
+	if len(b.open) == 0 {
+		return
+	}
+	set := g.chargesFor(&call)
+	for {
+		breaker := b.covering(set, call.Key, false)
+		if breaker == nil || !breaker.since.Before(sent) {
+			return
+		}
 		delete(b.open, breaker.id)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // stopping is an upstream whose answers stop all calls for 5 seconds until a
@@ -54,7 +54,7 @@ func TestTheEndOfACooldownIsTriedByOneCaller(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ledger := testledger.Memory(nil)
+				ledger := memledger.Open(nil)
 				var stops, fine, refused atomic.Int32
 				base := stopping(time.Now().Add(c.lasts), &stops, &fine)
 				var wg sync.WaitGroup

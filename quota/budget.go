@@ -218,23 +218,6 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 	}
 }
 
-// charge returns the charge of b for calls of a region, without that region's
-// own floor.
-func (b *Budget) charge(region string, coverage *Coverage) *Charge {
-	c := &Charge{Budget: b.Name, Coverage: coverage, Limit: b.Limit,
-		Keys: b.Keys, Window: b.Window, Config: b.Config,
-		hasFloors: len(b.Floor) > 0}
-	for _, other := range slices.Sorted(maps.Keys(b.Floor)) {
-		if other != region {
-			floor := b.coverage()
-			floor.Regions = []string{other}
-			c.Floors = append(c.Floors, Floor{Coverage: newCoverage(floor), Units: b.Floor[other]})
-			c.FloorUntil = b.FloorUntil
-		}
-	}
-	return c
-}
-
 // maxName is the most bytes in the name of an account or budget.
 const maxName = 256
 

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // callClass is what decides which budgets cover a call.
@@ -13,8 +15,9 @@ type callClass struct{ account, method, lane, region string }
 // chargeSet is what the calls of one class are charged to.
 type chargeSet struct {
 	class   callClass
-	charges []*Charge
-	budgets []int // the index of each charge's budget in Guard.budgets
+	charges []*charge
+	budgets []int            // the index of each charge's budget in Guard.budgets
+	engine  []*engine.Budget // the charges as the engine sees them
 	history time.Duration
 	lease   time.Duration // the longest of those of budgets in flight
 	refused refusalSlots  // for calls without a Key
@@ -31,14 +34,8 @@ type chargeSets struct {
 }
 
 // isCharged reports whether a call is charged to the budget.
-func (b *chargedBudget) isCharged(g *Guard, call *Call) bool {
-	return !g.budgets[b.index].Shadow && b.charge.Coverage.Covers(call.Method, call.Caller)
-}
-
-// check returns an error if some calls that are alike can never be granted.
-func (s *chargeSet) check(call *Call, count int) error {
-	request := requestOf(call, s.charges, count)
-	return request.Check(call.Account, call.Key)
+func (b *chargedBudget) isCharged(call *Call) bool {
+	return !b.Shadow && b.coverage.Covers(call.Method, call.Caller)
 }
 
 // maxChargeSets bounds the charge sets that are kept, which are at most twice
@@ -58,10 +55,11 @@ func (g *Guard) chargesFor(call *Call) *chargeSet {
 	return g.chargeSets.add(class, func() *chargeSet {
 		set := &chargeSet{class: class, history: g.history[call.Account]}
 		for _, b := range g.accounts[call.Account] {
-			if b.isCharged(g, call) {
-				set.charges = append(set.charges, b.chargeFor(call.Caller.Region))
-				set.budgets = append(set.budgets, b.index)
-				set.lease = max(set.lease, b.charge.Window.Lease())
+			if b.isCharged(call) {
+				c := b.chargeFor(call.Caller.Region)
+				set.charges = append(set.charges, c)
+				set.budgets, set.engine = append(set.budgets, c.index), append(set.engine, c.engine)
+				set.lease = max(set.lease, c.Window.Lease())
 			}
 		}
 		return set

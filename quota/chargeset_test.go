@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // TestNewClassesCopyNoOthers: each call of a class not seen before copied up
 // to 1,024 classes, 100 kB, once there were as many.
 func TestNewClassesCopyNoOthers(t *testing.T) {
-	ledger := testledger.Memory(nil)
+	ledger := memledger.Open(nil)
 	defer ledger.Close()
 	guard, err := quota.NewGuard(ledger,
 		[]quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(time.Hour)}}, nil)

@@ -71,7 +71,7 @@ func (e *ClaimedError) Is(target error) bool { return target == ErrClaimed }
 // was done within Again. All times are by the ledger's clock. A cooldown does
 // not matter.
 func (g *Guard) Claim(ctx context.Context, r ClaimRequest) (*Claim, error) {
-	c := &Claim{account: g.log.account(r.Account), request: r, asked: time.Now()}
+	c := &Claim{account: g.account(r.Account), request: r, asked: time.Now()}
 	id, before, now, err := c.account.Claim(ctx, engine.ClaimRequest{
 		Name: r.Name, Owner: r.Owner, Hold: r.Hold.Microseconds(), Anew: r.Anew, Resumes: r.Resumes})
 	switch {
@@ -121,7 +121,7 @@ func claimStateOf(s *engine.ClaimState) ClaimState {
 // if that is neither held nor done. It writes nothing.
 func (g *Guard) ClaimState(ctx context.Context, r ClaimRequest) (*ClaimState, error) {
 	state := ClaimState{}
-	err := g.log.account(r.Account).View(ctx, func(v *engine.View) {
+	err := g.account(r.Account).View(ctx, func(v *engine.View) {
 		if s := v.Claim(r.Name); s.Until != 0 || s.Done != 0 {
 			state = claimStateOf(&s)
 		}

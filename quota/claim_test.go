@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/internal/servers"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -21,15 +20,15 @@ import (
 
 // onEachLedger runs a test on a guard of each ledger, with a clock of its own.
 func onEachLedger(t *testing.T, test func(*testing.T, *quota.Guard, *ledgertest.Clock)) {
-	for name, open := range map[string]func(*testing.T, func() time.Time) (quota.Log, error){
-		"memory": func(_ *testing.T, now func() time.Time) (quota.Log, error) {
-			return testledger.Memory(&memledger.Options{Now: now}), nil
+	for name, open := range map[string]func(*testing.T, func() time.Time) (quota.Ledger, error){
+		"memory": func(_ *testing.T, now func() time.Time) (quota.Ledger, error) {
+			return memledger.Open(&memledger.Options{Now: now}), nil
 		},
-		"SQLite": func(t *testing.T, now func() time.Time) (quota.Log, error) {
-			return testledger.SQLite(filepath.Join(t.TempDir(), "ledger.db"), &sqliteledger.Options{Now: now})
+		"SQLite": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
+			return sqliteledger.Open(filepath.Join(t.TempDir(), "ledger.db"), &sqliteledger.Options{Now: now})
 		},
-		"Redis": func(t *testing.T, now func() time.Time) (quota.Log, error) {
-			return testledger.Redis(servers.StartRedis(t).URL(), &redisledger.Options{Now: now})
+		"Redis": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
+			return redisledger.Open(servers.StartRedis(t).URL(), &redisledger.Options{Now: now})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,10 +2,12 @@ package quota
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/human"
 )
 
 // Cooldown is a pause that the upstream or an operator has asked for. While it
@@ -33,7 +35,7 @@ type Cooldown struct {
 // the ledger.
 func (g *Guard) Cool(ctx context.Context, cooldown Cooldown) error {
 	defer g.refusals.invalidate()
-	return opError("cooldown", g.log.SetCooldown(context.WithoutCancel(ctx), cooldown))
+	return opError("cooldown", g.setCooldown(context.WithoutCancel(ctx), &cooldown))
 }
 
 // ClearCooldown clears the cooldown of a budget or, if budget is empty, of the
@@ -45,7 +47,7 @@ func (g *Guard) ClearCooldown(ctx context.Context, account, budget string) error
 // ClearKeyCooldown clears the cooldown that stops a key alone.
 func (g *Guard) ClearKeyCooldown(ctx context.Context, account, budget, key string) error {
 	defer g.refusals.invalidate()
-	return opError("clear cooldown", g.log.account(account).EndCooldown(ctx, budget, key))
+	return opError("clear cooldown", g.account(account).EndCooldown(ctx, budget, key))
 }
 
 // Cooldowns returns the cooldowns of an account that are in force, and the time
@@ -53,44 +55,80 @@ func (g *Guard) ClearKeyCooldown(ctx context.Context, account, budget, key strin
 // of its budgets follow in the guard's order, except those that end before that
 // of the account; then come those of single keys, the one that ends last first.
 func (g *Guard) Cooldowns(ctx context.Context, account string) (now time.Time, cooldowns []Cooldown, err error) {
-	names := []string{""}
-	for _, b := range g.accounts[account] {
-		names = append(names, b.charge.Budget)
-	}
-	var standings []WindowUsage
-	var all []Cooldown
-	err = g.log.account(account).View(ctx, func(v *engine.View) {
-		for _, r := range v.Cooldowns() {
-			all = append(all, *cooldownOf(account, r))
+	err = g.account(account).View(ctx, func(v *engine.View) {
+		now = ledgerTime(v.Now())
+		names := []string{""}
+		for _, b := range g.accounts[account] {
+			names = append(names, b.Name)
+		}
+		for _, name := range names {
+			if c := cooldownIn(v, account, name, ""); c != nil && c.Budget == name {
+				cooldowns = append(cooldowns, *c)
+			}
+		}
+		for _, r := range slices.Backward(v.Cooldowns()) {
+			if r.Labels.Key != "" {
+				cooldowns = append(cooldowns, *cooldownOf(account, r))
+			}
 		}
 	})
-	if err == nil {
-		standings, err = g.cooldownStandings(ctx, account, "", names...)
-	}
-	if err != nil {
-		return now, nil, opError("cooldowns of "+account, err)
-	}
-	for i, s := range standings {
-		if s.Cooldown != nil && s.Cooldown.Budget == names[i] {
-			cooldowns = append(cooldowns, *s.Cooldown)
-		}
-	}
-	for _, c := range slices.Backward(all) {
-		if c.Key != "" {
-			cooldowns = append(cooldowns, c)
-		}
-	}
-	return standings[0].At, cooldowns, nil
+	return now, cooldowns, opError("cooldowns of "+account, err)
 }
 
-// cooldownStandings returns standings of a log with its time and the cooldowns
-// of budgets. An empty name stands for the account. A budget's standing has the
-// cooldown of the account if that ends later than its own.
-func (g *Guard) cooldownStandings(ctx context.Context, account, key string, budgets ...string) ([]WindowUsage, error) {
-	everything := newCoverage(Coverage{})
-	charges := make([]*Charge, len(budgets))
-	for i, name := range budgets {
-		charges[i] = &Charge{Budget: name, Coverage: everything, Limit: 1, Window: Sliding(time.Minute)}
+// stopped is when a log was read, and which cooldown was in force then, if any.
+type stopped struct {
+	at       time.Time
+	ahead    time.Duration // of the newest timestamp, if that is much
+	cooldown *Cooldown
+}
+
+// stopped reads the cooldown in force for a budget, or for the account if that
+// is empty.
+func (g *Guard) stopped(ctx context.Context, account, budget, key string) (s stopped, err error) {
+	err = g.account(account).View(ctx, func(v *engine.View) {
+		s = stopped{ledgerTime(v.Now()), micros(v.Ahead()), cooldownIn(v, account, budget, key)}
+	})
+	return s, err
+}
+
+// cooldownIn returns the cooldown in force for a budget: its own, or that of
+// the account if that ends later.
+func cooldownIn(v *engine.View, account, budget, key string) *Cooldown {
+	own, isOwn := v.Cooldown(budget, key)
+	all, isAll := v.Cooldown("", key)
+	switch {
+	case isAll && (!isOwn || all.Until > own.Until):
+		return cooldownOf(account, all)
+	case isOwn:
+		return cooldownOf(account, own)
 	}
-	return g.log.WindowUsages(ctx, account, key, charges)
+	return nil
+}
+
+func cooldownOf(account string, r engine.Record) *Cooldown {
+	return &Cooldown{Account: account, Budget: r.Name, Key: r.Labels.Key, Until: ledgerTime(r.Until), Reason: r.Text}
+}
+
+func (g *Guard) setCooldown(ctx context.Context, c *Cooldown) error {
+	if err := CheckKey(c.Key); err != nil {
+		return err
+	}
+	length := min(c.For, math.MaxInt64-time.Microsecond) + time.Microsecond - time.Nanosecond
+	until := int64(human.MaxUnix * 1_000_000)
+	if c.Until.Unix() < human.MaxUnix {
+		until = microsOf(c.Until)
+	}
+	return g.account(c.Account).Cool(ctx, c.Budget, c.Key, length.Microseconds(), until, c.repeats,
+		cutText(c.Reason, MaxReason))
+}
+
+// cutText returns the first bytes of a text, at most so many and whole runes.
+func cutText(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && text[most]&0xc0 == 0x80 {
+		most--
+	}
+	return text[:most]
 }

@@ -15,7 +15,7 @@ import (
 // ErrCorrecting at once. correction must return within 10 seconds, after which
 // the lock expires.
 func (g *Guard) Correct(ctx context.Context, account string, correction func() error) (err error) {
-	id, _, _, err := g.log.account(account).Claim(ctx,
+	id, _, _, err := g.account(account).Claim(ctx,
 		engine.ClaimRequest{Name: correctionClaim, Hold: lockExpiry.Microseconds()})
 	switch {
 	case err != nil:
@@ -25,7 +25,7 @@ func (g *Guard) Correct(ctx context.Context, account string, correction func() e
 	}
 	defer func() {
 		g.refusals.invalidate()
-		err = errors.Join(err, g.log.account(account).EndClaim(context.WithoutCancel(ctx), correctionClaim, id, 0))
+		err = errors.Join(err, g.account(account).EndClaim(context.WithoutCancel(ctx), correctionClaim, id, 0))
 	}()
 	return correction()
 }

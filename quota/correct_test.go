@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -16,7 +15,7 @@ import (
 func TestCorrectionsExcludeEachOther(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
+	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
 	open := func() *quota.Guard {
 		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 100, time.Hour)}, nil)
 		if err != nil {
@@ -50,7 +49,7 @@ func TestCorrectionsExcludeEachOther(t *testing.T) {
 // followed by a grant, not by a refusal from before it.
 func TestACorrectionEndsACachedRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := testledger.Memory(nil)
+		ledger := memledger.Open(nil)
 		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, time.Hour)}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -60,10 +59,9 @@ func TestACorrectionEndsACachedRefusal(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = guard.Correct(t.Context(), account, func() error {
-			for entry, err := range ledger.Entries(t.Context(), quota.Query{Account: account}) {
+			for entry, err := range guard.Entries(t.Context(), quota.Query{Account: account}) {
 				if err = errors.Join(err,
-					ledger.Settle(t.Context(), quota.Receipt{Account: account, ID: entry.ID, At: entry.At},
-						quota.Amounts{Units: 4, Calls: 1})); err != nil {
+					guard.SettleEntry(t.Context(), account, entry.ID, quota.Amounts{Units: 4, Calls: 1})); err != nil {
 					return err
 				}
 			}

@@ -37,12 +37,12 @@ func (g *Guard) Budgets() []Budget { return append([]Budget(nil), g.budgets...) 
 
 // decided tells the observers what was decided about a call. began is when a
 // call that may wait began to, and zero for others.
-func (g *Guard) decided(call *Call, count int, began time.Time, err error) {
+func (g *Guard) decided(r *request, began time.Time, err error) {
 	observe := g.observer.Load()
 	if observe == nil {
 		return
 	}
-	d := Decision{Call: *call, Count: count, Budgets: g.chargesFor(call).budgets, Err: err}
+	d := Decision{Call: r.Call, Count: r.count, Budgets: r.set.budgets, Recorded: r.force, Err: err}
 	if d.MayWait = !began.IsZero(); d.MayWait {
 		d.Waited = time.Since(began)
 	}

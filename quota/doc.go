@@ -92,14 +92,9 @@
 // account whose name is easily taken for one that the ledger has is a
 // [LookAlikeError].
 //
-// [NewLog] returns the [Log] of a Ledger, which decides. [Log.Spend] decides a
-// [Batch] of [Request] values and returns an [Answer] to each, with a [Receipt]
-// and what each window then holds. A [Charge] is a budget as a
-// Log sees it: its [Coverage] says which calls count, and each [Floor] reserves
-// a part of the limit. The [WindowKind] of its window says how to count, and a
-// calendar window has a [Day] at each time. An [ID] identifies a request.
-// [Log.WindowUsages] returns a
-// [WindowUsage] for each charge. [Log.Entries] lists the [Entry] values that a
-// [Query] selects, each of an [EntryKind], and [Log.Sums] adds them up to [Sum]
-// values.
+// A [Coverage] says which calls count in a budget. The [WindowKind] of its
+// window says how to count, and a calendar window has a [Day] at each time. An
+// [ID] identifies a record. [Guard.Entries] lists the [Entry] values that a
+// [Query] selects, each of an [EntryKind], and [Guard.Sums] adds them up to
+// [Sum] values.
 package quota

@@ -33,31 +33,6 @@ func (id ID) derived(name string) ID {
 	return ID{Client: NameID(id.String()+name, "").Client, Seq: id.Seq}
 }
 
-// Receipt identifies an entry of a log.
-type Receipt struct {
-	Account string
-	Key     string
-	ID      ID
-	At      time.Time // the entry's timestamp, unique in its log
-	Epoch   uint64    // of the log that granted it; 0 if unknown
-}
-
-// WindowUsage is the state of one charge's window.
-type WindowUsage struct {
-	At       time.Time     // the present time on the ledger's clock
-	Since    time.Time     // entries with this timestamp or a later one count
-	Used     Units         // what the window holds
-	Open     Units         // the part of Used that calls in flight may give back
-	NextFree time.Time     // when the next units become free; zero if none are used
-	Cooldown *Cooldown     // the cooldown in force, or nil
-	Moved    *Move         // why the account is closed, or nil
-	Ahead    time.Duration // how far the log's newest timestamp is ahead of At; 0 if that is at most two minutes
-	Trimmed  bool          // the log has dropped its oldest entries, which no window can see
-
-	Limit      Units     // the limit that holds if another configuration asked one lower than the charge's; else 0
-	LimitUntil time.Time // when that one ends
-}
-
 // Query selects entries of one log.
 type Query struct {
 	Account string

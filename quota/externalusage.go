@@ -63,9 +63,9 @@ func (e *externalUsage) report(ctx context.Context, t *Transport, call Call, v V
 	if charge == nil || charge.Window.Kind() == KindInFlight {
 		return
 	}
-	limit := charge.limitOf(call.Key)
+	limit := charge.LimitOf(call.Key)
 	inRange := v.Left >= 0 && v.Left < limit
-	if !inRange || !charge.Coverage.Covers(externalMethod(v.LeftOf), Caller{Lane: externalLane}) {
+	if !inRange || !charge.coverage.Covers(externalMethod(v.LeftOf), Caller{Lane: externalLane}) {
 		return
 	}
 	e.mu.Lock()
@@ -111,12 +111,12 @@ func (e *externalUsage) report(ctx context.Context, t *Transport, call Call, v V
 // left. The goroutines take turns: notes that are recorded at the same time
 // would make each other give up, and one for a short window counts in the
 // others too.
-func (e *externalUsage) record(t *Transport, b *reportedBudget, charge *Charge, report *leftReport) {
+func (e *externalUsage) record(t *Transport, b *reportedBudget, charge *charge, report *leftReport) {
 	for report != nil {
 		ctx, cancel := context.WithTimeout(report.ctx, noteTimeout)
 		agreed, err := t.Guard.lowerLeft(ctx, &report.call, charge, report.left)
 		cancel()
-		t.succeeded(report.call, opError("note what is left of "+charge.Budget, err))
+		t.succeeded(report.call, opError("note what is left of "+charge.Name, err))
 		e.mu.Lock()
 		b.left = report.left
 		b.agreed = time.Time{}
@@ -174,9 +174,9 @@ func (t *Transport) CloseIdleConnections() {
 }
 
 // chargeOf returns the charge of the budget with a given name, or nil.
-func (g *Guard) chargeOf(account, budget string) *Charge {
+func (g *Guard) chargeOf(account, budget string) *charge {
 	for _, b := range g.accounts[account] {
-		if b.charge.Budget == budget {
+		if b.Name == budget {
 			return b.charge
 		}
 	}
@@ -188,8 +188,8 @@ func (g *Guard) chargeOf(account, budget string) *Charge {
 // already but not yet counted by the upstream, so they never look like external
 // usage. If several processes see the same difference at once, one of them
 // records it.
-func (g *Guard) lowerLeft(ctx context.Context, call *Call, charge *Charge, left Units) (agreed bool, err error) {
-	note := Call{Account: call.Account, Key: charge.keyOf(call.Key), Method: externalMethod(charge.Budget),
+func (g *Guard) lowerLeft(ctx context.Context, call *Call, charge *charge, left Units) (agreed bool, err error) {
+	note := Call{Account: call.Account, Key: charge.keyOf(call.Key), Method: externalMethod(charge.Name),
 		Caller: Caller{Lane: externalLane}}
 	if excess, err := g.excessLeft(ctx, &note, charge, left); excess <= 0 || err != nil {
 		return err == nil && excess == 0, err
@@ -200,9 +200,9 @@ func (g *Guard) lowerLeft(ctx context.Context, call *Call, charge *Charge, left 
 			agreed = err == nil && excess == 0
 			return err
 		}
-		amounts := charge.Coverage.Measure.Only(min(excess, MaxUnits))
+		amounts := charge.Measure.Only(min(excess, MaxUnits))
 		note.Units, note.Measures = amounts.Units, amounts.Named
-		_, err = g.spend(ctx, &note, g.chargesFor(&note), entryMode{force: true, kind: EntryNote, calls: amounts.Calls})
+		err = g.Note(ctx, Note{Call: note, Calls: amounts.Calls})
 		agreed = err == nil
 		return err
 	})
@@ -216,17 +216,17 @@ func (g *Guard) lowerLeft(ctx context.Context, call *Call, charge *Charge, left 
 // is negative within the margin of a calendar window that would count the note:
 // the note would count for both days, and the upstream may mean the one that
 // ends.
-func (g *Guard) excessLeft(ctx context.Context, note *Call, charge *Charge, left Units) (Units, error) {
-	standings, err := g.log.WindowUsages(ctx, note.Account, note.Key, []*Charge{charge})
+func (g *Guard) excessLeft(ctx context.Context, note *Call, charge *charge, left Units) (Units, error) {
+	state, err := g.state(ctx, charge, note.Key)
 	if err != nil {
 		return 0, err
 	}
 	for _, c := range g.chargesFor(note).charges {
-		if c.Window.between(standings[0].At) {
+		if c.Window.between(state.at) {
 			return -1, nil
 		}
 	}
-	return max(0, charge.limitOf(note.Key)-left-charge.usedBefore(&standings[0])), nil
+	return max(0, charge.LimitOf(note.Key)-left-charge.usedBefore(state)), nil
 }
 
 // answerAge is how long ago an upstream's bucket may have been as full as its
@@ -235,14 +235,14 @@ const answerAge = time.Second
 
 // usedBefore returns what a charge had used when an upstream answered, at most:
 // a bucket has refilled since.
-func (c *Charge) usedBefore(s *WindowUsage) Units {
+func (c *charge) usedBefore(s *state) Units {
 	if c.Window.Kind() != KindBucket {
-		return s.Used
+		return Units(s.Used)
 	}
 	lacks := answerAge // to the full unit that is used at least
 	if s.Used > 0 {
-		lacks += s.NextFree.Sub(s.At)
+		lacks += ledgerTime(s.NextAt).Sub(s.at)
 	}
 	unit := c.Window.UnitTime()
-	return max(0, s.Used-1) + Units((lacks+unit-1)/unit)
+	return max(0, Units(s.Used)-1) + Units((lacks+unit-1)/unit)
 }

@@ -21,8 +21,8 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // goingAway is an HTTP/2 server that reads the first request of each connection
@@ -110,7 +110,7 @@ const killedEnv = "QUOTA_TEST_GOAWAY" // the upstream that this binary calls, an
 func TestAKilledProcessIsChargedForItsResends(t *testing.T) {
 	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	guarded := func(path string) *quota.Guard {
-		ledger, err := testledger.SQLite(path, nil)
+		ledger, err := sqliteledger.Open(path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

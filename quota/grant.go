@@ -2,8 +2,10 @@ package quota
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/ration-dev/ration/internal/engine"
 )
@@ -13,11 +15,14 @@ import (
 // even if the caller has given up. All methods are safe for concurrent use, and
 // no-ops on a nil Grant.
 type Grant struct {
-	guard   *Guard
-	set     *chargeSet
-	job     string
-	receipt Receipt
-	held    []engine.Held
+	guard *Guard
+	set   *chargeSet
+	job   string
+	key   string
+	id    ID
+	at    time.Time // the entry's timestamp, unique in its log
+	epoch uint64    // of the log that granted it
+	held  []engine.Held
 
 	redeemed bool // it came from a token, since when others may have settled it
 
@@ -39,7 +44,7 @@ func (g *Grant) ID() string {
 	if g == nil {
 		return ""
 	}
-	return g.receipt.ID.String()
+	return g.id.String()
 }
 
 // Call returns the call that was granted, with its units as recorded
@@ -51,8 +56,8 @@ func (g *Grant) Call() Call {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	class := &g.set.class
-	return Call{Account: class.account, Key: g.receipt.Key, Method: class.method, Units: g.units, Measures: g.measures,
-		Caller: Caller{Lane: class.lane, Job: g.job, Region: class.region}, ID: g.receipt.ID}
+	return Call{Account: class.account, Key: g.key, Method: class.method, Units: g.units, Measures: g.measures,
+		Caller: Caller{Lane: class.lane, Job: g.job, Region: class.region}, ID: g.id}
 }
 
 // Balances returns the balances of the budgets that the call was charged to,
@@ -66,14 +71,8 @@ func (g *Grant) Balances() []Balance {
 	}
 	balances := make([]Balance, len(g.held))
 	for i, held := range g.held {
-		b := Balance{Budget: g.guard.budgets[g.set.budgets[i]], Coverage: g.set.charges[i].Coverage, At: g.receipt.At,
-			Used: Units(held.Used), NextFree: ledgerTime(held.NextAt)}
-		b.Budget.Limit = b.Budget.LimitOf(g.receipt.Key)
-		b.Since = b.Budget.Window.Since(b.At, b.Budget.Limit)
-		if limit := Units(held.Limit); held.Until != 0 && limit < b.Budget.Limit {
-			b.StricterLimit = limit
-		}
-		b.Remaining = max(0, b.Limit()-b.Used-Units(held.Reserved))
+		b := g.set.charges[i].balance(g.key, &state{Held: held, at: g.at})
+		b.Remaining = max(0, b.Remaining-Units(held.Reserved))
 		balances[i] = b
 	}
 	return balances
@@ -115,7 +114,8 @@ func (g *Grant) SettleTo(ctx context.Context, used Amounts) error {
 		return nil
 	}
 	defer g.guard.refusals.invalidate()
-	err := g.guard.log.Settle(context.WithoutCancel(ctx), g.receipt, used)
+	to := used.engineAmounts()
+	err := g.change(ctx, func(before engine.Amounts) engine.Amounts { return to.Or(before) })
 	if err == nil {
 		before := g.amounts()
 		g.units, g.isOpen = used.Units, false
@@ -127,7 +127,7 @@ func (g *Grant) SettleTo(ctx context.Context, used Amounts) error {
 			g.measures[m] = n
 		}
 		g.refunded, g.settled = false, true
-		g.guard.share.change(g.set, g.receipt.Key, before, g.amounts())
+		g.guard.share.change(g.set, g.key, before, g.amounts())
 	}
 	return opError("settle", err)
 }
@@ -152,7 +152,11 @@ func (g *Grant) End(ctx context.Context) error {
 		return nil
 	}
 	defer g.guard.refusals.invalidate()
-	err := g.guard.log.end(context.WithoutCancel(ctx), g.receipt)
+	err := g.guard.outage.isDown()
+	if err == nil {
+		err = g.guard.account(g.set.class.account).End(context.WithoutCancel(ctx), engine.ID(g.id))
+	}
+	err = g.orDown(err, func(before engine.Amounts) engine.Amounts { return before })
 	g.isOpen = err != nil
 	return opError("end", err)
 }
@@ -167,12 +171,27 @@ func (g *Grant) Refund(ctx context.Context) error {
 	defer g.mu.Unlock()
 	g.endTrial(ctx, false)
 	defer g.guard.refusals.invalidate()
-	err := g.guard.log.Refund(context.WithoutCancel(ctx), g.receipt)
+	err := g.change(ctx, func(engine.Amounts) engine.Amounts { return engine.Amounts{} })
 	if g.settled = false; err == nil {
 		before := g.amounts()
 		g.units, g.refunded = 0, true
 		g.measures, g.isOpen = nil, false
-		g.guard.share.change(g.set, g.receipt.Key, before, g.amounts())
+		g.guard.share.change(g.set, g.key, before, g.amounts())
 	}
 	return opError("refund", err)
+}
+
+// change changes what the grant counts.
+func (g *Grant) change(ctx context.Context, change func(before engine.Amounts) engine.Amounts) error {
+	account := g.guard.account(g.set.class.account)
+	return g.orDown(account.Change(context.WithoutCancel(ctx), engine.ID(g.id), change), change)
+}
+
+// orDown changes the grant in the replica if err says that the ledger is down
+// and it was granted in that outage. Otherwise it returns err.
+func (g *Grant) orDown(err error, change func(before engine.Amounts) engine.Amounts) error {
+	if g.guard.outage == nil || !errors.Is(err, ErrLedgerDown) {
+		return err
+	}
+	return g.guard.settleDown(g.set.class.account, g.id, change, err)
 }

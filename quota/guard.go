@@ -16,13 +16,15 @@ import (
 // Guard charges calls to the budgets that cover them. It is safe for concurrent
 // use. Any number of Guards, in any number of processes, may share a ledger.
 type Guard struct {
-	log      Log
+	ledger   Ledger
+	engine   *engine.Engine // on ledger
+	outage   *outage
+	options  Options
 	budgets  []Budget
 	history  map[string]time.Duration // by account
 	accounts map[string][]chargedBudget
 
 	chargeSets chargeSets
-	buffers    sync.Pool // of *spendBuffer
 	queue      waitQueue
 	refusals   refusalCache
 	share      *runShare
@@ -34,17 +36,25 @@ type Guard struct {
 
 // chargedBudget is a budget with the charges made of it.
 type chargedBudget struct {
-	index  int                // in Guard.budgets
-	charge *Charge            // of calls without a floor of their own
-	floors map[string]*Charge // of calls of each region with a floor
+	*charge                     // of calls without a floor of their own
+	byRegion map[string]*charge // of calls of each region with a floor
 }
 
 // chargeFor returns what calls of a region are charged to.
-func (b *chargedBudget) chargeFor(region string) *Charge {
-	if charge := b.floors[region]; charge != nil {
+func (b *chargedBudget) chargeFor(region string) *charge {
+	if charge := b.byRegion[region]; charge != nil {
 		return charge
 	}
 	return b.charge
+}
+
+// chargesOf returns the charges of budgets for calls without a floor.
+func chargesOf(budgets []chargedBudget) []*charge {
+	charges := make([]*charge, len(budgets))
+	for i := range budgets {
+		charges[i] = budgets[i].charge
+	}
+	return charges
 }
 
 // Options are the options of NewGuard. The zero value is the default.
@@ -97,17 +107,19 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 	if ledger == nil {
 		return nil, errors.New("quota: new guard: no ledger; open one of memledger, sqliteledger, redisledger")
 	}
-	g := &Guard{log: logOn(ledger, o), budgets: append([]Budget(nil), budgets...),
-		accounts: map[string][]chargedBudget{}}
-	g.history = map[string]time.Duration{}
+	g := &Guard{ledger: ledger, budgets: append([]Budget(nil), budgets...), accounts: map[string][]chargedBudget{},
+		history: map[string]time.Duration{}}
 	if o != nil {
+		g.options = *o
 		maps.Copy(g.history, o.History)
-		g.queue.priority = o.Priority
-		g.share, g.pace = newRunShare(o.MaxShare), newPacer(o.Paced)
 	}
+	o = &g.options
+	g.queue.priority, g.outage = o.Priority, newOutage(o)
+	g.share, g.pace = newRunShare(o.MaxShare), newPacer(o.Paced)
 	g.chargeSets.byClass.Store(&map[callClass]*chargeSet{})
-	g.refusals.on = engine.RealTime(g.log)
-	g.refusals.base = time.Now()
+	g.refusals.on, g.refusals.base = engine.RealTime(ledger), time.Now()
+	g.engine = engine.New(g.outage.watch(ledger), &engine.Options{Host: o.Host, TestClock: !g.refusals.on,
+		Replica: o.Replica, Restored: o.Restored, MayCreate: g.checkLookAlike})
 	var errs []error
 	for account, history := range g.history {
 		if history < 0 || history > MaxHistory || history%time.Microsecond != 0 {
@@ -131,11 +143,11 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 		if b.Shadow {
 			g.history[b.Account] = max(g.history[b.Account], min(2*b.Horizon(), MaxHistory))
 		}
-		coverage, floors := b.CoverageAmong(g.budgets), map[string]*Charge{}
+		coverage, byRegion := b.CoverageAmong(g.budgets), map[string]*charge{}
 		for region := range b.Floor {
-			floors[region] = b.charge(region, coverage)
+			byRegion[region] = b.newCharge(i, region, coverage)
 		}
-		g.accounts[b.Account] = append(g.accounts[b.Account], chargedBudget{i, b.charge("", coverage), floors})
+		g.accounts[b.Account] = append(g.accounts[b.Account], chargedBudget{b.newCharge(i, "", coverage), byRegion})
 	}
 	if errs = append(errs, g.checkCoverages()...); len(errs) > 0 {
 		return nil, fmt.Errorf("quota: new guard: %w", errors.Join(errs...))
@@ -147,9 +159,9 @@ func (g *Guard) checkCoverages() (errs []error) {
 	for account, budgets := range g.accounts {
 		coverages := map[string]bool{}
 		for _, b := range budgets {
-			coverages[b.charge.Coverage.Key()] = true
-			for _, floor := range b.charge.Floors {
-				coverages[floor.Coverage.Key()] = true
+			coverages[b.coverage.Key()] = true
+			for _, floor := range b.floors {
+				coverages[floor.coverage.Key()] = true
 			}
 		}
 		if n := len(coverages); n > MaxCoverages {
@@ -167,22 +179,19 @@ func (g *Guard) checkCoverages() (errs []error) {
 // *RefusedError, a *NeverFitsError, the context's error, or wraps ErrBadCall,
 // ErrLedgerDown, ErrLedgerBusy, ErrLedgerConfig or ErrInDoubt.
 func (g *Guard) Spend(ctx context.Context, call Call) (*Grant, error) {
-	call.Caller = call.Caller.or(CallerFrom(ctx))
-	set := g.chargesFor(&call)
-	grant, err := g.spend(ctx, &call, set, entryMode{})
-	g.decided(&call, 1, time.Time{}, err)
+	r := g.request(ctx, call, 1)
+	grant, err := g.spend(ctx, r)
+	g.decided(r, time.Time{}, err)
 	return grant, err
 }
 
 // record charges a call that has been sent without being charged before,
 // whatever the budgets say.
 func (g *Guard) record(ctx context.Context, call Call) (*Grant, error) {
-	call.Caller = call.Caller.or(CallerFrom(ctx))
-	set := g.chargesFor(&call)
-	grant, err := g.spend(context.WithoutCancel(ctx), &call, set, entryMode{force: true})
-	if observe := g.observer.Load(); observe != nil {
-		(*observe)(Decision{Call: call, Count: 1, Budgets: set.budgets, Recorded: true, Err: err})
-	}
+	r := g.request(ctx, call, 1)
+	r.force = true
+	grant, err := g.spend(context.WithoutCancel(ctx), r)
+	g.decided(r, time.Time{}, err)
 	return grant, err
 }
 
@@ -197,147 +206,98 @@ type Note struct {
 // Note records an adjustment that is not a call. It counts for every budget
 // that covers it. It is never refused, and cannot be settled or refunded.
 func (g *Guard) Note(ctx context.Context, note Note) error {
-	note.Caller = note.Caller.or(CallerFrom(ctx))
-	mode := entryMode{force: true, kind: note.Kind, calls: note.Calls}
-	if mode.kind == EntryCall {
-		mode.kind = EntryNote
+	r := g.request(ctx, note.Call, 1)
+	r.force, r.calls = true, note.Calls
+	if r.kind = note.Kind; r.kind == EntryCall {
+		r.kind = EntryNote
 	}
-	_, err := g.spend(context.WithoutCancel(ctx), &note.Call, g.chargesFor(&note.Call), mode)
+	_, err := g.spend(context.WithoutCancel(ctx), r)
 	return err
 }
 
-// requestOf returns the request of some calls that are alike.
-func requestOf(call *Call, charges []*Charge, count int) Request {
-	r := Request{Method: call.Method, Units: call.Units, Measures: call.Measures, Lease: call.Lease,
-		Caller: call.Caller, Charges: charges}
-	if count > 1 {
-		r.Together = count
-	}
-	return r
-}
+// Ledger returns the ledger that was passed to NewGuard.
+func (g *Guard) Ledger() Ledger { return g.ledger }
 
-// entryMode is how a call is recorded. The zero value records a call if
-// it fits.
-type entryMode struct {
-	force bool
-	kind  EntryKind
-	calls Units  // of a note or a correction
-	place *place // of a call that may wait; nil for others
-	count int    // how many calls that are alike, all or none; 0 is one
-}
+// account returns the log of an account, by which the guard decides.
+func (g *Guard) account(name string) *engine.Account { return g.engine.Account(name) }
 
-// spendBuffer is a batch of one request. It is reused, so that a spend
-// allocates little.
-type spendBuffer struct {
-	batch    Batch
-	requests [1]Request
-}
-
-func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entryMode) (*Grant, error) {
-	if isFirst := mode.place == nil || mode.place.left == 0; isFirst && !mode.force && mode.count < 2 {
-		if err := g.refusals.lookup(call, set); err != nil {
+// spend asks the ledger to record what is requested, if it fits or must be
+// recorded. Calls that were recorded before under their ids, and refunded
+// since, are recorded anew.
+func (g *Guard) spend(ctx context.Context, r *request) (grant *Grant, err error) {
+	isCached := r.isCached()
+	if isCached && r.left == 0 {
+		if err := g.refusals.lookup(r); err != nil {
 			return nil, err
 		}
 	}
-	if mode.force {
-		return g.spendOnce(ctx, call, set, mode)
-	}
-	count := max(mode.count, 1)
-	if err := g.takeOwn(ctx, call, set, count); err != nil {
+	if err := r.check(); err != nil {
 		return nil, err
 	}
-	grant, err := g.spendOnce(ctx, call, set, mode)
-	g.giveBackOwn(call, set, count, err)
-	return grant, err
+	if !r.force {
+		if err := g.takeOwn(ctx, r); err != nil {
+			return nil, err
+		}
+		defer func() { g.giveBackOwn(r, err) }()
+	}
+	for {
+		start, down := g.refusals.start(), g.outage.isDown()
+		var answer *engine.Answer
+		if down == nil {
+			answers, err := g.account(r.Account).Spend(ledgerContext(ctx), g.engineRequest(r))
+			switch {
+			case g.outage.failed(err):
+				down = err
+			case err != nil:
+				return nil, opError("spend "+r.Method, err)
+			default:
+				answer = answers[0]
+			}
+		}
+		if down != nil {
+			if answer, err = g.fallBack(ctx, r, down); err != nil {
+				return nil, err
+			}
+		}
+		r.ticket = answer.Ticket
+		if err := r.checkReuse(answer); err != nil {
+			return nil, opError("spend "+r.Method, err)
+		}
+		if answer.Refusal != nil {
+			err := r.refusal(answer.Refusal, answer.At)
+			if isCached {
+				g.refusals.store(r, err, start)
+			}
+			return nil, err
+		}
+		grant, isRefunded := g.grants(r, answer)
+		if !isRefunded {
+			return grant, nil
+		}
+		r.ID = r.ID.derived("")
+	}
 }
 
 // takeOwn takes calls out of what this process may spend: its share, and the
 // pace of the lane. The caller must give them back if they are not granted.
-func (g *Guard) takeOwn(ctx context.Context, call *Call, set *chargeSet, count int) error {
-	if err := g.share.take(ctx, g, call, set, count); err != nil {
+func (g *Guard) takeOwn(ctx context.Context, r *request) error {
+	if err := g.share.take(ctx, g, r); err != nil {
 		return err
 	}
-	err := g.pace.take(ctx, g, call, set, count)
+	err := g.pace.take(ctx, g, r)
 	if err != nil {
-		g.share.change(set, call.Key, call.Amounts().Times(count), Amounts{})
+		g.share.change(r.set, r.Key, r.Amounts().Times(r.count), Amounts{})
 	}
 	return err
 }
 
 // giveBackOwn gives back calls that were not granted. What is in doubt counts.
-func (g *Guard) giveBackOwn(call *Call, set *chargeSet, count int, err error) {
+func (g *Guard) giveBackOwn(r *request, err error) {
 	if err == nil || errors.Is(err, ErrInDoubt) {
 		return
 	}
-	g.share.change(set, call.Key, call.Amounts().Times(count), Amounts{})
-	g.pace.giveBack(call, set, count)
-}
-
-// spendOnce asks the ledger to record calls, if they fit or as mode says. Those
-// that were recorded before under their ids, and refunded since, are recorded
-// anew.
-func (g *Guard) spendOnce(ctx context.Context, call *Call, set *chargeSet, mode entryMode) (*Grant, error) {
-	start := g.refusals.start()
-	buffer, _ := g.buffers.Get().(*spendBuffer)
-	if buffer == nil {
-		buffer = new(spendBuffer)
-		buffer.batch.Requests = buffer.requests[:]
-	}
-	buffer.requests[0] = requestOf(call, set.charges, mode.count)
-	r := &buffer.requests[0]
-	r.Force, r.Kind = mode.force, mode.kind
-	r.Calls, r.place = mode.calls, mode.place
-	buffer.batch.Account = call.Account
-	buffer.batch.Key = call.Key
-	buffer.batch.Client, buffer.batch.Seq = call.ID.Client, call.ID.Seq
-	buffer.batch.Once = call.ID != (ID{})
-	buffer.batch.History = set.history
-	answers, err := g.log.Spend(ledgerContext(ctx), &buffer.batch)
-	if err != nil {
-		return nil, opError("spend "+call.Method, err) // the ledger may still read the buffer
-	}
-	g.buffers.Put(buffer)
-	if err := refusalFor(call, answers[0].Err); err != nil {
-		if mode.count < 2 {
-			g.refusals.store(call, set, err, start)
-		}
-		return nil, err
-	}
-	answer := &answers[0]
-	grant, isRefunded := g.newGrant(call, set, answer, 0, answer.Receipt.ID)
-	for i, id := range answer.Others {
-		other, isToo := g.newGrant(call, set, answer, i+1, id)
-		grant.others, isRefunded = append(grant.others, other), isRefunded || isToo
-	}
-	if isRefunded {
-		again := *call
-		again.ID = call.ID.derived("")
-		return g.spendOnce(ctx, &again, set, mode)
-	}
-	return grant, nil
-}
-
-// newGrant returns the grant of one of the calls that an answer is about.
-// isRefunded means that it was granted before, and refunded since.
-func (g *Guard) newGrant(call *Call, set *chargeSet, answer *Answer, i int, id ID) (grant *Grant, isRefunded bool) {
-	grant = &Grant{guard: g, set: set, job: call.Caller.Job, receipt: answer.Receipt, held: answer.Held,
-		units:    call.Units,
-		measures: call.Measures, isOpen: call.Lease > 0 || set.lease > 0}
-	grant.receipt.ID, grant.receipt.At = id, answer.Receipt.At.Add(time.Duration(i)*time.Microsecond)
-	return grant, i < len(answer.Repeated) && grant.repeat(answer.Repeated[i])
-}
-
-// refusalFor adds the cost and the caller of a call to a refusal by the ledger.
-// It returns any other error as it is.
-func refusalFor(call *Call, err error) error {
-	byLedger, ok := errors.AsType[*RefusedError](err)
-	if !ok {
-		return err
-	}
-	refused := *byLedger // which other calls may share
-	refused.Units = call.Units
-	refused.Caller = call.Caller
-	return &refused
+	g.share.change(r.set, r.Key, r.Amounts().Times(r.count), Amounts{})
+	g.pace.giveBack(r)
 }
 
 // Retention returns how long the ledger keeps an account's entries to serve
@@ -345,7 +305,7 @@ func refusalFor(call *Call, err error) error {
 func (g *Guard) Retention(account string) time.Duration {
 	longest := g.history[account]
 	for _, b := range g.accounts[account] {
-		longest = max(longest, b.charge.Horizon())
+		longest = max(longest, b.Horizon())
 	}
 	if longest == 0 {
 		return 0
@@ -353,15 +313,12 @@ func (g *Guard) Retention(account string) time.Duration {
 	return engine.Retention(longest)
 }
 
-// Log returns the log that the guard decides by.
-func (g *Guard) Log() Log { return g.log }
-
 // Covering returns the budgets that call would be charged to.
 func (g *Guard) Covering(call Call) []Budget {
 	var covering []Budget
 	for _, b := range g.accounts[call.Account] {
-		if b.isCharged(g, &call) {
-			covering = append(covering, g.budgets[b.index])
+		if b.isCharged(&call) {
+			covering = append(covering, *b.Budget)
 		}
 	}
 	return covering

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -22,7 +21,7 @@ func budget(name string, limit quota.Units, window time.Duration) quota.Budget {
 
 func newGuard(t testing.TB, o *memledger.Options, budgets ...quota.Budget) *quota.Guard {
 	t.Helper()
-	guard, err := quota.NewGuard(testledger.Memory(o), budgets, nil)
+	guard, err := quota.NewGuard(memledger.Open(o), budgets, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +43,7 @@ func used(t testing.TB, guard *quota.Guard) quota.Units {
 
 func TestNewGuardNamesEveryMistake(t *testing.T) {
 	day := budget("day", 10, time.Hour)
-	_, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{
+	_, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{
 		day, day,
 		{Account: account, Name: "nothing"},
 		{Name: "nobody's", Limit: 1, Window: quota.Sliding(time.Minute)},
@@ -61,7 +60,7 @@ func TestNewGuardNamesEveryMistake(t *testing.T) {
 			t.Errorf("%q is missing from: %v", want, err)
 		}
 	}
-	_, err = quota.NewGuard(testledger.Memory(nil),
+	_, err = quota.NewGuard(memledger.Open(nil),
 		[]quota.Budget{{Account: account, Limit: -4, Window: quota.Sliding(time.Hour)}}, nil)
 	const want = "quota: new guard: budget \"\": no name; give it one that is unique in its account\n" +
 		"budget \"\": a limit of -4; set it to 1 to 140737488355327"
@@ -74,7 +73,7 @@ func TestNewGuardNamesEveryMistake(t *testing.T) {
 		b.Methods = []string{fmt.Sprint("m", i)}
 		many = append(many, b)
 	}
-	if _, err := quota.NewGuard(testledger.Memory(nil), many, nil); err == nil ||
+	if _, err := quota.NewGuard(memledger.Open(nil), many, nil); err == nil ||
 		!strings.Contains(err.Error(), "65 different coverages; have at most 64") {
 		t.Errorf("65 coverages: %v", err)
 	}
@@ -126,7 +125,7 @@ func TestABudgetCountsTheCallsThatItCovers(t *testing.T) {
 func TestErrorsSayWhatToDo(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 21, 5, 55, 12, 120_000_000, time.UTC))
-	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
+	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("youtube", 9500, 3*time.Hour+12*time.Minute)}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -155,9 +154,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	if _, err = guard.Spend(ctx, call("search.list", 0)); !errors.Is(err, quota.ErrBadCall) {
 		t.Errorf("no units: %v", err)
 	}
-	if _, err = guard.Spend(ctx,
-		quota.Call{Units: 1}); fmt.Sprint(err) != "spend: quota: bad call: no account; name the upstream project "+
-		"whose quota it is" {
+	_, err = guard.Spend(ctx, quota.Call{Units: 1})
+	if fmt.Sprint(err) != "quota: bad call: no account; name the upstream project whose quota it is" {
 		t.Errorf("no account and no method: %v", err)
 	}
 	if err := guard.Cool(ctx, quota.Cooldown{Account: account, Until: clock.Now().Add(24 * time.Hour),
@@ -176,22 +174,27 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 // is not.
 func TestLongestLabelsAreAccepted(t *testing.T) {
 	label := strings.Repeat("x", quota.MaxLabel)
-	longest := quota.Request{Method: label, Units: quota.MaxUnits, Calls: quota.MaxUnits,
-		Caller: quota.Caller{Lane: label, Job: label, Region: label}}
-	if err := longest.Check(account, ""); err != nil {
+	longest := quota.Note{Call: quota.Call{Account: account, Method: label, Units: quota.MaxUnits,
+		Caller: quota.Caller{Lane: label, Job: label, Region: label}}, Calls: quota.MaxUnits}
+	guard := newGuard(t, nil)
+	if err := guard.Note(t.Context(), longest); err != nil {
 		t.Errorf("the longest labels: %v", err)
 	}
-	for name, change := range map[string]func(*quota.Request){
-		"method": func(r *quota.Request) { r.Method += "x" },
-		"lane":   func(r *quota.Request) { r.Caller.Lane += "x" },
-		"job":    func(r *quota.Request) { r.Caller.Job += "x" },
-		"region": func(r *quota.Request) { r.Caller.Region += "x" },
-		"units":  func(r *quota.Request) { r.Units++ },
-		"calls":  func(r *quota.Request) { r.Calls++ },
+	for name, change := range map[string]func(*quota.Note){
+		"account": func(n *quota.Note) { n.Account = "" },
+		"key":     func(n *quota.Note) { n.Key = label + label + label },
+		"method":  func(n *quota.Note) { n.Method += "x" },
+		"lane":    func(n *quota.Note) { n.Caller.Lane += "x" },
+		"job":     func(n *quota.Note) { n.Caller.Job += "x" },
+		"region":  func(n *quota.Note) { n.Caller.Region += "x" },
+		"units":   func(n *quota.Note) { n.Units++ },
+		"calls":   func(n *quota.Note) { n.Calls++ },
+		"kind":    func(n *quota.Note) { n.Kind = quota.EntryRefunded },
 	} {
 		bad := longest
-		if change(&bad); !errors.Is(bad.Check(account, ""), quota.ErrBadCall) {
-			t.Errorf("a %s beyond its bound: %v; want ErrBadCall", name, bad.Check(account, ""))
+		change(&bad)
+		if err := guard.Note(t.Context(), bad); !errors.Is(err, quota.ErrBadCall) {
+			t.Errorf("a %s beyond its bound: %v; want ErrBadCall", name, err)
 		}
 	}
 }
@@ -260,7 +263,7 @@ func TestGrantsSettleAndRefund(t *testing.T) {
 func TestNotesAreNotCalls(t *testing.T) {
 	calls := budget("calls", 1, time.Hour)
 	calls.Measure = quota.Calls
-	ledger := testledger.Memory(nil)
+	ledger := memledger.Open(nil)
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, time.Hour), calls}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -279,7 +282,7 @@ func TestNotesAreNotCalls(t *testing.T) {
 		t.Errorf("a note of -1 units: %v; want ErrBadCall", err)
 	}
 	var log []quota.Entry
-	for e := range ledger.Entries(t.Context(), quota.Query{Account: account}) {
+	for e := range guard.Entries(t.Context(), quota.Query{Account: account}) {
 		log = append(log, e)
 	}
 	if len(log) != 3 || log[1].Units != 0 || log[1].Calls != 0 || log[2].Units != 7 || log[2].Calls != 0 ||
@@ -295,7 +298,7 @@ func TestNotesAreNotCalls(t *testing.T) {
 // TestRecordIgnoresCooldowns: a call that has happened is recorded despite
 // budgets and cooldowns, for the caller of the context.
 func TestRecordIgnoresCooldowns(t *testing.T) {
-	ledger := testledger.Memory(nil)
+	ledger := memledger.Open(nil)
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 5, time.Hour)}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -317,7 +320,7 @@ func TestRecordIgnoresCooldowns(t *testing.T) {
 	if _, err := quota.Record(guard, ctx, recorded); err != nil {
 		t.Fatal(err)
 	}
-	for e, err := range ledger.Entries(t.Context(), quota.Query{Account: account}) {
+	for e, err := range guard.Entries(t.Context(), quota.Query{Account: account}) {
 		if want := (quota.Caller{Lane: "cron", Job: "trending", Region: "BR"}); err != nil || e.Caller != want ||
 			e.Units != 10 || e.Calls != 1 || e.Kind != quota.EntryCall {
 			t.Errorf("%+v, %v; want a call of %+v", e, err, want)
@@ -339,7 +342,7 @@ func TestRecordIgnoresCooldowns(t *testing.T) {
 // TestRefusalsNameTheCaller: a refusal has the cost and the caller of the
 // refused call, even if the guard cached it for another job's call.
 func TestRefusalsNameTheCaller(t *testing.T) {
-	guard, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{budget("day", 10, 24*time.Hour)}, nil)
+	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget("day", 10, 24*time.Hour)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

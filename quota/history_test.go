@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/internal/engine"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -18,7 +17,7 @@ func TestHistoryKeepsEntriesBeyondTheWindows(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	history := map[string]time.Duration{account: 24 * time.Hour}
-	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
+	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("minute", 10, time.Minute)},
 		&quota.Options{History: history})
 	if err != nil {
@@ -32,7 +31,7 @@ func TestHistoryKeepsEntriesBeyondTheWindows(t *testing.T) {
 		clock.Add(2 * time.Hour)
 	}
 	n := 0
-	for _, err := range ledger.Entries(t.Context(), quota.Query{Account: account}) {
+	for _, err := range guard.Entries(t.Context(), quota.Query{Account: account}) {
 		if n++; err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +43,7 @@ func TestHistoryKeepsEntriesBeyondTheWindows(t *testing.T) {
 }
 
 func TestRetentionCoversWindowsAndHistory(t *testing.T) {
-	guard, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{
+	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{
 		budget("minute", 10, time.Minute), budget("hour", 10, time.Hour),
 		{Account: "listed", Name: "each", Limit: 10, Window: quota.Sliding(time.Minute)},
 	}, &quota.Options{History: map[string]time.Duration{account: time.Minute, "listed": time.Hour}})
@@ -62,7 +61,7 @@ func TestRetentionCoversWindowsAndHistory(t *testing.T) {
 func TestHistoryIsChecked(t *testing.T) {
 	for history, ok := range map[time.Duration]bool{-time.Microsecond: false, 0: true, time.Nanosecond: false,
 		time.Microsecond: true, quota.MaxHistory: true, quota.MaxHistory + time.Microsecond: false} {
-		_, err := quota.NewGuard(testledger.Memory(nil), nil,
+		_, err := quota.NewGuard(memledger.Open(nil), nil,
 			&quota.Options{History: map[string]time.Duration{account: history}})
 		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "a history of") {
 			t.Errorf("a history of %s: %v", history, err)

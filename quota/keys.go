@@ -38,25 +38,22 @@ const keysAtOnce = 500
 // PerKey there are none.
 func (g *Guard) TopKeys(ctx context.Context, account string, n int) (*KeySummary, error) {
 	budgets := slices.DeleteFunc(slices.Clone(g.accounts[account]), func(b chargedBudget) bool {
-		return g.budgets[b.index].Shadow || !g.budgets[b.index].PerKey
+		return b.Shadow || !b.PerKey
 	})
 	s := &KeySummary{Counts: make([]KeyCount, len(budgets)), All: true}
 	if len(budgets) == 0 {
 		return s, nil
 	}
-	charges := make([]*Charge, len(budgets))
-	for i, b := range budgets {
-		charges[i], s.Counts[i].Budget = b.charge, b.charge.Budget
+	charges := chargesOf(budgets)
+	for i, c := range charges {
+		s.Counts[i].Budget = c.Name
 	}
 	var keys []string
-	for key, err := range g.log.Keys(ctx, account) {
-		if err != nil {
-			return nil, opError("keys of "+account, err)
-		}
-		if s.All = len(keys) < MaxKeys; !s.All {
-			break
-		}
-		keys = append(keys, key)
+	if err := g.account(account).View(ctx, func(v *engine.View) { keys = v.Keys() }); err != nil {
+		return nil, opError("keys of "+account, err)
+	}
+	if s.All = len(keys) <= MaxKeys; !s.All {
+		keys = keys[:MaxKeys]
 	}
 	s.Read = len(keys)
 	fullest, err := g.compareKeys(ctx, account, keys, charges, s.Counts)
@@ -64,13 +61,13 @@ func (g *Guard) TopKeys(ctx context.Context, account string, n int) (*KeySummary
 		return nil, opError("balances of the keys of "+account, err)
 	}
 	for _, key := range fullest[:min(n, len(fullest))] {
-		standings, err := g.log.WindowUsages(ctx, account, key, charges)
+		states, err := g.states(ctx, account, key, charges)
 		if err != nil {
 			return nil, opError("balances of a key of "+account, err)
 		}
 		k := KeyBalance{Key: key, Balances: make([]Balance, len(budgets))}
 		for i, b := range budgets {
-			k.Balances[i] = g.balance(&b, key, &standings[i])
+			k.Balances[i] = b.balance(key, &states[i])
 		}
 		s.Fullest = append(s.Fullest, k)
 	}
@@ -79,15 +76,14 @@ func (g *Guard) TopKeys(ctx context.Context, account string, n int) (*KeySummary
 
 // compareKeys returns the keys with the largest part of a limit first, and adds
 // them to the counts of the charges.
-func (g *Guard) compareKeys(ctx context.Context, account string, keys []string, charges []*Charge,
+func (g *Guard) compareKeys(ctx context.Context, account string, keys []string, charges []*charge,
 	counts []KeyCount) ([]string, error) {
-	budgets := engineBudgets(charges)
 	shares := make(map[string]float64, len(keys))
 	for some := range slices.Chunk(keys, keysAtOnce) {
-		err := g.log.account(account).Known(ctx, func(v *engine.View) {
+		err := g.account(account).Known(ctx, func(v *engine.View) {
 			for _, key := range some {
-				for i, b := range budgets {
-					used, limit := v.Use(b, key)
+				for i, c := range charges {
+					used, limit := v.Use(c.engine, key)
 					shares[key] = max(shares[key], float64(used)/float64(limit))
 					if used > 0 {
 						counts[i].Used++

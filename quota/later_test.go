@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // arrivals is an upstream that counts calls when they arrive, by its own clock.
@@ -56,7 +56,7 @@ func TestAnUpstreamThatCountsLaterSeesNoMore(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 0))
 				budgets := []quota.Budget{{Name: "burst", Account: "a", Limit: limit,
 					Window: quota.Sliding(length).WithMargin(margin)}}
-				guard, err := quota.NewGuard(testledger.Memory(nil), budgets, nil)
+				guard, err := quota.NewGuard(memledger.Open(nil), budgets, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

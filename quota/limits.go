@@ -21,17 +21,17 @@ type Config struct {
 	Changed time.Time // when it was changed last
 }
 
-// maxIdentity is the most bytes in a Charge's Identity.
+// maxIdentity is the most bytes in a charge's identity.
 const maxIdentity = 255
 
-// Identity returns a text that is equal for the charges of one budget, whatever
+// identity returns a text that is equal for the charges of one budget, whatever
 // their limits and floors: its name, its window without the margin, and its
 // coverage without external usage, which depends on the other budgets.
-func (c *Charge) Identity() string {
-	coverage := *c.Coverage
+func (c *charge) identity() string {
+	coverage := *c.coverage
 	coverage.Methods = withoutExternal(coverage.Methods)
 	coverage.Except = withoutExternal(coverage.Except)
-	identity := strconv.Quote(c.Budget) + " " + c.Window.WithMargin(0).String() + " " + newCoverage(coverage).Key()
+	identity := strconv.Quote(c.Name) + " " + c.Window.WithMargin(0).String() + " " + newCoverage(coverage).Key()
 	if len(identity) > maxIdentity {
 		sum := sha256.Sum256([]byte(identity))
 		return hex.EncodeToString(sum[:])
@@ -59,5 +59,5 @@ func limitNote(m Measure, limit, own Units, until time.Time) string {
 // still has such a configuration.
 func (g *Guard) AcceptLimits(ctx context.Context, account string) error {
 	defer g.refusals.invalidate()
-	return opError("accept limits of "+account, g.log.account(account).EndLimits(ctx))
+	return opError("accept limits of "+account, g.account(account).EndLimits(ctx))
 }

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"context"
 	"fmt"
 	"strings"
 )
@@ -28,4 +29,18 @@ func (e *LookAlikeError) Unwrap() error { return ErrLedgerConfig }
 // not the same.
 func (e *LookAlikeError) IsAlike() bool {
 	return e.Account != e.Known && strings.EqualFold(strings.TrimSpace(e.Account), strings.TrimSpace(e.Known))
+}
+
+// checkLookAlike refuses an account whose name looks like that of one which has
+// a log.
+func (g *Guard) checkLookAlike(ctx context.Context, account string) error {
+	for known, err := range g.ledger.Accounts(ctx) {
+		if err != nil {
+			return err
+		}
+		if alike := (&LookAlikeError{account, known}); alike.IsAlike() {
+			return alike
+		}
+	}
+	return nil
 }

@@ -58,7 +58,7 @@ func TestOutageOfEachAccountIsRecordedOnceItIsOver(t *testing.T) {
 func TestAMovedAccountIsNotSpentInAnOutage(t *testing.T) {
 	guard, ledger := newDownGuard(t)
 	ledger.isDown = false
-	if err := testledger.CloseAccount(t.Context(), guard.Log(),
+	if err := testledger.CloseAccount(t.Context(), ledger,
 		quota.Move{Account: account, Ledger: otherLedger}); err != nil {
 		t.Fatal(err)
 	}

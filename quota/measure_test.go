@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )
@@ -62,7 +61,7 @@ func TestACallIsChargedInEachMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	holds(0, 2_000, 0)
-	for entry, err := range guard.Log().Entries(t.Context(), quota.Query{Account: account}) {
+	for entry, err := range guard.Entries(t.Context(), quota.Query{Account: account}) {
 		if err != nil || entry.Measures[quota.USD] != 2_000 {
 			t.Errorf("the log has %+v, %v; want what it cost", entry, err)
 		}
@@ -72,7 +71,7 @@ func TestACallIsChargedInEachMeasure(t *testing.T) {
 // TestRenamedMeasuresAreCounted: a log that held six of an earlier
 // configuration counted nothing of a seventh, and its budget was endless.
 func TestRenamedMeasuresAreCounted(t *testing.T) {
-	ledger := testledger.Memory(nil)
+	ledger := memledger.Open(nil)
 	spend := func(names string) (refusal error) {
 		t.Helper()
 		var budgets []quota.Budget

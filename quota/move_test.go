@@ -8,6 +8,7 @@ import (
 
 	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 const otherLedger = "redis://there:6379/0"
@@ -15,8 +16,12 @@ const otherLedger = "redis://there:6379/0"
 // closedGuard returns a guard of an account that is closed.
 func closedGuard(t *testing.T, move quota.Move) *quota.Guard {
 	t.Helper()
-	guard := newGuard(t, nil, budget("day", 10, time.Hour))
-	if err := testledger.CloseAccount(t.Context(), guard.Log(), move); err != nil {
+	ledger := memledger.Open(nil)
+	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, time.Hour)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := testledger.CloseAccount(t.Context(), ledger, move); err != nil {
 		t.Fatal(err)
 	}
 	return guard

@@ -73,11 +73,16 @@ func (o *outage) isDown() error {
 	return nil
 }
 
-// failed notes that the ledger was down.
-func (o *outage) failed(down error) {
+// failed reports whether an error says that the ledger is down, and what it
+// would do must be done without. It is not asked again at once.
+func (o *outage) failed(err error) bool {
+	if o == nil || !errors.Is(err, ErrLedgerDown) {
+		return false
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.down, o.till = down, time.Now().Add(outageHolds)
+	o.down, o.till = err, time.Now().Add(outageHolds)
+	return true
 }
 
 // watch returns the ledger, watched for the end of an outage: an append. A
@@ -103,114 +108,92 @@ func (o *outage) name() string {
 	return "allowance in " + o.In
 }
 
-// fallBack decides a batch without the ledger, which is down.
-func (l *engineLog) fallBack(ctx context.Context, batch *Batch, down error) ([]Answer, error) {
-	answers := make([]Answer, len(batch.Requests))
-	for i := range batch.Requests {
-		r := &batch.Requests[i]
-		call := Call{Account: batch.Account, Key: batch.Key, Method: r.Method, Units: r.Units, Caller: r.Caller}
-		allowed := l.outage.Limit(call)
-		switch err := r.Check(batch.Account, batch.Key); {
-		case err != nil:
-			answers[i].Err = err
-		case r.Kind != EntryCall:
-			answers[i].Err = fmt.Errorf("%s is not a call, and needs the ledger: %w", r.Method, down)
-		case !r.Force && allowed == 0:
-			answers[i].Err = fmt.Errorf("%s has no %s: %w", r.Method, l.outage.name(), down)
-		default:
-			answers[i] = l.grantDown(ctx, batch, i, allowed, down)
-		}
+// fallBack decides a request without the ledger, which is down.
+func (g *Guard) fallBack(ctx context.Context, r *request, down error) (answer *engine.Answer, err error) {
+	allowed := g.outage.Limit(r.Call)
+	switch {
+	case r.kind != EntryCall:
+		err = fmt.Errorf("%s is not a call, and needs the ledger: %w", r.Method, down)
+	case !r.force && allowed == 0:
+		err = fmt.Errorf("%s has no %s: %w", r.Method, g.outage.name(), down)
+	default:
+		answer, err = g.grantDown(ctx, r, allowed, down)
 	}
-	_ = l.engine.Account(batch.Account).Owe(context.WithoutCancel(ctx)) // it asks no ledger
-	return answers, nil
+	_ = g.account(r.Account).Owe(context.WithoutCancel(ctx)) // it asks no ledger
+	return answer, err
 }
 
-// grantDown grants one request within the allowance. Calls together have a
-// record each, so that each can be settled. If another process takes the rest
-// of the allowance meanwhile, those that were granted stay counted.
-func (l *engineLog) grantDown(ctx context.Context, batch *Batch, i int, allowed Units, down error) Answer {
-	r := &batch.Requests[i]
-	answer := Answer{Receipt: Receipt{Account: batch.Account, Key: batch.Key}}
-	now := l.outage.Now()
-	known, err := l.knownDown(ctx, batch, i, now)
+// grantDown grants a request within the allowance. Calls together have a record
+// each, so that each can be settled. If another process takes the rest of the
+// allowance meanwhile, those that were granted stay counted.
+func (g *Guard) grantDown(ctx context.Context, r *request, allowed Units, down error) (*engine.Answer, error) {
+	now := g.outage.Now()
+	known, err := g.knownDown(ctx, r, now)
 	if err != nil {
-		return Answer{Err: uncounted(r, err, down)}
+		return nil, r.uncounted(err, down)
 	}
-	count := max(r.Together, 1)
-	for n := range count {
-		rest := *r
-		rest.Together = count - n
-		id := known.ids[n]
+	answer := &engine.Answer{At: now.UnixMicro()}
+	for n, id := range known.ids {
 		if e := known.repeats[n]; e.ID == id { // it counts already
-			answer.addID(id, n, now)
-			answer.Repeated = append(answer.Repeated, e)
+			answer.IDs, answer.Repeated = append(answer.IDs, id), append(answer.Repeated, e)
 			continue
 		}
-		err := l.outage.replica.Outage(batch.Account, now, func(recent []engine.Record) (*engine.Record, error) {
+		rest := *r
+		rest.count -= n
+		err := g.outage.replica.Outage(r.Account, now, func(recent []engine.Record) (*engine.Record, error) {
 			for isRefunded(recent, id) {
-				id = id.derived("")
+				id = engine.ID(ID(id).derived(""))
 			}
-			return l.decideDown(batch, &rest, id, recent, &known, allowed, down)
+			return g.decideDown(&rest, id, recent, &known, allowed, down)
 		})
 		switch {
 		case err == nil:
-			answer.addID(id, n, now)
+			answer.IDs = append(answer.IDs, id)
 		case errors.Is(err, down) || errors.Is(err, ErrRefused) || errors.Is(err, ErrLedgerConfig):
-			return Answer{Err: err}
+			return nil, err
 		default:
-			return Answer{Err: uncounted(r, err, down)}
+			return nil, r.uncounted(err, down)
 		}
 	}
-	fresh := count - len(answer.Repeated)
+	fresh := r.count - len(answer.Repeated)
 	if fresh > 0 {
 		answer.Repeated = nil // they are in the order of all calls, or none
 	}
-	if fresh > 0 && l.outage.Granted != nil {
-		l.outage.Granted(Units(fresh) * r.Units)
+	if fresh > 0 && g.outage.Granted != nil {
+		g.outage.Granted(Units(fresh) * r.Units)
 	}
-	return answer
-}
-
-// addID adds the id of one of the calls of a request.
-func (a *Answer) addID(id ID, n int, now time.Time) {
-	if n > 0 {
-		a.Others = append(a.Others, id)
-		return
-	}
-	a.Receipt.ID = id
-	a.Receipt.At = now.Truncate(time.Microsecond)
+	return answer, nil
 }
 
 // uncounted returns the error of a request that the replica cannot count.
-func uncounted(r *Request, err, down error) error {
+func (r *request) uncounted(err, down error) error {
 	return fmt.Errorf("%s cannot be counted without the ledger (%w): %w", r.Method, err, down)
 }
 
 // decideDown returns the record of one call if it fits the allowance together
 // with the others of the request, and nil if an earlier attempt has one.
-func (l *engineLog) decideDown(batch *Batch, r *Request, id ID, recent []engine.Record,
-	known *knownState, allowed Units, down error) (*engine.Record, error) {
+func (g *Guard) decideDown(r *request, id engine.ID, recent []engine.Record, known *knownState, allowed Units,
+	down error) (*engine.Record, error) {
 	used := Units(0)
 	for i := range recent {
-		if recent[i].ID == engine.ID(id) {
+		if recent[i].ID == id {
 			return nil, nil
 		}
 		if recent[i].Kind == engine.KindGrant {
 			used += Units(recent[i].Amounts.Units)
 		}
 	}
-	if !r.Force {
-		count := Units(r.Together)
-		if count*r.Units > allowed-used {
+	if !r.force {
+		if Units(r.count)*r.Units > allowed-used {
 			return nil, fmt.Errorf("%s, %d of %d are left of the %s for all outages in 24 hours: %w",
-				needText(r, count), max(0, allowed-used), allowed, l.outage.name(), down)
+				r.needText(), max(0, allowed-used), allowed, g.outage.name(), down)
 		}
-		if err := known.refusal(batch, r, recent, down); err != nil {
+		if err := known.refusal(r, recent, down); err != nil {
 			return nil, err
 		}
 	}
-	asked := l.request(batch, r, 0)
-	record := &engine.Record{Kind: engine.KindGrant, ID: engine.ID(id), Labels: asked.Labels, Amounts: asked.Amounts}
+	asked := g.engineRequest(r)
+	record := &engine.Record{Kind: engine.KindGrant, ID: id, Labels: asked.Labels, Amounts: asked.Amounts}
 	if asked.Lease > 0 {
 		record.Until = microsOf(known.now) + asked.Lease
 	}
@@ -219,45 +202,43 @@ func (l *engineLog) decideDown(batch *Batch, r *Request, id ID, recent []engine.
 
 // isRefunded reports whether a call of the outage was refunded, so that its id
 // does not count any more.
-func isRefunded(recent []engine.Record, id ID) bool {
+func isRefunded(recent []engine.Record, id engine.ID) bool {
 	return slices.ContainsFunc(recent, func(r engine.Record) bool {
-		isOurs := r.Kind == engine.KindSettle && r.Ref == engine.ID(id)
+		isOurs := r.Kind == engine.KindSettle && r.Ref == id
 		return isOurs && r.Amounts.Units == 0 && r.Amounts.Calls == 0
 	})
 }
 
-func (o *outage) nextID(batch *Batch, i int) ID {
-	if batch.Client != 0 {
-		return ID{Client: batch.Client, Seq: batch.Seq + uint64(i)}
-	}
+// nextID returns an id for a record of the outage.
+func (o *outage) nextID() engine.ID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.seq++
-	return ID{Client: o.client, Seq: o.seq}
+	return engine.ID{Client: o.client, Seq: o.seq}
 }
 
 // settleDown settles a grant of this host's that the ledger does not have yet.
 // change returns what it counts then, by what it counted before.
-func (l *engineLog) settleDown(receipt Receipt, change func(before engine.Amounts) engine.Amounts, down error) error {
-	id := l.outage.nextID(&Batch{}, 0)
+func (g *Guard) settleDown(account string, id ID, change func(before engine.Amounts) engine.Amounts,
+	down error) error {
 	isOurs := false
 	var before engine.Amounts
-	err := l.outage.replica.Outage(receipt.Account, l.outage.Now(),
+	err := g.outage.replica.Outage(account, g.outage.Now(),
 		func(recent []engine.Record) (*engine.Record, error) {
 			for i := range recent {
-				if r := &recent[i]; r.ID == engine.ID(receipt.ID) || isOurs && r.Ref == engine.ID(receipt.ID) {
+				if r := &recent[i]; r.ID == engine.ID(id) || isOurs && r.Ref == engine.ID(id) {
 					isOurs, before = true, r.Amounts
 				}
 			}
 			if !isOurs {
 				return nil, nil
 			}
-			return &engine.Record{Kind: engine.KindSettle, ID: engine.ID(id), Ref: engine.ID(receipt.ID),
+			return &engine.Record{Kind: engine.KindSettle, ID: g.outage.nextID(), Ref: engine.ID(id),
 				Amounts: change(before)}, nil
 		})
 	if err != nil || !isOurs {
 		return errors.Join(down, err)
 	}
-	_ = l.engine.Account(receipt.Account).Owe(context.Background())
+	_ = g.account(account).Owe(context.Background())
 	return nil
 }

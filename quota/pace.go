@@ -48,64 +48,64 @@ const (
 )
 
 // paces reports whether the lane of calls is paced.
-func (p *pacer) paces(account string, set *chargeSet) bool {
-	return p != nil && p.isPaced(account, set.class.lane)
+func (p *pacer) paces(set *chargeSet) bool {
+	return p != nil && p.isPaced(set.class.account, set.class.lane)
 }
 
 // take counts calls of a paced lane as taken, or refuses them until their time
 // has come. The caller must give them back if they are not granted.
-func (p *pacer) take(ctx context.Context, g *Guard, call *Call, set *chargeSet, count int) error {
-	if !p.paces(call.Account, set) {
+func (p *pacer) take(ctx context.Context, g *Guard, r *request) error {
+	if !p.paces(r.set) {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var worst *RefusedError
-	amounts := call.Amounts().Times(count)
-	for i, charge := range set.charges {
-		b, err := p.budget(ctx, g, set, i)
+	amounts := r.Amounts().Times(r.count)
+	for _, charge := range r.set.charges {
+		b, err := p.budget(ctx, g, charge)
 		if err != nil {
 			return nil // the ledger decides by itself
 		}
 		if b == nil {
 			continue
 		}
-		at, needed := b.now(), amounts.Of(charge.Coverage.Measure)
+		at, needed := b.now(), amounts.Of(charge.Measure)
 		due := b.due(at, needed)
 		if isWorse := worst == nil || due.After(worst.RetryAt); !isWorse || !due.After(at) {
 			continue
 		}
-		worst = newRefusal(call, charge.Budget, ReasonPace)
-		worst.Measure, worst.Needed = charge.Coverage.Measure, needed
+		worst = newRefusal(&r.Call, charge.Name, ReasonPace)
+		worst.Measure, worst.Needed = charge.Measure, needed
 		worst.Limit, worst.Remaining = b.limit, max(0, b.limit-b.others-b.used)
 		worst.RetryAt, worst.RetryAfter = due.UTC(), due.Sub(at)
 	}
 	if worst != nil {
 		return worst
 	}
-	p.add(set, amounts, 1)
+	p.add(r.set, amounts, 1)
 	return nil
 }
 
 // add counts amounts as taken, or as given back if sign is -1, until the
 // budgets are read again.
 func (p *pacer) add(set *chargeSet, amounts Amounts, sign Units) {
-	for i, charge := range set.charges {
-		if b := p.budgets[set.budgets[i]]; b != nil {
-			b.used += sign * amounts.Of(charge.Coverage.Measure)
+	for _, charge := range set.charges {
+		if b := p.budgets[charge.index]; b != nil {
+			b.used += sign * amounts.Of(charge.Measure)
 			b.last = b.now()
 		}
 	}
 }
 
 // giveBack gives back calls that were taken and not granted.
-func (p *pacer) giveBack(call *Call, set *chargeSet, count int) {
-	if !p.paces(call.Account, set) {
+func (p *pacer) giveBack(r *request) {
+	if !p.paces(r.set) {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.add(set, call.Amounts().Times(count), -1)
+	p.add(r.set, r.Amounts().Times(r.count), -1)
 }
 
 // now returns the time on the ledger's clock.
@@ -143,39 +143,38 @@ func partOf(length time.Duration, n, of Units) time.Duration {
 }
 
 // budget returns what is known of a budget, or nil if it is not paced.
-func (p *pacer) budget(ctx context.Context, g *Guard, set *chargeSet, i int) (*pacedBudget, error) {
-	charge, index := set.charges[i], set.budgets[i]
+func (p *pacer) budget(ctx context.Context, g *Guard, charge *charge) (*pacedBudget, error) {
 	kind := charge.Window.Kind()
-	isLong := charge.Horizon() >= shortestPaced && !charge.Coverage.PerKey
+	isLong := charge.Horizon() >= shortestPaced && !charge.PerKey
 	if !isLong || kind != KindSliding && kind != KindCalendar {
 		return nil, nil
 	}
-	if b := p.budgets[index]; b != nil && time.Since(b.read) < paceReads {
+	if b := p.budgets[charge.index]; b != nil && time.Since(b.read) < paceReads {
 		if isRunning := b.ends.IsZero() || b.now().Before(b.ends); isRunning {
 			return b, nil
 		}
 	}
-	states, err := g.states(ctx, set.class.account, "", []*Charge{charge})
+	state, err := g.state(ctx, charge, "")
 	if err != nil {
 		return nil, err
 	}
-	b := &pacedBudget{at: states[0].At, read: time.Now(), limit: charge.Limit, length: charge.Window.Length()}
+	b := &pacedBudget{at: state.at, read: time.Now(), limit: charge.Limit, length: charge.Window.Length()}
 	b.since = charge.Window.Since(b.at, charge.Limit)
 	if kind == KindCalendar {
 		day := charge.Window.Day(b.at)
 		b.length, b.ends = day.Opens.Sub(day.Start), day.Opens
 	}
-	if err := p.readUse(ctx, g, set.class.account, charge, b); err != nil {
+	if err := p.readUse(ctx, g, charge, b); err != nil {
 		return nil, err
 	}
-	p.budgets[index] = b
+	p.budgets[charge.index] = b
 	return b, nil
 }
 
 // readUse reads what paced lanes and others have used in the window, and what
 // others are expected to use until its end: what they used a window ago or, if
 // the log is not as old, as much in the same time as they have used so far.
-func (p *pacer) readUse(ctx context.Context, g *Guard, account string, charge *Charge, b *pacedBudget) error {
+func (p *pacer) readUse(ctx context.Context, g *Guard, charge *charge, b *pacedBudget) error {
 	before := b.at.Add(-b.length - paceSlack)
 	again := b.since // what was used before this and after before, others are expected to use again
 	if !b.ends.IsZero() {
@@ -183,17 +182,17 @@ func (p *pacer) readUse(ctx context.Context, g *Guard, account string, charge *C
 	}
 	var oldest time.Time
 	var others, expected Units
-	query := Query{Account: account, Since: earlier(before.Add(-paceSlack), b.since)}
-	for e, err := range g.log.Entries(ctx, query) {
+	query := Query{Account: charge.Account, Since: earlier(before.Add(-paceSlack), b.since)}
+	for e, err := range g.Entries(ctx, query) {
 		if err != nil {
 			return err
 		}
 		oldest = earlier(e.At, cmp.Or(oldest, e.At))
-		if !charge.Coverage.Covers(e.Method, e.Caller) {
+		if !charge.coverage.Covers(e.Method, e.Caller) {
 			continue
 		}
-		amount, isIn := e.Amounts().Of(charge.Coverage.Measure), !e.At.Before(b.since)
-		switch isPaced := p.isPaced(account, e.Caller.Lane); {
+		amount, isIn := e.Amounts().Of(charge.Measure), !e.At.Before(b.since)
+		switch isPaced := p.isPaced(charge.Account, e.Caller.Lane); {
 		case isPaced && isIn:
 			b.used += amount
 			b.first, b.last = earlier(e.At, cmp.Or(b.first, e.At)), e.At
@@ -201,7 +200,7 @@ func (p *pacer) readUse(ctx context.Context, g *Guard, account string, charge *C
 		case isIn:
 			others += amount
 		}
-		if isAgain := e.At.After(before) && e.At.Before(again); isAgain && !p.isPaced(account, e.Caller.Lane) {
+		if isAgain := e.At.After(before) && e.At.Before(again); isAgain && !p.isPaced(charge.Account, e.Caller.Lane) {
 			expected += amount
 		}
 	}

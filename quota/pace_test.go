@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )
@@ -30,7 +29,7 @@ func TestPacedBackfillLeavesTheScheduleItsUnits(t *testing.T) {
 			{Account: "a", Name: "burst", Limit: 1500, Window: quota.Sliding(10 * time.Minute),
 				Methods: []string{"search.list"}},
 		}
-		ledger := testledger.Memory(&memledger.Options{Now: time.Now})
+		ledger := memledger.Open(&memledger.Options{Now: time.Now})
 		open := func() *quota.Guard {
 			guard, err := quota.NewGuard(ledger, budgets, &quota.Options{
 				Paced: func(_, lane string) bool { return lane == quota.LaneBackfill },
@@ -88,7 +87,7 @@ func TestABurstOnANewLogStopsNoBackfill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Minute) // after the margin of the hour
 		budgets := []quota.Budget{{Account: "a", Name: "hour", Limit: 1000, Window: quota.Hourly(time.UTC)}}
-		guard, err := quota.NewGuard(testledger.Memory(&memledger.Options{Now: time.Now}), budgets, &quota.Options{
+		guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: time.Now}), budgets, &quota.Options{
 			Paced: func(_, lane string) bool { return lane == quota.LaneBackfill },
 		})
 		if err != nil {

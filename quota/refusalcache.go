@@ -53,15 +53,22 @@ func (c *refusalCache) start() spendStart {
 	return spendStart{time.Since(c.base), c.generation.Load()}
 }
 
+// isCached reports whether a refusal of the request may answer others, and that
+// of another it. A call with an ID may have been granted before.
+func (r *request) isCached() bool {
+	isPlain := r.Key == "" && r.ID == ID{} && len(r.Measures) == 0
+	return isPlain && !r.force && r.count == 1
+}
+
 // store caches the answer to a call if it is a refusal.
-func (c *refusalCache) store(call *Call, set *chargeSet, err error, start spendStart) {
+func (c *refusalCache) store(r *request, err error, start spendStart) {
 	refused, ok := errors.AsType[*RefusedError](err)
-	if !ok || !c.on || call.Key != "" {
+	if !ok || !c.on {
 		return
 	}
-	set.refused.slot(call.Units).Store(&cachedRefusal{
+	r.set.refused.slot(r.Units).Store(&cachedRefusal{
 		RefusedError: *refused,
-		units:        call.Units,
+		units:        r.Units,
 		asked:        start.at,
 		answered:     time.Since(c.base),
 		valid:        min(refused.RetryAfter, maxCached),
@@ -70,12 +77,9 @@ func (c *refusalCache) store(call *Call, set *chargeSet, err error, start spendS
 }
 
 // lookup returns the cached refusal that answers a call, or nil.
-func (c *refusalCache) lookup(call *Call, set *chargeSet) error {
-	r := set.refused.slot(call.Units).Load()
-	if r == nil || call.Key != "" || call.ID != (ID{}) { // a call with an ID may have been granted before
-		return nil
-	}
-	if call.Units != r.units || c.generation.Load() != r.generation {
+func (c *refusalCache) lookup(asked *request) error {
+	r := asked.set.refused.slot(asked.Units).Load()
+	if r == nil || asked.Units != r.units || c.generation.Load() != r.generation {
 		return nil
 	}
 	now := time.Since(c.base)
@@ -83,7 +87,7 @@ func (c *refusalCache) lookup(call *Call, set *chargeSet) error {
 		return nil
 	}
 	again := r.RefusedError
-	again.Caller = call.Caller           // another job's call may have been refused
+	again.Caller = asked.Caller          // another job's call may have been refused
 	again.RetryAfter -= now - r.answered // may be late by one round trip, never early
 	return &again
 }

@@ -10,7 +10,7 @@ import (
 // the same ID does, which may have been settled since. It reports whether that
 // was refunded, so that the call must be charged anew.
 func (g *Grant) repeat(e Entry) (isRefunded bool) {
-	g.receipt.At, g.units = e.At, e.Units
+	g.at, g.units = e.At, e.Units
 	g.measures, g.isOpen = e.Measures, e.Open
 	g.refunded = e.Kind == EntryRefunded
 	return g.refunded
@@ -28,8 +28,8 @@ func (g *Grant) Refresh(ctx context.Context) {
 	if g.settled || g.refunded {
 		return
 	}
-	_ = g.guard.log.account(g.receipt.Account).View(ctx, func(v *engine.View) {
-		if e, ok := v.Entry(engine.ID(g.receipt.ID)); ok {
+	_ = g.guard.account(g.set.class.account).View(ctx, func(v *engine.View) {
+		if e, ok := v.Entry(engine.ID(g.id)); ok {
 			entry := entryOf(e)
 			g.units, g.refunded = entry.Units, entry.Kind == EntryRefunded
 			g.measures = entry.Measures

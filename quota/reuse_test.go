@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -14,7 +13,7 @@ import (
 // TestRepeatedSpendIsChargedOnce: a call with the same ID is charged once,
 // also by another process, after a settle, and when it was refused before.
 func TestRepeatedSpendIsChargedOnce(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		first, second := openGuard(t, open), openGuard(t, open)
 		one := call("search", 400)
 		one.ID = quota.NameID("a name", "")
@@ -52,7 +51,7 @@ func TestRepeatedSpendIsChargedOnce(t *testing.T) {
 // TestIDOfAnotherCallIsAnError: an ID that another call had is an error, and
 // charges nothing.
 func TestIDOfAnotherCallIsAnError(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		guard := openGuard(t, open)
 		one := call("search", 100)
 		one.ID = quota.NameID("a name", "")
@@ -70,7 +69,7 @@ func TestIDOfAnotherCallIsAnError(t *testing.T) {
 // TestRefundedCallIsChargedAnew: a call that was refunded is charged anew
 // under its ID, and then once.
 func TestRefundedCallIsChargedAnew(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		guard := openGuard(t, open)
 		one := call("search", 100)
 		one.ID = quota.NameID("a name", "")
@@ -93,7 +92,7 @@ func TestRefundedCallIsChargedAnew(t *testing.T) {
 // TestRepeatCountsWhatWasCharged: the grant of a repeated call counts for what
 // was charged, although its price has changed since.
 func TestRepeatCountsWhatWasCharged(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		guard := openGuard(t, open)
 		one := call("search", 100)
 		one.ID = quota.NameID("a name", "")
@@ -114,7 +113,7 @@ func TestRepeatCountsWhatWasCharged(t *testing.T) {
 func TestIDIsRememberedForTenMinutes(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
+	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("minute", 1000, time.Minute)}, nil)
 	if err != nil {
 		t.Fatal(err)

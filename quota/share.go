@@ -44,65 +44,54 @@ const (
 // take takes the amounts of calls out of the share, or refuses them: as the
 // budgets do, if those have no room for any run. The caller must give them back
 // if they are not granted.
-func (s *runShare) take(ctx context.Context, g *Guard, call *Call, set *chargeSet, count int) error {
+func (s *runShare) take(ctx context.Context, g *Guard, r *request) error {
 	if s == nil {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	amounts := call.Amounts().Times(count)
-	for i, charge := range set.charges {
-		t, err := s.of(ctx, g, set, i, call.Key)
+	amounts := r.Amounts().Times(r.count)
+	for _, charge := range r.set.charges {
+		t, err := s.of(ctx, g, charge, r.Key)
 		if err != nil {
 			return nil // the ledger decides by itself, and an allowance is bounded
 		}
-		needed := amounts.Of(charge.Coverage.Measure)
+		needed := amounts.Of(charge.Measure)
 		if t == nil || t.units+needed <= t.most {
 			continue
 		}
-		if err := g.Probe(ctx, *call); errors.Is(err, ErrRefused) {
+		if err := g.Probe(ctx, r.Call); errors.Is(err, ErrRefused) {
 			return err
 		}
-		refused := newRefusal(call, charge.Budget, ReasonShare)
-		refused.Measure, refused.Needed = charge.Coverage.Measure, needed
-		refused.Limit, refused.Remaining = charge.limitOf(call.Key), max(0, t.most-t.units)
-		refused.Detail = fmt.Sprintf("%g%%, %s", s.part*100, charge.Coverage.Measure.Text(t.most))
+		refused := newRefusal(&r.Call, charge.Name, ReasonShare)
+		refused.Measure, refused.Needed = charge.Measure, needed
+		refused.Limit, refused.Remaining = charge.LimitOf(r.Key), max(0, t.most-t.units)
+		refused.Detail = fmt.Sprintf("%g%%, %s", s.part*100, charge.Measure.Text(t.most))
 		refused.RetryAfter, refused.RetryAt = shareRetry, time.Now().Add(shareRetry).UTC()
 		return refused
 	}
-	s.add(set, call.Key, amounts, 1)
+	s.add(r.set, r.Key, amounts, 1)
 	return nil
 }
 
 // of returns what was taken of a budget, or nil if that is not shared.
-func (s *runShare) of(ctx context.Context, g *Guard, set *chargeSet, i int, key string) (*shareTaken, error) {
-	charge := set.charges[i]
+func (s *runShare) of(ctx context.Context, g *Guard, charge *charge, key string) (*shareTaken, error) {
 	isShort := charge.Horizon() < shortestShared || charge.Window.Lease() > 0
 	if isShort {
 		return nil, nil
 	}
-	of := sharedBudgetOf(set, i, key)
+	of := sharedBudget{charge.index, charge.keyOf(key)}
 	if t := s.taken[of]; t != nil {
 		return t, nil
 	}
-	states, err := g.states(ctx, set.class.account, of.key, []*Charge{charge})
+	held, err := g.state(ctx, charge, of.key)
 	if err != nil {
 		return nil, err
 	}
-	left := charge.limitOf(of.key) - states[0].Used
-	for _, floor := range states[0].floors {
-		left -= floor.Kept
-	}
+	left := charge.LimitOf(of.key) - Units(held.Used+held.Reserved)
 	t := &shareTaken{most: Units(float64(max(0, left))*s.part + 1e-6)}
 	s.taken[of] = t
 	return t, nil
-}
-
-func sharedBudgetOf(set *chargeSet, i int, key string) sharedBudget {
-	if !set.charges[i].Coverage.PerKey {
-		key = ""
-	}
-	return sharedBudget{set.budgets[i], key}
 }
 
 // change replaces what a grant has taken.
@@ -118,9 +107,9 @@ func (s *runShare) change(set *chargeSet, key string, before, after Amounts) {
 
 // add adds amounts, or takes them away if sign is -1.
 func (s *runShare) add(set *chargeSet, key string, amounts Amounts, sign Units) {
-	for i, charge := range set.charges {
-		if t := s.taken[sharedBudgetOf(set, i, key)]; t != nil {
-			t.units = max(0, t.units+sign*amounts.Of(charge.Coverage.Measure))
+	for _, charge := range set.charges {
+		if t := s.taken[sharedBudget{charge.index, charge.keyOf(key)}]; t != nil {
+			t.units = max(0, t.units+sign*amounts.Of(charge.Measure))
 		}
 	}
 }

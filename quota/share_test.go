@@ -5,15 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // TestARunTakesItsShareOfWhatIsLeft: a Guard with MaxShare takes no more than
 // that part of what it found, gets back what it settles or refunds, and leaves
 // the next run a share of the rest.
 func TestARunTakesItsShareOfWhatIsLeft(t *testing.T) {
-	ledger := testledger.Memory(nil)
+	ledger := memledger.Open(nil)
 	budgets := []quota.Budget{
 		{Account: "a", Name: "day", Limit: 1100, Window: quota.Sliding(24 * time.Hour)},
 		{Account: "a", Name: "minute", Limit: 500, Window: quota.Sliding(time.Minute)},
@@ -68,7 +68,7 @@ func TestARunTakesItsShareOfWhatIsLeft(t *testing.T) {
 // TestARunOfASpentBudgetIsRefusedByIt: its share of nothing hid when units
 // return, as if another run had room.
 func TestARunOfASpentBudgetIsRefusedByIt(t *testing.T) {
-	ledger := testledger.Memory(nil)
+	ledger := memledger.Open(nil)
 	budgets := []quota.Budget{{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)}}
 	call := quota.Call{Account: "a", Method: "get", Units: 60}
 	for _, share := range []float64{0, 0.5} {

@@ -13,7 +13,7 @@ import (
 // Calls with an ID that were refunded since are charged anew, all of them. It
 // returns the errors of Spend.
 func (g *Guard) SpendTogether(ctx context.Context, call Call, count int, maxWait time.Duration) ([]*Grant, error) {
-	grant, _, err := g.await(ctx, call, count, maxWait, nil, false)
+	grant, _, err := g.await(ctx, g.request(ctx, call, count), maxWait, nil, false)
 	return grant.all(), err
 }
 

@@ -10,14 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // eachLedger runs a test on a new ledger of each kind.
-func eachLedger(t *testing.T, run func(t *testing.T, open func() (quota.Log, error))) {
+func eachLedger(t *testing.T, run func(t *testing.T, open func() (quota.Ledger, error))) {
 	for name, open := range map[string]opener{"memory": openMemory, "SQLite": openSQLite, "Redis": openRedis} {
 		t.Run(name, func(t *testing.T) { run(t, open(t)) })
 	}
@@ -26,7 +25,7 @@ func eachLedger(t *testing.T, run func(t *testing.T, open func() (quota.Log, err
 // TestCallsTogetherAreChargedAllOrNone: calls that do not all fit are refused
 // together, also when they are repeated, and are charged once when they fit.
 func TestCallsTogetherAreChargedAllOrNone(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		guard := openGuard(t, open)
 		spent, err := guard.Spend(t.Context(), call("videos", 700))
 		if err != nil {
@@ -73,7 +72,7 @@ func TestCallsTogetherAreChargedAllOrNone(t *testing.T) {
 func TestSpendTogetherSaysWhenAllFit(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
-	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
+	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
 	byCalls := quota.Budget{Account: account, Name: "calls", Limit: 10, Measure: quota.Calls,
 		Window: quota.Sliding(12 * time.Second)}
 	guard, err := quota.NewGuard(ledger, []quota.Budget{byCalls}, nil)
@@ -92,7 +91,7 @@ func TestSpendTogetherSaysWhenAllFit(t *testing.T) {
 		t.Fatalf("%+v, %v; want 9 of the 6 that are left", refused, err)
 	}
 	entries := 0
-	for range ledger.Entries(t.Context(), quota.Query{Account: account}) {
+	for range guard.Entries(t.Context(), quota.Query{Account: account}) {
 		entries++
 	}
 	if entries != 4 {
@@ -111,7 +110,7 @@ func TestSpendTogetherSaysWhenAllFit(t *testing.T) {
 // TestRefusalIsAboutTheLast: where the lower limit of another configuration
 // holds, the refusal of several calls was about the first that did not fit.
 func TestRefusalIsAboutTheLast(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		ledger, err := open()
 		if err != nil {
 			t.Fatal(err)
@@ -150,7 +149,7 @@ func TestRefusalIsAboutTheLast(t *testing.T) {
 // granted stay charged when the ID is used for other calls, or some of them
 // were refunded.
 func TestSentCallStaysCharged(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		guard := openGuard(t, open)
 		if _, err := guard.Spend(t.Context(), call("videos", 400)); err != nil {
 			t.Fatal(err)
@@ -198,7 +197,7 @@ func TestSpendTogetherWaits(t *testing.T) {
 // TestATokenIsRedeemedAnywhere: another process settles and refunds by a token,
 // with the call as it was; other texts are errors.
 func TestATokenIsRedeemedAnywhere(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		guard, other := openGuard(t, open), openGuard(t, open)
 		one := call("search", 100)
 		one.Caller = quota.Caller{Lane: "cron", Job: "job é", Region: "IN"}
@@ -294,7 +293,7 @@ func TestALaterAnswerSettlesTheCallAnew(t *testing.T) {
 // TestMaxWaitOfARequestReplacesTheTransports: the wait of a request's context
 // replaces the Transport's.
 func TestMaxWaitOfARequestReplacesTheTransports(t *testing.T) {
-	guard, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{budget("burst", 1, 50*time.Millisecond)}, nil)
+	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget("burst", 1, 50*time.Millisecond)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +320,7 @@ func TestMaxWaitOfARequestReplacesTheTransports(t *testing.T) {
 // the stricter holds for calls together, and once it has asked for some, even
 // if they are refused.
 func TestCallsTogetherAskTheirLimit(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Log, error)) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		configured := func(name string, limit quota.Units) *quota.Guard {
 			ledger, err := open()
 			if err != nil {

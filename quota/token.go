@@ -16,9 +16,9 @@ func (g *Grant) Token() string {
 	if g == nil {
 		return ""
 	}
-	call, r := g.Call(), &g.receipt
+	call := g.Call()
 	packed := []byte{tokenVersion}
-	for _, n := range []uint64{r.ID.Client, r.ID.Seq, uint64(r.At.UnixMicro()), r.Epoch, uint64(call.Units)} {
+	for _, n := range []uint64{g.id.Client, g.id.Seq, uint64(g.at.UnixMicro()), g.epoch, uint64(call.Units)} {
 		packed = binary.AppendUvarint(packed, n)
 	}
 	for _, text := range []string{call.Account, call.Key, call.Method, call.Caller.Lane, call.Caller.Job,
@@ -40,27 +40,22 @@ func (g *Guard) Redeem(token string) (*Grant, error) {
 		return nil, ErrBadToken
 	}
 	read := tokenReader{packed[1:], true}
-	r := Receipt{ID: ID{Client: read.number(), Seq: read.number()}}
-	r.At = time.UnixMicro(int64(read.number())).UTC()
-	r.Epoch = read.number()
+	grant := &Grant{guard: g, id: ID{Client: read.number(), Seq: read.number()}, redeemed: true, isOpen: true}
+	grant.at = time.UnixMicro(int64(read.number())).UTC()
+	grant.epoch = read.number()
 	units := Units(read.number())
 	call := Call{Account: read.text(), Key: read.text(), Method: read.text(), Units: units}
 	call.Caller = Caller{Lane: read.text(), Job: read.text(), Region: read.text()}
-	r.Account, r.Key = call.Account, call.Key
-	request := Request{Method: call.Method, Units: max(units, 1), Caller: call.Caller}
-	var trial *trial
 	if len(read.rest) > 0 {
-		trial = read.claim(call.Account)
+		grant.trial = read.claim(call.Account)
+		grant.claim = packClaim(grant.trial)
 	}
 	isWhole := read.ok && len(read.rest) == 0
-	if !isWhole || units < 0 || request.Check(call.Account, call.Key) != nil {
+	if request := (&request{Call: call, force: true}); !isWhole || request.check() != nil {
 		return nil, ErrBadToken
 	}
-	grant := &Grant{guard: g, set: g.chargesFor(&call), job: call.Caller.Job, receipt: r, units: units,
-		redeemed: true, isOpen: true, trial: trial}
-	if trial != nil {
-		grant.claim = packClaim(trial)
-	}
+	grant.set, grant.job = g.chargesFor(&call), call.Caller.Job
+	grant.key, grant.units = call.Key, units
 	if grant.Token() != token { // another spelling of it
 		return nil, ErrBadToken
 	}

@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // FuzzRedeem: a text is a token only if it is the one of its grant, and nothing
 // else can crash.
 func FuzzRedeem(f *testing.F) {
-	guard, err := quota.NewGuard(testledger.Memory(nil), nil, nil)
+	guard, err := quota.NewGuard(memledger.Open(nil), nil, nil)
 	if err != nil {
 		f.Fatal(err)
 	}

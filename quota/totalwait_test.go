@@ -1,7 +1,6 @@
 package quota_test
 
 import (
-	"context"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -9,22 +8,21 @@ import (
 
 	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
-
-// slow is a ledger that takes a second for each spend.
-type slow struct{ quota.Log }
-
-func (s slow) Spend(ctx context.Context, b *quota.Batch) ([]quota.Answer, error) {
-	time.Sleep(time.Second)
-	return s.Log.Spend(ctx, b)
-}
 
 // TestASlowLedgerUsesUpNoWait: the time that the ledger took for calls
 // which did not wait for units counted as their waits. Later calls that had to
 // wait were refused.
 func TestASlowLedgerUsesUpNoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		guard, err := quota.NewGuard(slow{testledger.Memory(nil)}, []quota.Budget{budget("burst", 5, 8*time.Second)},
+		slow := testledger.Before(memledger.Open(nil), func(op string) error {
+			if op == "append" {
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
+		guard, err := quota.NewGuard(slow, []quota.Budget{budget("burst", 5, 7*time.Second)},
 			nil)
 		if err != nil {
 			t.Fatal(err)

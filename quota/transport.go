@@ -179,7 +179,8 @@ func (t *Transport) pay(ctx context.Context, call Call) (*Grant, *trial, error) 
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
-	grant, trial, err := t.Guard.await(t.countingWaits(ctx), call, 1, t.maxWaitOf(ctx), t.holding(), false)
+	g := t.Guard
+	grant, trial, err := g.await(t.countingWaits(ctx), g.request(ctx, call, 1), t.maxWaitOf(ctx), t.holding(), false)
 	if err == nil && ctx.Err() != nil {
 		if !t.succeeded(call, grant.Refund(ctx)) {
 			t.charged(call, 1, call.Units)

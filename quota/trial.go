@@ -85,12 +85,11 @@ func (t *trial) wake() {
 
 // spendTrial spends like spend. A trial first claims its breaker, and waits for
 // another process's trial for as long as the call may wait.
-func (g *Guard) spendTrial(ctx context.Context, call *Call, set *chargeSet, count int, as trialRole,
-	at *place) (*Grant, error) {
-	if err := g.claimTrial(ctx, call, set, as, time.Now().Add(at.left)); err != nil {
+func (g *Guard) spendTrial(ctx context.Context, r *request, as trialRole) (*Grant, error) {
+	if err := g.claimTrial(ctx, r, as, time.Now().Add(r.left)); err != nil {
 		return nil, err
 	}
-	grant, err := g.spend(ctx, call, set, entryMode{place: at, count: count})
+	grant, err := g.spend(ctx, r)
 	if err != nil {
 		as.trial.release(ctx, g)
 	}
@@ -101,12 +100,12 @@ func (g *Guard) spendTrial(ctx context.Context, call *Call, set *chargeSet, coun
 // the claim, another call's trial has passed or was never reported, or the
 // ledger failed, which the spend will report. It returns a *RefusedError if a
 // cooldown is in force, or if another trial may last beyond the deadline.
-func (g *Guard) claimTrial(ctx context.Context, call *Call, set *chargeSet, as trialRole, deadline time.Time) error {
+func (g *Guard) claimTrial(ctx context.Context, r *request, as trialRole, deadline time.Time) error {
 	trial := as.trial
 	for trial != nil && trial.claimed == (engine.ID{}) {
 		rival, err := trial.claim(ctx, g)
 		if refused, ok := errors.AsType[*RefusedError](err); ok {
-			return trial.refusal(ctx, g, call, set, refused)
+			return trial.refusal(ctx, g, r, refused)
 		}
 		if err == nil && rival == nil {
 			as.breakers.setClaimed(trial)
@@ -116,13 +115,12 @@ func (g *Guard) claimTrial(ctx context.Context, call *Call, set *chargeSet, as t
 		}
 		for left := rival.left; ; left -= trialPoll {
 			if time.Until(deadline) < min(left, trialPoll) || mustGiveUp(ctx, &RefusedError{}, time.Until(deadline)) {
-				standings, err := g.cooldownStandings(ctx, trial.breaker.id.account, "", "")
+				now, ahead, err := g.Now(ctx, r.Account)
 				if err != nil {
 					return nil
 				}
-				return trial.refusal(ctx, g, call, set,
-					&RefusedError{RetryAt: standings[0].At.Add(left), RetryAfter: left,
-						Ahead: standings[0].Ahead, Detail: "another call asks whether it is over"})
+				return trial.refusal(ctx, g, r, &RefusedError{RetryAt: now.Add(left), RetryAfter: left, Ahead: ahead,
+					Detail: "another call asks whether it is over"})
 			}
 			if err := sleep(ctx, min(left, trialPoll), nil); err != nil {
 				return err
@@ -164,7 +162,7 @@ const (
 
 // outcome returns how the trial of a claim ended.
 func (r *rivalClaim) outcome(ctx context.Context, g *Guard) (outcome trialOutcome, err error) {
-	err = g.log.account(r.of.account).View(ctx, func(v *engine.View) {
+	err = g.account(r.of.account).View(ctx, func(v *engine.View) {
 		s := v.Claim(r.of.trialClaim())
 		switch isOurs := s.ID == r.id; {
 		case isOurs && (s.Until > 0 || s.Lapsed):
@@ -181,20 +179,20 @@ func (r *rivalClaim) outcome(ctx context.Context, g *Guard) (outcome trialOutcom
 // a *RefusedError if a cooldown is in force.
 func (t *trial) claim(ctx context.Context, g *Guard) (*rivalClaim, error) {
 	id := t.breaker.id
-	standings, err := g.cooldownStandings(ctx, id.account, id.key, id.budget)
+	s, err := g.stopped(ctx, id.account, id.budget, id.key)
 	if err != nil {
 		return nil, err
 	}
-	if c, s := standings[0].Cooldown, &standings[0]; c != nil {
+	if c := s.cooldown; c != nil {
 		return nil, &RefusedError{Account: id.account, Key: c.Key, OfKey: c.Key != "", Budget: c.Budget,
 			Reason: ReasonCooldown, Detail: c.Reason,
-			RetryAt: c.Until, RetryAfter: c.Until.Sub(s.At), Ahead: s.Ahead}
+			RetryAt: c.Until, RetryAfter: c.Until.Sub(s.at), Ahead: s.ahead}
 	}
 	owner := ""
 	if t.reported {
 		owner = reportedOwner
 	}
-	claimed, before, now, err := g.log.account(id.account).Claim(ctx, engine.ClaimRequest{
+	claimed, before, now, err := g.account(id.account).Claim(ctx, engine.ClaimRequest{
 		Name: id.trialClaim(), Owner: owner, Hold: lockExpiry.Microseconds(), Anew: true})
 	if err != nil {
 		return nil, err
@@ -219,7 +217,7 @@ func (t *trial) release(ctx context.Context, g *Guard) {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	account, name := g.log.account(t.breaker.id.account), t.breaker.id.trialClaim()
+	account, name := g.account(t.breaker.id.account), t.breaker.id.trialClaim()
 	again := time.Duration(0)
 	for range t.failed {
 		_ = account.NoteClaim(ctx, name, t.claimed, "refused", trialMemory.Microseconds())
@@ -232,17 +230,19 @@ func (t *trial) release(ctx context.Context, g *Guard) {
 }
 
 // refusal returns the refusal of a call whose claim was refused.
-func (t *trial) refusal(ctx context.Context, g *Guard, call *Call, set *chargeSet, claim *RefusedError) *RefusedError {
-	refused := newRefusal(call, t.breaker.id.budget, ReasonCooldown)
+func (t *trial) refusal(ctx context.Context, g *Guard, r *request, claim *RefusedError) *RefusedError {
+	refused := newRefusal(&r.Call, t.breaker.id.budget, ReasonCooldown)
 	refused.Detail, refused.Ahead = claim.Detail, claim.Ahead
 	refused.OfKey = t.breaker.id.key != ""
 	refused.RetryAt, refused.RetryAfter = claim.RetryAt, claim.RetryAfter
-	for _, charge := range set.charges {
-		if charge.Budget != refused.Budget {
+	for _, charge := range r.set.charges {
+		if charge.Name != refused.Budget {
 			continue
 		}
-		if states, err := g.states(ctx, call.Account, call.Key, []*Charge{charge}); err == nil {
-			refused.setAmounts(call, charge, &states[0])
+		if state, err := g.state(ctx, charge, r.Key); err == nil {
+			refused.setHeld(charge, &state.Held)
+			refused.Needed = r.needs(charge)
+			refused.OfKey = t.breaker.id.key != ""
 		}
 	}
 	return refused

@@ -14,31 +14,33 @@ import (
 
 	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/servers"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/redisledger"
+	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // opener returns a function that opens a ledger for one of several processes.
-type opener func(*testing.T) func() (quota.Log, error)
+type opener func(*testing.T) func() (quota.Ledger, error)
 
-func openMemory(*testing.T) func() (quota.Log, error) {
-	ledger := testledger.Memory(nil)
-	return func() (quota.Log, error) { return ledger, nil }
+func openMemory(*testing.T) func() (quota.Ledger, error) {
+	ledger := memledger.Open(nil)
+	return func() (quota.Ledger, error) { return ledger, nil }
 }
 
-func openSQLite(t *testing.T) func() (quota.Log, error) {
+func openSQLite(t *testing.T) func() (quota.Ledger, error) {
 	file := filepath.Join(t.TempDir(), "ledger.db")
-	return func() (quota.Log, error) { return testledger.SQLite(file, nil) }
+	return func() (quota.Ledger, error) { return sqliteledger.Open(file, nil) }
 }
 
-func openRedis(t *testing.T) func() (quota.Log, error) {
+func openRedis(t *testing.T) func() (quota.Ledger, error) {
 	url := servers.StartRedis(t).URL()
-	return func() (quota.Log, error) { return testledger.Redis(url, nil) }
+	return func() (quota.Ledger, error) { return redisledger.Open(url, nil) }
 }
 
 // everyLedger runs a test on every ledger, in fake time where the ledger's
 // clock is this process's. A stop lasts for the time that run is given.
-func everyLedger(t *testing.T, run func(*testing.T, func() (quota.Log, error), time.Duration)) {
+func everyLedger(t *testing.T, run func(*testing.T, func() (quota.Ledger, error), time.Duration)) {
 	for name, open := range map[string]opener{"memory": openMemory, "SQLite": openSQLite} {
 		t.Run(name, func(t *testing.T) {
 			opened := open(t)
@@ -63,13 +65,13 @@ func stopFor(d time.Duration) func(quota.Call, *http.Response) quota.Verdict {
 
 // newProcess returns a client like that of a new process on a ledger. It waits
 // for at most ten stops.
-func newProcess(t *testing.T, open func() (quota.Log, error), stop time.Duration, base tripper) *http.Client {
+func newProcess(t *testing.T, open func() (quota.Ledger, error), stop time.Duration, base tripper) *http.Client {
 	return &http.Client{Transport: &quota.Transport{Guard: openGuard(t, open), Price: priced(1), Base: base,
 		MaxWait: 10 * stop, Retries: 8, Feedback: stopFor(stop)}}
 }
 
 // openGuard returns a guard of the budgets; for none, of 1000 in 24 hours.
-func openGuard(t *testing.T, open func() (quota.Log, error), budgets ...quota.Budget) *quota.Guard {
+func openGuard(t *testing.T, open func() (quota.Ledger, error), budgets ...quota.Budget) *quota.Guard {
 	if len(budgets) == 0 {
 		budgets = []quota.Budget{budget("day", 1000, 24*time.Hour)}
 	}
@@ -108,7 +110,7 @@ func TestTheEndOfACooldownIsTriedByOneProcess(t *testing.T) {
 	for _, processes := range []int{1, 2, 6, 12} {
 		t.Run(fmt.Sprint(processes), func(t *testing.T) {
 			t.Parallel()
-			everyLedger(t, func(t *testing.T, open func() (quota.Log, error), stop time.Duration) {
+			everyLedger(t, func(t *testing.T, open func() (quota.Ledger, error), stop time.Duration) {
 				var hits atomic.Int32
 				base := statusTripper(func(*http.Request) int { hits.Add(1); return http.StatusTooManyRequests })
 				clients := make([]*http.Client, processes)
@@ -153,7 +155,7 @@ func TestATrialThatPassesLetsAllProcessesGoOn(t *testing.T) {
 		t.Skip("waits two seconds for a cooldown")
 	}
 	t.Parallel()
-	everyLedger(t, func(t *testing.T, open func() (quota.Log, error), stop time.Duration) {
+	everyLedger(t, func(t *testing.T, open func() (quota.Ledger, error), stop time.Duration) {
 		var stops, fine atomic.Int32
 		recovers := time.Now().Add(stop * 3 / 2)
 		base := statusTripper(func(*http.Request) int {
@@ -191,8 +193,8 @@ type behind struct {
 	first <-chan struct{}
 }
 
-func newBehind(log quota.Log, first <-chan struct{}) quota.Log {
-	return quota.NewLog(behind{log, first}, nil)
+func newBehind(log quota.Ledger, first <-chan struct{}) quota.Ledger {
+	return behind{log, first}
 }
 
 func (b behind) RealTime() bool { return engine.RealTime(b.Ledger) }
@@ -224,7 +226,7 @@ func TestADeadTrialBlocksOthersUntilItsClaimLapses(t *testing.T) {
 				time.Sleep(time.Second)
 				began := time.Now()
 				var others sync.WaitGroup
-				openBehind := func() (quota.Log, error) {
+				openBehind := func() (quota.Ledger, error) {
 					ledger, err := opened()
 					return newBehind(ledger, trying), err
 				}
@@ -289,7 +291,7 @@ func TestACallWaitsForATrialInItsOwnName(t *testing.T) {
 			}
 		})
 		time.Sleep(time.Second)
-		guard := openGuard(t, func() (quota.Log, error) {
+		guard := openGuard(t, func() (quota.Ledger, error) {
 			ledger, err := open()
 			return newBehind(ledger, trying), err
 		})

@@ -18,7 +18,7 @@ import (
 // at most 10 seconds.
 func (t *Transport) SpendTogether(ctx context.Context, call Call, count int, maxWait time.Duration) ([]*Grant, error) {
 	g := t.Guard
-	first, trial, err := g.await(ctx, call, count, maxWait, t.holding(), true)
+	first, trial, err := g.await(ctx, g.request(ctx, call, count), maxWait, t.holding(), true)
 	switch {
 	case trial == nil:
 	case trial.claimed == (engine.ID{}):

@@ -18,7 +18,7 @@ type script struct {
 	asks, reports *quota.Transport
 }
 
-func newScript(t *testing.T, open func() (quota.Log, error), stop time.Duration) *script {
+func newScript(t *testing.T, open func() (quota.Ledger, error), stop time.Duration) *script {
 	process := func() *quota.Transport { return &quota.Transport{Guard: openGuard(t, open), Feedback: stopFor(stop)} }
 	return &script{process(), process()}
 }
@@ -74,7 +74,7 @@ func TestOneReportingScriptAtATimeTries(t *testing.T) {
 	for name, oneProcess := range map[string]bool{"one process": true, "five processes": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			everyLedger(t, func(t *testing.T, open func() (quota.Log, error), stop time.Duration) {
+			everyLedger(t, func(t *testing.T, open func() (quota.Ledger, error), stop time.Duration) {
 				var stops atomic.Int32
 				var began time.Time
 				upstream := func() int {
@@ -115,7 +115,7 @@ func TestOneReportingScriptAtATimeTries(t *testing.T) {
 
 // fakeLedgers runs a test on the ledgers whose clock is this process's, in
 // fake time.
-func fakeLedgers(t *testing.T, run func(*testing.T, func() (quota.Log, error))) {
+func fakeLedgers(t *testing.T, run func(*testing.T, func() (quota.Ledger, error))) {
 	for name, open := range map[string]opener{"memory": openMemory, "SQLite": openSQLite} {
 		t.Run(name, func(t *testing.T) {
 			opened := open(t)
@@ -127,7 +127,7 @@ func fakeLedgers(t *testing.T, run func(*testing.T, func() (quota.Log, error))) 
 // TestASilentScriptHoldsUpOthersForTenSeconds: for 10 s after the cooldown, not
 // longer and not one after another.
 func TestASilentScriptHoldsUpOthersForTenSeconds(t *testing.T) {
-	fakeLedgers(t, func(t *testing.T, open func() (quota.Log, error)) {
+	fakeLedgers(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		shared := newScript(t, open, time.Second)
 		if err := shared.asks.Guard.Cool(t.Context(),
 			quota.Cooldown{Account: account, For: 3 * time.Second}); err != nil {
@@ -165,7 +165,7 @@ func TestASilentScriptHoldsUpOthersForTenSeconds(t *testing.T) {
 // TestASettledTrialLetsOthersGoOn: a trial that is settled, refunded or
 // answered lets others go on at once, and only a refunded one is tried again.
 func TestASettledTrialLetsOthersGoOn(t *testing.T) {
-	fakeLedgers(t, func(t *testing.T, open func() (quota.Log, error)) {
+	fakeLedgers(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		for end, want := range map[string]int{"settled": 3, "refunded": 1, "answered": 3} {
 			first := newScript(t, open, time.Second)
 			if err := first.asks.Guard.Cool(t.Context(),
@@ -211,7 +211,7 @@ func TestASettledTrialLetsOthersGoOn(t *testing.T) {
 // TestHastyScriptIsNotHeldUp: while a trial has no answer, a call that does not
 // wait is refused with a time to come back, and the same call again is not.
 func TestHastyScriptIsNotHeldUp(t *testing.T) {
-	fakeLedgers(t, func(t *testing.T, open func() (quota.Log, error)) {
+	fakeLedgers(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		s := newScript(t, open, 3*time.Second)
 		s.reports = s.asks
 		s.asks.Feedback = func(_ quota.Call, r *http.Response) (v quota.Verdict) {

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // ownContext is a context of a type of its own: each context that is derived
@@ -38,7 +38,7 @@ func TestAnUpgradeKeepsNoContext(t *testing.T) {
 			io.Copy(server, reader)
 			server.Close()
 		}()
-		guard, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{budget("day", 10, time.Hour)}, nil)
+		guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget("day", 10, time.Hour)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
@@ -54,7 +53,7 @@ func TestWindowsAgainstTheUpstreamsDay(t *testing.T) {
 			for i, w := range c.windows {
 				budgets = append(budgets, quota.Budget{Account: account, Name: fmt.Sprint(i), Limit: limit, Window: w})
 			}
-			guard, err := quota.NewGuard(testledger.Memory(&memledger.Options{Now: clock.Now}), budgets, nil)
+			guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: clock.Now}), budgets, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -317,9 +317,9 @@ func (t *Transport) reportLeft(ctx context.Context, call Call, v *Verdict) {
 // reportLimit reports that an upstream's limit differs from a budget's.
 func (t *Transport) reportLimit(call Call, v *Verdict) {
 	charge := t.Guard.chargeOf(call.Account, v.LimitOf)
-	if charge != nil && charge.limitOf(call.Key) != v.Limit &&
+	if charge != nil && charge.LimitOf(call.Key) != v.Limit &&
 		t.Guard.firstReport(call.Account, "limit of "+v.LimitOf) {
-		t.succeeded(call, &LimitError{Account: call.Account, Budget: v.LimitOf, Limit: charge.limitOf(call.Key),
+		t.succeeded(call, &LimitError{Account: call.Account, Budget: v.LimitOf, Limit: charge.LimitOf(call.Key),
 			Upstream: v.Limit})
 	}
 }

@@ -25,32 +25,31 @@ import (
 // it. Tickets do not count in a budget with floors; there, calls of a region
 // with a floor have a queue of their own.
 func (g *Guard) Wait(ctx context.Context, call Call, maxWait time.Duration) (*Grant, error) {
-	grant, _, err := g.await(ctx, call, 1, maxWait, nil, false)
+	grant, _, err := g.await(ctx, g.request(ctx, call, 1), maxWait, nil, false)
 	return grant, err
 }
 
-// await charges calls that are alike once no breaker that covers them holds
+// await grants calls that are alike once no breaker that covers them holds
 // them, and again when they have waited for the end of a cooldown. b may be
 // nil, which holds none; reported is as in trial. The caller must pass the
 // trial, which may be nil, to breakers.finish. await tells the observers.
-func (g *Guard) await(ctx context.Context, call Call, count int, maxWait time.Duration, b *breakers,
+func (g *Guard) await(ctx context.Context, r *request, maxWait time.Duration, b *breakers,
 	reported bool) (grant *Grant, trial *trial, err error) {
-	call.Caller = call.Caller.or(CallerFrom(ctx))
 	began := time.Now()
 	defer func() {
 		if maxWait <= 0 {
 			began = time.Time{}
 		}
-		g.decided(&call, count, began, err)
+		g.decided(r, began, err)
 	}()
 	if b == nil {
-		grant, err = g.wait(ctx, call, count, maxWait, trialRole{})
+		grant, err = g.wait(ctx, r, maxWait, trialRole{})
 		return grant, nil, err
 	}
 	for deadline := began.Add(maxWait); ; {
 		tried := time.Now()
-		trial = b.awaitTrial(ctx, g, call, deadline.Sub(tried), reported)
-		grant, err = g.wait(ctx, call, count, time.Until(deadline), trialRole{b, trial})
+		trial = b.awaitTrial(ctx, g, r, deadline.Sub(tried), reported)
+		grant, err = g.wait(ctx, r, time.Until(deadline), trialRole{b, trial})
 		ended, ok := errors.AsType[*cooldownEnded](err)
 		if err != nil && !ok {
 			b.finish(ctx, g, trial)
@@ -59,48 +58,40 @@ func (g *Guard) await(ctx context.Context, call Call, count int, maxWait time.Du
 		if !ok {
 			return grant, trial, nil
 		}
-		b.openFor(budgetID{call.Account, ended.budget, ended.key}, tried)
+		b.openFor(budgetID{r.Account, ended.budget, ended.key}, tried)
 	}
 }
 
 // wait is SpendTogether for calls that may be the trial of a cooldown; it
 // returns the first grant. If they are not, and have waited for the end of a
 // cooldown, wait returns a *cooldownEnded without charging them.
-func (g *Guard) wait(ctx context.Context, call Call, count int, maxWait time.Duration, as trialRole) (*Grant, error) {
-	if count < 1 || count > MaxTogether {
-		return nil, fmt.Errorf("%w: %d calls together; give 1 to %d", ErrBadCall, count, MaxTogether)
+func (g *Guard) wait(ctx context.Context, r *request, maxWait time.Duration, as trialRole) (*Grant, error) {
+	if r.count < 1 || r.count > MaxTogether {
+		return nil, fmt.Errorf("%w: %d calls together; give 1 to %d", ErrBadCall, r.count, MaxTogether)
 	}
-	set := g.chargesFor(&call)
-	if maxWait > 0 || count > 1 {
-		if err := set.check(&call, count); err != nil {
+	if maxWait > 0 {
+		if err := r.check(); err != nil {
 			return nil, err // before it queues behind others
 		}
 	}
 	if maxWait <= 0 {
-		return g.spendTrial(ctx, &call, set, count, as, &place{})
+		return g.spendTrial(ctx, r, as)
 	}
 	if as.trial == nil && g.queue.empty() {
-		grant, err := g.spend(ctx, &call, set, entryMode{count: count})
+		grant, err := g.spend(ctx, r)
 		if !errors.Is(err, ErrRefused) || mustGiveUp(ctx, err, maxWait) {
 			return grant, err
 		}
 	}
-	return g.waitInQueue(ctx, &call, set, count, time.Now().Add(maxWait), as)
+	return g.waitInQueue(ctx, r, time.Now().Add(maxWait), as)
 }
 
-// place is that of a waiting call among those of all processes. The zero value
-// is that of a call that does not wait.
-type place struct {
-	left   time.Duration // how long the call waits at most
-	ticket engine.ID     // zero while it has none
-}
-
-// setLeft sets how long a call waits at most.
-func (p *place) setLeft(ctx context.Context, left time.Duration) {
+// setLeft sets how long the call waits at most from now on.
+func (r *request) setLeft(ctx context.Context, left time.Duration) {
 	if deadline, ok := ctx.Deadline(); ok {
 		left = min(left, time.Until(deadline))
 	}
-	p.left = max(left, 0)
+	r.left = max(left, 0)
 }
 
 // leaveTimeout is how long a call that gives up tries to end its ticket, which
@@ -108,36 +99,34 @@ func (p *place) setLeft(ctx context.Context, left time.Duration) {
 const leaveTimeout = time.Second
 
 // leave ends the ticket of a call that was not granted.
-func (g *Guard) leave(ctx context.Context, call *Call, at *place) {
-	if at.ticket == (engine.ID{}) {
+func (g *Guard) leave(ctx context.Context, r *request) {
+	if r.ticket == (engine.ID{}) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	_ = g.log.account(call.Account).Leave(ctx, at.ticket)
-	at.ticket = engine.ID{}
+	_ = g.account(r.Account).Leave(ctx, r.ticket)
+	r.ticket = engine.ID{}
 	g.refusals.invalidate()
 }
 
 // waitInQueue spends when it is the turn of calls that are alike, until they
 // are granted or would have to wait beyond the deadline.
-func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, count int, deadline time.Time,
-	as trialRole) (*Grant, error) {
-	isPaced := g.pace.paces(call.Account, set)
-	me := g.queue.add(call, set, isPaced)
+func (g *Guard) waitInQueue(ctx context.Context, r *request, deadline time.Time, as trialRole) (*Grant, error) {
+	isPaced := g.pace.paces(r.set)
+	me := g.queue.add(r, isPaced)
 	defer g.queue.remove(me)
-	at := &place{}
 	for {
 		left := time.Until(deadline)
 		if first := g.queue.blocker(me); first != nil {
-			g.leave(ctx, call, at)
-			refusal := first.refusal(call, count)
+			g.leave(ctx, r)
+			refusal := first.refusal(r)
 			if mustGiveUp(ctx, refusal, left) {
 				return nil, refusal
 			}
 			err := sleep(ctx, left, first.changed)
 			if errors.Is(err, context.DeadlineExceeded) {
-				return nil, first.refusal(call, count)
+				return nil, first.refusal(r)
 			}
 			if err == nil && time.Until(first.due) <= 0 {
 				err = as.afterWait(first.refused)
@@ -148,19 +137,19 @@ func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, cou
 			continue
 		}
 		if !isPaced { // which has no ticket
-			at.setLeft(ctx, left)
+			r.setLeft(ctx, left)
 		}
-		grant, err := g.spendTrial(ctx, call, set, count, as, at)
+		grant, err := g.spendTrial(ctx, r, as)
 		refused, ok := errors.AsType[*RefusedError](err)
 		if !ok || mustGiveUp(ctx, err, time.Until(deadline)) {
 			if err != nil {
-				g.leave(ctx, call, at)
+				g.leave(ctx, r)
 			}
 			return grant, err
 		}
 		g.queue.setRefused(me, refused)
 		if err := as.waitOut(ctx, refused); err != nil {
-			g.leave(ctx, call, at)
+			g.leave(ctx, r)
 			return nil, err
 		}
 	}
@@ -257,10 +246,10 @@ func (q *waitQueue) empty() bool {
 	return len(q.waiting) == 0
 }
 
-func (q *waitQueue) add(call *Call, set *chargeSet, isPaced bool) *waiter {
-	w := &waiter{isPaced: isPaced, account: call.Account, key: call.Key, set: set, changed: make(chan struct{})}
+func (q *waitQueue) add(r *request, isPaced bool) *waiter {
+	w := &waiter{isPaced: isPaced, account: r.Account, key: r.Key, set: r.set, changed: make(chan struct{})}
 	if q.priority != nil {
-		w.priority = q.priority(call.Account, call.Caller.Lane)
+		w.priority = q.priority(r.Account, r.Caller.Lane)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -315,9 +304,9 @@ func (q *waitQueue) blocker(me *waiter) *blocker {
 		}
 		for _, charge := range me.set.charges {
 			wholeAccount := w.refused.Budget == ""
-			sameBudget := charge.Budget == w.refused.Budget && slices.Contains(w.set.charges, charge)
+			sameBudget := charge.Name == w.refused.Budget && slices.Contains(w.set.charges, charge)
 			if wholeAccount || sameBudget {
-				return &blocker{charge.Budget, charge.limitOf(me.key), w.due, w.refused, w.changed}
+				return &blocker{charge.Name, charge.LimitOf(me.key), w.due, w.refused, w.changed}
 			}
 		}
 	}
@@ -325,10 +314,10 @@ func (q *waitQueue) blocker(me *waiter) *blocker {
 }
 
 // refusal returns the refusal of calls that are behind b in the queue.
-func (b *blocker) refusal(call *Call, count int) *RefusedError {
-	refused := newRefusal(call, b.budget, ReasonQueue)
+func (b *blocker) refusal(r *request) *RefusedError {
+	refused := newRefusal(&r.Call, b.budget, ReasonQueue)
 	refused.Limit, refused.OfKey = b.limit, b.refused.OfKey
-	refused.Needed *= Units(count)
+	refused.Needed *= Units(r.count)
 	refused.RetryAt = b.refused.RetryAt
 	refused.RetryAfter = max(0, time.Until(b.due))
 	return refused

@@ -224,9 +224,6 @@ func (w Window) Horizon(limit Units) time.Duration { return micros(w.is.Horizon(
 // Horizon returns how old an entry can be and still count in the budget.
 func (b *Budget) Horizon() time.Duration { return b.Window.Horizon(highest(b.Keys, b.Limit)) }
 
-// Horizon returns how old an entry can be and still count in the charge.
-func (c *Charge) Horizon() time.Duration { return c.Window.Horizon(highest(c.Keys, c.Limit)) }
-
 // Since returns the time from which entries count at a given time, in a budget
 // with a limit.
 func (w Window) Since(at time.Time, limit Units) time.Time {

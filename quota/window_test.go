@@ -6,8 +6,8 @@ import (
 	"time"
 	_ "time/tzdata" // the zones of the tests, on machines that have none
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // TestCalendarWindowsFollowTheirZone checks windows on the days on which their
@@ -121,7 +121,7 @@ func TestDaysBeginAtWholeMinutes(t *testing.T) {
 		24*time.Hour - time.Minute: true, 24 * time.Hour: false, 25 * time.Hour: false,
 	} {
 		day := quota.Budget{Account: account, Name: "day", Limit: 1, Window: quota.Daily(time.UTC).At(at)}
-		_, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{day}, nil)
+		_, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{day}, nil)
 		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "whole minutes") {
 			t.Errorf("a day that begins at %s: %v", at, err)
 		}
@@ -137,7 +137,7 @@ func TestHorizonIncludesBothMargins(t *testing.T) {
 	} {
 		for name, w := range map[string]quota.Window{"day": quota.Daily(time.UTC), "month": quota.Monthly(time.UTC)} {
 			w = w.WithMargin(margin)
-			_, err := quota.NewGuard(testledger.Memory(nil),
+			_, err := quota.NewGuard(memledger.Open(nil),
 				[]quota.Budget{{Account: account, Name: name, Limit: 1, Window: w}}, nil)
 			if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "a margin of") {
 				t.Errorf("a %s with a margin of %s: %v", name, margin, err)

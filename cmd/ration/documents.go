@@ -58,7 +58,7 @@ func (a *app) logDocument(ctx context.Context, c *client.Client, query url.Value
 	if err != nil {
 		return nil, cli.QueryError(err)
 	}
-	found, err := f.Select(ctx, a.setup(), c, &usage.LogReader{Ledger: c.Log(), Accounts: accounts, Since: since,
+	found, err := f.Select(ctx, a.setup(), c, &usage.LogReader{Guard: c.Guard(), Accounts: accounts, Since: since,
 		Until: until, Filter: f.filter})
 	if err != nil && len(found.Periods) == 0 {
 		return nil, err

@@ -273,7 +273,7 @@ func (s *stand) moves(t *testing.T, address string) bool {
 func (s *stand) entries(t *testing.T, address string) (n int) {
 	c := s.open(t, address)
 	defer c.Close()
-	for _, err := range c.Log().Entries(t.Context(), quota.Query{Account: "p"}) {
+	for _, err := range c.Guard().Entries(t.Context(), quota.Query{Account: "p"}) {
 		if err != nil {
 			t.Fatal(err)
 		}

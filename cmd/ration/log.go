@@ -150,13 +150,16 @@ func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) erro
 	slices.Sort(v.Measures)
 	v.Measures = slices.Compact(v.Measures)
 	err = a.withClient(table, false, func(c *client.Client) error {
-		source.Ledger = c.Log()
+		source.Guard = c.Guard()
 		a.warnOfSpelling(ctx, c)
 		a.warnOfLoss()
 		return v.Print(ctx, c)
 	})
 	if errors.Is(err, setup.ErrNoLedger) {
-		source.Ledger, v.None = quota.NewLog(memledger.Open(nil), nil), a.ledgerLine(a.setup().LedgerName(), false)
+		if source.Guard, err = quota.NewGuard(memledger.Open(nil), nil, nil); err != nil {
+			return err
+		}
+		v.None = a.ledgerLine(a.setup().LedgerName(), false)
 		return v.Print(ctx, nil)
 	}
 	return err

@@ -3,32 +3,27 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // TestLoweringReachesABoundedNumberOfEntriesBack: what is older stays, and the
 // answer says so.
 func TestLoweringReachesABoundedNumberOfEntriesBack(t *testing.T) {
 	s := newStand(t, nil, "{name: all, limit: 1000, window: 24h}", "[trending]", "US")
-	ledger, err := testledger.SQLite(filepath.Join(s.dir, "ration.db"), nil)
+	ledger, err := sqliteledger.Open(filepath.Join(s.dir, "ration.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ledger.Close()
-	requests := make([]quota.Request, 258)
-	for i := range requests {
-		requests[i] = quota.Request{Method: "videos.list", Force: true}
-	}
-	requests[0].Units = 527
-	if _, err := ledger.Spend(t.Context(),
-		&quota.Batch{Account: "p", History: 24 * time.Hour, Requests: requests}); err != nil {
-		t.Fatal(err)
-	}
+	calls := slices.Repeat([]quota.Call{{Account: "p", Method: "videos.list"}}, 258)
+	calls[0].Units = 527
+	testledger.Fill(t, ledger, calls...)
 	const want = "all had 527 units: none could be taken off, they are older than 256 entries; it has 527 of 1000 " +
 		"used, 473 left\n"
 	code, out, text := s.run(t, nil, "ledger", "reconcile", "all", "--used", "100", "--force")

@@ -90,7 +90,7 @@ func (r *replaying) run(ctx context.Context) error {
 	}
 	report, exists := r.Unspent(), true
 	err = r.withClient(r.InForce, false, func(c *client.Client) error {
-		if report, err = r.Play(ctx, c.Log()); err != nil {
+		if report, err = r.Play(ctx, c.Guard()); err != nil {
 			return err
 		}
 		return r.printRemarks(ctx, c)
@@ -124,7 +124,7 @@ func (r *replaying) printRemarks(ctx context.Context, c *client.Client) error {
 	if err := r.noteCooldowns(ctx, c.Guard()); err != nil {
 		return err
 	}
-	source := &usage.LogReader{Ledger: c.Log(), Accounts: r.Other.Accounts(), Since: r.Since}
+	source := &usage.LogReader{Guard: c.Guard(), Accounts: r.Other.Accounts(), Since: r.Since}
 	v := &cli.LogView{Query: &cli.LogQuery{}, Source: source, Remark: r.remark, Now: r.now}
 	return v.NoteMissing(ctx, c.Guard())
 }

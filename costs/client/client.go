@@ -167,7 +167,7 @@ type Client struct {
 	state       string  // "" where there is none
 	name        string
 	inner       quota.Ledger     // as it was opened
-	log         quota.Log        // on it
+	ledger      quota.Ledger     // the same, with what watches it
 	replica     *replica.Replica // nil where there is no folder for it
 	made        time.Time        // when the replica was opened
 	knows       bool             // the replica knew of the ledger then
@@ -243,8 +243,8 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 	}
 	guarded := c.logOptions()
 	guarded.History = table.History()
-	c.log = quota.NewLog(engine.WatchLedger(ledger, c.watch), guarded)
-	if c.guard, err = quota.NewGuard(c.log, table.Budgets(), guarded); err != nil {
+	c.ledger = engine.WatchLedger(ledger, c.watch)
+	if c.guard, err = quota.NewGuard(c.ledger, table.Budgets(), guarded); err != nil {
 		_ = c.inner.Close()
 		return nil, &ConfigError{err}
 	}
@@ -281,10 +281,6 @@ func (c *Client) Table() *costs.Table { return c.table }
 // Guard returns the guard, for calls that are not HTTP requests.
 func (c *Client) Guard() *quota.Guard { return c.guard }
 
-// Log returns the log by which the guard decides. It falls back to the
-// allowance while the ledger itself is down.
-func (c *Client) Log() quota.Log { return c.log }
-
 // LedgerName returns the address of the ledger, without secrets.
 func (c *Client) LedgerName() string { return c.name }
 
@@ -306,7 +302,7 @@ func (c *Client) Close() error {
 	defer cancel()
 	c.guard.Drain(ctx)
 	c.refusals.close(c)
-	err := errors.Join(c.log.Close(), c.inbound.end())
+	err := errors.Join(c.ledger.Close(), c.inbound.end())
 	c.background.wait(ctx)
 	if c.replica != nil {
 		err = errors.Join(err, c.replica.Close())

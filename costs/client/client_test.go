@@ -17,6 +17,8 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 const file = `version: 1
@@ -135,7 +137,7 @@ func TestLedgerOfAMoveIsNotEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.options.Ledger = "sqlite:" + filepath.Join(s.dir, "other.db")
-	ledger, err := testledger.SQLite(filepath.Join(s.dir, "other.db"), nil)
+	ledger, err := sqliteledger.Open(filepath.Join(s.dir, "other.db"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +310,7 @@ func TestLedgerOfATestHasNoReplica(t *testing.T) {
 	home := t.TempDir()
 	s.options.State, s.options.Getenv = "", func(name string) string { return map[string]string{"HOME": home}[name] }
 	for range 2 {
-		s.options.Opened = testledger.Memory(nil)
+		s.options.Opened = memledger.Open(nil)
 		c := s.open()
 		call, err := c.Table().Call("", "get")
 		if err != nil {

@@ -71,7 +71,7 @@ func TestTheLedgerGetsFewRefusals(t *testing.T) {
 		}
 	}
 	records := 0
-	for e, err := range c.Log().Entries(t.Context(), quota.Query{Account: "a"}) {
+	for e, err := range c.Guard().Entries(t.Context(), quota.Query{Account: "a"}) {
 		if err != nil {
 			t.Fatal(err)
 		}

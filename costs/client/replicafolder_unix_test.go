@@ -13,8 +13,8 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/internal/files"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // reports keeps what clients report.
@@ -193,7 +193,7 @@ func TestOpenedLedgerWithoutAFolderKeepsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := client.New(table,
-		&client.Options{Opened: testledger.Memory(nil), Getenv: func(string) string { return "" }})
+		&client.Options{Opened: memledger.Open(nil), Getenv: func(string) string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}

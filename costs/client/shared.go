@@ -68,7 +68,7 @@ func isShared(refused *quota.RefusedError) bool {
 // granted since.
 func (b coveredBudget) hasGranted(g *quota.Guard, kind eventKind, since time.Time) bool {
 	query := quota.Query{Account: kind.account, Key: kind.key, Since: since}
-	for sum, err := range g.Log().Sums(engine.WithKnown(context.Background()), query) {
+	for sum, err := range g.Sums(engine.WithKnown(context.Background()), query) {
 		if err != nil {
 			return false
 		}

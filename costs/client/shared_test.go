@@ -67,7 +67,7 @@ func (r *room) spend(c *client.Client, method, key string) (*quota.Grant, bool) 
 // recorded returns how many refusals the log has.
 func (r *room) recorded(c *client.Client) (n int) {
 	r.Helper()
-	for e, err := range c.Log().Entries(r.Context(), quota.Query{Account: "a"}) {
+	for e, err := range c.Guard().Entries(r.Context(), quota.Query{Account: "a"}) {
 		if err != nil {
 			r.Fatal(err)
 		}

@@ -170,7 +170,7 @@ func (c *Client) lastLedgers() map[string]string {
 func (c *Client) CheckSpelling(ctx context.Context) error {
 	for _, account := range c.table.Accounts() {
 		var alike error
-		for known, err := range c.log.Accounts(ctx) {
+		for known, err := range c.ledger.Accounts(ctx) {
 			if err != nil {
 				return err
 			}
@@ -206,7 +206,7 @@ func (c *Client) isEmpty(ctx context.Context, before time.Time) (bool, error) {
 // hasEntry reports whether the ledger holds an entry of an account without a
 // key, from before a time unless that is zero.
 func (c *Client) hasEntry(ctx context.Context, account string, before time.Time) (bool, error) {
-	for _, err := range c.log.Entries(ctx, quota.Query{Account: account, Until: before}) {
+	for _, err := range c.guard.Entries(ctx, quota.Query{Account: account, Until: before}) {
 		return err == nil, err
 	}
 	return false, nil

@@ -28,7 +28,7 @@ func TestEntriesAreListedForTheirHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := 0
-		for _, err := range c.Log().Entries(t.Context(), quota.Query{Account: "a"}) {
+		for _, err := range c.Guard().Entries(t.Context(), quota.Query{Account: "a"}) {
 			if n++; err != nil {
 				t.Fatal(err)
 			}

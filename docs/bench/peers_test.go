@@ -143,29 +143,26 @@ func peers(b *testing.B, s *server, units int) map[string]func(int) error {
 	}
 	fixed := limiter.New(fixedStore, limiter.Rate{Period: window, Limit: int64(limit)})
 	var id atomic.Int64
-	var ledgers [callers]quota.Log
-	for i := range ledgers {
+	var guards [callers]*quota.Guard
+	for i := range guards {
 		store, err := redisledger.Open("redis://"+s.addr, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
-		ledgers[i] = quota.NewLog(store, nil)
-		b.Cleanup(func() { _ = ledgers[i].Close() })
-	}
-	charges := []*quota.Charge{{Budget: "day", Coverage: (&quota.Budget{}).Coverage(), Limit: limit,
-		Window: quota.Sliding(window)}}
-	ours := func(l quota.Log) error {
-		batch := &quota.Batch{Account: "a",
-			Requests: []quota.Request{{Method: "m", Units: quota.Units(units), Charges: charges}}}
-		answers, err := l.Spend(ctx, batch)
+		b.Cleanup(func() { _ = store.Close() })
+		guards[i], err = quota.NewGuard(store, []quota.Budget{{Account: "a", Name: "day", Limit: limit,
+			Window: quota.Sliding(window)}}, nil)
 		if err != nil {
-			return err
+			b.Fatal(err)
 		}
-		return answers[0].Err
+	}
+	ours := func(g *quota.Guard) error {
+		_, err := g.Spend(ctx, quota.Call{Account: "a", Method: "m", Units: quota.Units(units)})
+		return err
 	}
 	return map[string]func(int) error{
-		"ration/alone":    func(i int) error { return ours(ledgers[i]) },
-		"ration/combined": func(int) error { return ours(ledgers[0]) },
+		"ration/alone":    func(i int) error { return ours(guards[i]) },
+		"ration/combined": func(int) error { return ours(guards[0]) },
 		"redis_rate": func(int) error {
 			_, err := gcra.AllowN(ctx, "k", redis_rate.Limit{Rate: 1e9, Period: time.Second, Burst: 1e9}, units)
 			return err
@@ -234,14 +231,15 @@ func median(v []float64) float64 {
 // goroutine and at many.
 func BenchmarkInProcess(b *testing.B) {
 	bucket := rate.NewLimiter(1e9, 1e9)
-	ledger := quota.NewLog(memledger.Open(nil), nil)
-	charges := []*quota.Charge{{Budget: "day", Coverage: (&quota.Budget{}).Coverage(), Limit: limit,
-		Window: quota.Sliding(time.Second)}}
+	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{{Account: "a", Name: "day", Limit: limit,
+		Window: quota.Sliding(time.Second)}}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
 	for name, op := range map[string]func(){
 		"x-time-rate": func() { bucket.AllowN(time.Now(), 1) },
 		"memledger": func() {
-			batch := quota.Batch{Account: "a", Requests: []quota.Request{{Method: "m", Units: 1, Charges: charges}}}
-			_, _ = ledger.Spend(context.Background(), &batch)
+			_, _ = guard.Spend(context.Background(), quota.Call{Account: "a", Method: "m", Units: 1})
 		},
 	} {
 		b.Run(name+"/1", func(b *testing.B) {

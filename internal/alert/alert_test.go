@@ -235,7 +235,7 @@ func TestAlertOfAMovedAccountNamesTheNewLedger(t *testing.T) {
 	c := newClient(t, "{webhook: "+r.URL+"/hook}", sqlite(dir), dir)
 	for _, isArriving := range []bool{true, false} {
 		move := quota.Move{Account: "p", Ledger: "redis://there:6379/2", Arriving: isArriving}
-		if err := testledger.CloseAccount(t.Context(), c.Log(), move); err != nil {
+		if err := testledger.CloseAccount(t.Context(), c.Guard().Ledger(), move); err != nil {
 			t.Fatal(err)
 		}
 		alert.New(c, nil).Check(t.Context())
@@ -294,7 +294,7 @@ func spendEarlier(t *testing.T, dir string, units quota.Units) {
 	t.Helper()
 	now := time.Now()
 	at := now
-	ledger, err := testledger.SQLite(filepath.Join(dir, "ration.db"),
+	ledger, err := sqliteledger.Open(filepath.Join(dir, "ration.db"),
 		&sqliteledger.Options{Now: func() time.Time { return at }})
 	if err != nil {
 		t.Fatal(err)

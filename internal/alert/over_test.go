@@ -10,7 +10,6 @@ import (
 
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/internal/alert"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
@@ -138,7 +137,7 @@ func TestWhatIsRefusedForLongIsTold(t *testing.T) {
 	for since, want := range map[time.Duration][]string{6 * time.Minute: told, time.Minute: {}} {
 		s := newSite(t, "  - {name: total, limit: 100, window: 24h}\n", "refused")
 		at := time.Now().Add(2*time.Minute - 24*time.Hour)
-		ledger, err := testledger.SQLite(filepath.Join(s.dir, "ration.db"),
+		ledger, err := sqliteledger.Open(filepath.Join(s.dir, "ration.db"),
 			&sqliteledger.Options{Now: func() time.Time { return at }})
 		if err != nil {
 			t.Fatal(err)

@@ -65,7 +65,8 @@ func (w *Watch) readDay(ctx context.Context) (hasRefusals bool, losses []*event)
 		if err != nil {
 			continue
 		}
-		for sum, err := range w.client.Log().Sums(ctx, quota.Query{Account: account, Since: now.Add(-24 * time.Hour)}) {
+		for sum, err := range w.client.Guard().Sums(ctx,
+			quota.Query{Account: account, Since: now.Add(-24 * time.Hour)}) {
 			if err != nil {
 				break
 			}

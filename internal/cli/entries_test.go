@@ -71,7 +71,7 @@ func (w *world) spend(method string, units quota.Units, region, job string) bool
 }
 
 func (w *world) source(filter usage.Filter) *usage.LogReader {
-	return &usage.LogReader{Ledger: w.client.Log(), Accounts: []string{"p"}, Filter: filter}
+	return &usage.LogReader{Guard: w.client.Guard(), Accounts: []string{"p"}, Filter: filter}
 }
 
 // documents returns what a query selects, as JSON, and whether there is more.

@@ -27,11 +27,10 @@ func (a *Account) Settle(ctx context.Context, id ID, amounts Amounts) error {
 	}))
 }
 
-// Adjust is Settle, except that amounts of named measures which are not among
-// amounts stay as they are.
-func (a *Account) Adjust(ctx context.Context, id ID, amounts Amounts) error {
+// Change is Settle to what change makes of what the grant counts for.
+func (a *Account) Change(ctx context.Context, id ID, change func(before Amounts) Amounts) error {
 	return a.do(ctx, newTask(false, func(d *decision) {
-		d.settle(id, func(before Amounts) (Amounts, bool) { return amounts.Or(before), true })
+		d.settle(id, func(before Amounts) (Amounts, bool) { return change(before), true })
 	}))
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/ration-dev/ration/internal/gateway"
 	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // TestOneScriptAtATimeTriesAnUpstream: of five programs that wait on a cooldown
@@ -83,7 +84,7 @@ func TestACooldownSaysWhereItCameFrom(t *testing.T) {
 // newLifting returns a ledger of which another process lifts each cooldown at
 // once.
 func newLifting(t *testing.T, budget string) quota.Ledger {
-	other := testledger.Memory(nil)
+	other := memledger.Open(nil)
 	guard, err := quota.NewGuard(other, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +124,7 @@ func TestAReportAfterAMoveHasTheUpstreamsTime(t *testing.T) {
 	s := newServer(t, &gateway.Options{}, c)
 	granted := s.do("POST", "/v1/spend", `{"method": "read"}`)
 	move := quota.Move{Account: "my-project", Ledger: "redis://there:6379/0"}
-	if err := testledger.CloseAccount(t.Context(), c.Log(), move); err != nil {
+	if err := testledger.CloseAccount(t.Context(), c.Guard().Ledger(), move); err != nil {
 		t.Fatal(err)
 	}
 	a := s.do("POST", fmt.Sprintf("/v1/grants/%s/report", granted.json["grant"]),

@@ -5,7 +5,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/internal/testledger"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // newMemoryClient opens a client of a table with its ledger in memory.
@@ -19,7 +19,7 @@ func newMemoryClient(t testing.TB, text, endpoint string) *client.Client {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	c, err := client.New(parsed, &client.Options{Opened: testledger.Memory(nil), State: folder,
+	c, err := client.New(parsed, &client.Options{Opened: memledger.Open(nil), State: folder,
 		Replica: folder + "/replica"})
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func TestReturnsAreBackWhenPrinted(t *testing.T) {
 		"day with a margin": quota.Daily(time.UTC).At(12 * time.Hour).WithMargin(time.Minute),
 	} {
 		t.Run(name, func(t *testing.T) {
-			testledger.Each(t, noon.Add(-30*time.Second), func(t *testing.T, l quota.Log, clock *time.Time) {
+			testledger.Each(t, noon.Add(-30*time.Second), func(t *testing.T, l quota.Ledger, clock *time.Time) {
 				budget := quota.Budget{Account: "p", Name: "b", Limit: 9500, Window: window}
 				guard, err := quota.NewGuard(l, []quota.Budget{budget}, nil)
 				if err != nil {
@@ -85,7 +85,7 @@ func TestReturnsAreBackWhenPrinted(t *testing.T) {
 // does, rounded up to a second at which the call had long fitted.
 func TestARefusalAndStatusNameOneTime(t *testing.T) {
 	start := time.Date(2026, 11, 20, 12, 0, 0, 123456000, time.UTC)
-	testledger.Each(t, start, func(t *testing.T, l quota.Log, clock *time.Time) {
+	testledger.Each(t, start, func(t *testing.T, l quota.Ledger, clock *time.Time) {
 		guard, err := quota.NewGuard(l,
 			[]quota.Budget{{Account: "p", Name: "b", Limit: 3, Window: quota.Sliding(time.Hour)}}, nil)
 		if err != nil {

@@ -1,9 +1,7 @@
 package inspect_test
 
 import (
-	"context"
 	"fmt"
-	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -12,31 +10,16 @@ import (
 	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
-
-// listedKeys is a ledger that lists keys that the test spends on.
-type listedKeys struct {
-	quota.Log
-	keys []string
-}
-
-func (l *listedKeys) Keys(context.Context, string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for _, key := range l.keys {
-			if !yield(key, nil) {
-				return
-			}
-		}
-	}
-}
 
 // TestStatusHidesKeyedLogs: status showed the logs without a key only. It shows
 // the ten fullest of each account, by the part of a limit that is used, and
 // looks at a bounded number of keys.
 func TestStatusHidesKeyedLogs(t *testing.T) {
-	l := &listedKeys{Log: testledger.Memory(nil), keys: []string{"ration: corrections", "idle"}}
+	ledger := memledger.Open(nil)
 	day := quota.Sliding(24 * time.Hour)
-	guard, err := quota.NewGuard(l, []quota.Budget{
+	guard, err := quota.NewGuard(ledger, []quota.Budget{
 		{Account: "p", Name: "all", Limit: 1000, Window: day, PerKey: true},
 		{Account: "p", Name: "few", Limit: 10,
 			Window: day, PerKey: true, Methods: []string{"channels.list"}},
@@ -51,13 +34,15 @@ func TestStatusHidesKeyedLogs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	keys := []quota.Call{{Account: "p", Key: "idle", Method: "videos.list"}}
 	for i := range quota.MaxKeys + 5 {
 		key := fmt.Sprintf("shop-%05d", i)
-		l.keys = append(l.keys, key)
+		keys = append(keys, quota.Call{Account: "p", Key: key, Method: "videos.list"})
 		if i < 12 {
 			spend(key, "videos.list", quota.Units(10*i+1))
 		}
 	}
+	testledger.Fill(t, ledger, keys...)
 	spend("shop-00003", "channels.list", 9) // nine tenths of a small budget
 	r := &inspect.Report{}
 	if err := r.ReadBudgets(t.Context(), guard, []string{"p"}); err != nil {

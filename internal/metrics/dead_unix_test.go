@@ -15,8 +15,8 @@ import (
 
 	"github.com/ration-dev/ration/internal/metrics"
 	"github.com/ration-dev/ration/internal/servers"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/redisledger"
 )
 
 // TestADeadLedgerFailsNoScrape: with a ledger that is down or hangs, scrapes
@@ -28,7 +28,7 @@ func TestADeadLedgerFailsNoScrape(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := servers.StartRedis(t)
-			ledger, err := testledger.Redis(server.URL(), nil)
+			ledger, err := redisledger.Open(server.URL(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

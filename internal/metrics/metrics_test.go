@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/ration-dev/ration/internal/metrics"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )
@@ -70,7 +69,7 @@ func call(method string, units quota.Units) quota.Call {
 // the ledger's.
 func TestDecisionsAreCounted(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	timed := metrics.NewLedger(testledger.Memory(&memledger.Options{Now: func() time.Time { return now }}))
+	timed := metrics.NewLedger(memledger.Open(&memledger.Options{Now: func() time.Time { return now }}))
 	guard := newGuard(t, timed,
 		quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)},
 		quota.Budget{Account: "a", Name: "calls", Limit: 50, Window: quota.Sliding(time.Hour), Measure: quota.Calls,
@@ -119,7 +118,7 @@ func TestDecisionsAreCounted(t *testing.T) {
 // TestSpentIsTheLedgers: of 9,500 units that all processes had spent, a scrape
 // had those of its own process.
 func TestSpentIsTheLedgers(t *testing.T) {
-	log := testledger.Memory(nil)
+	log := memledger.Open(nil)
 	day := quota.Budget{Account: "a", Name: "day", Limit: 10_000, Window: quota.Sliding(24 * time.Hour)}
 	c := metrics.New(newGuard(t, log, day), &metrics.Options{Methods: []string{"list"}})
 	other := newGuard(t, log, day)
@@ -150,7 +149,7 @@ func TestSpentIsTheLedgers(t *testing.T) {
 // TestAScrapeHasAllCooldowns: a scrape lacked the cooldown of an account
 // without budgets, and one that ends before those of all its budgets.
 func TestAScrapeHasAllCooldowns(t *testing.T) {
-	guard := newGuard(t, testledger.Memory(nil),
+	guard := newGuard(t, memledger.Open(nil),
 		quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)})
 	c := metrics.New(guard, &metrics.Options{Accounts: []string{"a", "b"}})
 	hour := time.Now().Add(time.Hour)
@@ -172,7 +171,7 @@ func TestAScrapeHasAllCooldowns(t *testing.T) {
 func TestCallersAddNoSeries(t *testing.T) {
 	for name, o := range map[string]*metrics.Options{"price table": {Methods: []string{"list"}}, "no table": nil} {
 		t.Run(name, func(t *testing.T) {
-			guard := newGuard(t, testledger.Memory(nil), quota.Budget{Account: "a", Name: "day", Limit: quota.MaxLimit,
+			guard := newGuard(t, memledger.Open(nil), quota.Budget{Account: "a", Name: "day", Limit: quota.MaxLimit,
 				Window: quota.Sliding(time.Hour)})
 			c := metrics.New(guard, o)
 			callOf := func(i int) quota.Call {
@@ -223,7 +222,7 @@ func TestCallersAddNoSeries(t *testing.T) {
 // TestAWaitIsCountedOnce: a call that waited counts once, with its time.
 func TestAWaitIsCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		guard := newGuard(t, testledger.Memory(nil),
+		guard := newGuard(t, memledger.Open(nil),
 			quota.Budget{Account: "a", Name: "minute", Limit: 1, Window: quota.Sliding(time.Minute)})
 		c := metrics.New(guard, nil)
 		for range 3 {
@@ -245,7 +244,7 @@ func TestAWaitIsCountedOnce(t *testing.T) {
 // TestHostStatsAreShown: what the host knows of an account beside its log, and
 // that its copy is failing if that is not known.
 func TestHostStatsAreShown(t *testing.T) {
-	guard := newGuard(t, testledger.Memory(nil),
+	guard := newGuard(t, memledger.Open(nil),
 		quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(time.Hour)})
 	stats := metrics.HostStats{Unrecorded: 7, Restorations: 2, Restored: 30}
 	var failed error
@@ -281,7 +280,7 @@ func BenchmarkSpend(b *testing.B) {
 	ctx, c := context.Background(), call("list", 1)
 	var guards [3]*quota.Guard
 	for i := range guards {
-		var ledger quota.Ledger = testledger.Memory(nil)
+		var ledger quota.Ledger = memledger.Open(nil)
 		o := &metrics.Options{Methods: []string{"list"}}
 		if i == 2 {
 			o.Ledger = metrics.NewLedger(ledger)

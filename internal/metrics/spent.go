@@ -50,7 +50,7 @@ func (s spending) add(by spentBy, amounts quota.Amounts) {
 // readSpent returns what was spent of an account until a time.
 func (c *Collector) readSpent(ctx context.Context, account string, until time.Time) (spending, error) {
 	all, jobs := spending{}, map[string]quota.Units{}
-	for sum, err := range c.guard.Log().Sums(ctx, quota.Query{Account: account, Since: until.Add(-spentOver)}) {
+	for sum, err := range c.guard.Sums(ctx, quota.Query{Account: account, Since: until.Add(-spentOver)}) {
 		if err != nil {
 			return nil, err
 		}

@@ -3,67 +3,54 @@ package plan_test
 import (
 	"context"
 	"errors"
-	"iter"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/plan"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 )
 
-// failing is a ledger that fails at one of its spends, or to set cooldowns.
+// failing is a ledger that fails at one of its appends.
 type failing struct {
-	quota.Log
-	spend    int // the spend that fails, from 1
-	answer   int // the spend whose answer is an error
-	cooldown bool
-	closed   *int
+	quota.Ledger
+	append int // that fails, from 1
+	closed *int
 }
 
 var errLedger = errors.New("the ledger fails")
 
-func (l *failing) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	l.spend--
-	l.answer--
-	if l.spend == 0 {
+func (l *failing) Append(ctx context.Context, account string, a *quota.Append) (*quota.Tail, error) {
+	if l.append--; l.append == 0 {
 		return nil, errLedger
 	}
-	answers, err := l.Log.Spend(ctx, batch)
-	if l.answer == 0 && err == nil {
-		answers[0].Err = errLedger
-	}
-	return answers, err
+	return l.Ledger.Append(ctx, account, a)
 }
 
-func (l *failing) SetCooldown(ctx context.Context, cooldown quota.Cooldown) error {
-	if l.cooldown {
-		return errLedger
-	}
-	return l.Log.SetCooldown(ctx, cooldown)
-}
+func (l *failing) RealTime() bool { return engine.RealTime(l.Ledger) }
 
 func (l *failing) Close() error {
 	*l.closed++
-	return l.Log.Close()
+	return l.Ledger.Close()
 }
 
 // TestPlayReturnsErrors checks that a failing Play returns an error instead of
 // a partial report, and closes its ledger.
 func TestPlayReturnsErrors(t *testing.T) {
 	for name, c := range map[string]struct {
-		ledger failing
+		append int // that fails
 		change func(in *plan.Input)
 		want   error // nil: none
 		opened int
 	}{
-		"nothing fails":          {opened: 1},
-		"an entry":               {ledger: failing{spend: 1}, want: errLedger, opened: 1},
-		"the answer to an entry": {ledger: failing{answer: 2}, want: errLedger, opened: 1},
-		"a cooldown":             {ledger: failing{cooldown: true}, want: errLedger, opened: 1},
-		"the first call":         {ledger: failing{spend: 3}, want: errLedger, opened: 1},
-		"the last call":          {ledger: failing{spend: 2 + 2*4*3}, want: errLedger, opened: 1},
-		"no further calls":       {ledger: failing{spend: 2 + 2*4*3 + 1}, opened: 1},
+		"nothing fails":    {opened: 1},
+		"an entry":         {append: 1, want: errLedger, opened: 1},
+		"a cooldown":       {append: 3, want: errLedger, opened: 1},
+		"the first call":   {append: 4, want: errLedger, opened: 1},
+		"the last call":    {append: 3 + 2*4*3, want: errLedger, opened: 1},
+		"no further calls": {append: 3 + 2*4*3 + 1, opened: 1},
 		"a price": {change: func(in *plan.Input) {
 			in.Price = func(string) (quota.Call, error) { return quota.Call{}, errLedger }
 		}, want: errLedger},
@@ -83,11 +70,9 @@ func TestPlayReturnsErrors(t *testing.T) {
 				Budgets: []quota.Budget{{Account: "my-project", Name: "units", Limit: 100,
 					Window: quota.Sliding(24 * time.Hour)}},
 				State: stateOf(entry, later),
-				Open: func(now func() time.Time) quota.Log {
+				Open: func(now func() time.Time) quota.Ledger {
 					opened++
-					ledger := c.ledger
-					ledger.Log, ledger.closed = open(now), &closed
-					return &ledger
+					return &failing{open(now), c.append, &closed}
 				}}
 			in.State.Cooldowns = []quota.Cooldown{{Account: "my-project", Until: from.Add(-time.Second)}}
 			if c.change != nil {
@@ -133,7 +118,7 @@ func TestSuggestReturnsErrors(t *testing.T) {
 			Window: quota.Sliding(24 * time.Hour)}}}
 	report := play(t, in)
 	closed := 0
-	in.Open = func(now func() time.Time) quota.Log { return &failing{Log: open(now), spend: 5, closed: &closed} }
+	in.Open = func(now func() time.Time) quota.Ledger { return &failing{open(now), 5, &closed} }
 	if s, err := plan.Suggest(t.Context(), in, report); !errors.Is(err, errLedger) || s != nil {
 		t.Errorf("%+v, %v; want the error of the play alone", s, err)
 	}
@@ -236,34 +221,23 @@ func TestNeedCountsARegionsOwnFloor(t *testing.T) {
 	}
 }
 
-// unreadable is a ledger that cannot be read: its standings fail, or
-// its entries.
-type unreadable struct {
-	quota.Log
-	standings bool
-}
-
-func (l unreadable) WindowUsages(ctx context.Context, account, key string,
-	charges []*quota.Charge) ([]quota.WindowUsage, error) {
-	if l.standings {
-		return nil, errLedger
-	}
-	return l.Log.WindowUsages(ctx, account, key, charges)
-}
-
-func (l unreadable) Entries(context.Context, quota.Query) iter.Seq2[quota.Entry, error] {
-	return func(yield func(quota.Entry, error) bool) { yield(quota.Entry{}, errLedger) }
-}
-
 // TestUnreadableLedgerIsNotEmpty: a plan does not begin from an empty ledger
 // because the ledger could not be read.
 func TestUnreadableLedgerIsNotEmpty(t *testing.T) {
 	from := at(t, "2026-11-20T12:00:00Z")
 	budgets := []quota.Budget{{Account: "my-project", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)}}
 	shared := open(func() time.Time { return from })
-	for name, ledger := range map[string]quota.Log{"readable": shared, "standings": unreadable{shared, true},
-		"entries": unreadable{shared, false}} {
-		guard, err := quota.NewGuard(ledger, budgets, nil)
+	for name, fails := range map[string]int{"readable": 10, "the first read": 2, "the next": 3} {
+		reads := 0
+		guard, err := quota.NewGuard(testledger.Before(shared, func(op string) error {
+			if op == "read" {
+				reads++
+			}
+			if reads == fails {
+				return errLedger
+			}
+			return nil
+		}), budgets, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -81,7 +81,7 @@ func ReadOutline(ctx context.Context, guard *quota.Guard) (at time.Time, state S
 		return at, state, err
 	}
 	for _, account := range accounts {
-		if err := state.readOutline(ctx, guard.Log(), account, at, horizon); err != nil {
+		if err := state.readOutline(ctx, guard, account, at, horizon); err != nil {
 			return at, state, err
 		}
 	}
@@ -90,16 +90,16 @@ func ReadOutline(ctx context.Context, guard *quota.Guard) (at time.Time, state S
 
 // readOutline adds the entries of an account or, if there are too many, the
 // sums of each slice.
-func (s *State) readOutline(ctx context.Context, ledger quota.Log, account string, at time.Time,
+func (s *State) readOutline(ctx context.Context, guard *quota.Guard, account string, at time.Time,
 	horizon time.Duration) error {
-	if ok, err := s.addFew(ctx, ledger, quota.Query{Account: account, Since: at.Add(-horizon), Until: at}); ok ||
+	if ok, err := s.addFew(ctx, guard, quota.Query{Account: account, Since: at.Add(-horizon), Until: at}); ok ||
 		err != nil {
 		return err
 	}
 	slice := horizon / outlineSlices
 	for ago := horizon; ago > 0; ago -= slice {
 		var part []quota.Entry
-		for sum, err := range ledger.Sums(ctx,
+		for sum, err := range guard.Sums(ctx,
 			quota.Query{Account: account, Since: at.Add(-ago), Until: at.Add(-max(0, ago-slice))}) {
 			if err != nil {
 				return err
@@ -119,9 +119,9 @@ func (s *State) readOutline(ctx context.Context, ledger quota.Log, account strin
 
 // addFew adds the entries that a query selects, or none if there are more than
 // outlineEntries.
-func (s *State) addFew(ctx context.Context, ledger quota.Log, query quota.Query) (ok bool, err error) {
+func (s *State) addFew(ctx context.Context, guard *quota.Guard, query quota.Query) (ok bool, err error) {
 	query.Limit = outlineEntries + 1
-	for e, err := range ledger.Entries(ctx, query) {
+	for e, err := range guard.Entries(ctx, query) {
 		if err != nil || len(s.Entries[query.Account]) == outlineEntries {
 			delete(s.Entries, query.Account)
 			return false, err

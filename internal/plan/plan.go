@@ -37,7 +37,7 @@ type Input struct {
 
 	// Open returns an empty ledger that uses now as its clock. Play closes it.
 	// nil opens one of package memledger.
-	Open func(now func() time.Time) quota.Log
+	Open func(now func() time.Time) quota.Ledger
 	// State is the content of the ledger at From.
 	State State
 

@@ -10,13 +10,12 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/internal/plan"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-func open(now func() time.Time) quota.Log { return testledger.Memory(&memledger.Options{Now: now}) }
+func open(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }
 
 // prices are those of YouTube.
 func prices(method string) (quota.Call, error) {

@@ -25,9 +25,7 @@ type player struct {
 func (p *player) play(ctx context.Context) error {
 	open := p.in.Open
 	if open == nil {
-		open = func(now func() time.Time) quota.Log {
-			return quota.NewLog(memledger.Open(&memledger.Options{Now: now}), nil)
-		}
+		open = func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }
 	}
 	ledger := open(func() time.Time { return fromMicros(p.now) })
 	defer ledger.Close()
@@ -42,7 +40,7 @@ func (p *player) play(ctx context.Context) error {
 	for i := range p.in.Budgets {
 		p.budgets[[2]string{p.in.Budgets[i].Account, p.in.Budgets[i].Name}] = i
 	}
-	if err := p.restoreState(ctx, ledger); err != nil {
+	if err := p.restoreState(ctx); err != nil {
 		return err
 	}
 	for i := 0; i < len(p.ticks); {
@@ -61,28 +59,14 @@ func (p *player) play(ctx context.Context) error {
 
 // restoreState copies p.in.State to the simulation's ledger, each entry at its
 // own timestamp.
-func (p *player) restoreState(ctx context.Context, ledger quota.Log) error {
+func (p *player) restoreState(ctx context.Context) error {
 	for account, entries := range p.in.State.Entries {
-		var charges []*quota.Charge // tell the ledger how long to keep entries
-		for i := range p.in.Budgets {
-			if b := &p.in.Budgets[i]; b.Account == account && b.Window.Kind() != quota.KindInFlight { // all have ended
-				charges = append(charges, &quota.Charge{Budget: b.Name, Coverage: b.Coverage(), Limit: b.Limit,
-					Window: b.Window})
-			}
-		}
 		for i := range entries {
 			e := &entries[i]
 			p.now = e.At.UnixMicro()
-			request := quota.Request{Method: e.Method, Units: e.Units, Caller: e.Caller, Charges: charges, Force: true}
-			if e.Kind != quota.EntryCall || e.Calls == 0 {
-				request.Kind, request.Calls = quota.EntryNote, e.Calls
-			}
-			answers, err := ledger.Spend(ctx,
-				&quota.Batch{Account: account, Key: e.Key, Requests: []quota.Request{request}})
-			if err != nil {
-				return err
-			}
-			if err := answers[0].Err; err != nil {
+			held := quota.Call{Account: account, Key: e.Key, Method: e.Method, Units: e.Units, Caller: e.Caller}
+			// none is in flight any more
+			if err := p.guard.Note(ctx, quota.Note{Call: held, Calls: e.Calls}); err != nil {
 				return err
 			}
 			for region := range p.regions {
@@ -94,13 +78,13 @@ func (p *player) restoreState(ctx context.Context, ledger quota.Log) error {
 	}
 	p.now = p.from
 	for _, cooldown := range p.in.State.Cooldowns {
-		if err := ledger.SetCooldown(ctx, cooldown); err != nil {
+		if err := p.guard.Cool(ctx, cooldown); err != nil {
 			return err
 		}
 	}
 	for _, move := range p.in.State.Moves {
 		closed := quota.Cooldown{Account: move.Account, Until: p.in.To, Reason: move.String()}
-		if err := ledger.SetCooldown(ctx, closed); err != nil {
+		if err := p.guard.Cool(ctx, closed); err != nil {
 			return err
 		}
 	}

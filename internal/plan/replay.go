@@ -199,7 +199,7 @@ func longestHorizon(budgets []quota.Budget) (longest time.Duration) {
 // The log keeps the window before that, too, so that what the shadow held then
 // is known. Others of the budgets refuse nothing, since the log has only what
 // they admitted.
-func ReplayShadow(ctx context.Context, ledger quota.Log, in ReplayInput, shadow int, now time.Time) (ReplayedBudget,
+func ReplayShadow(ctx context.Context, guard *quota.Guard, in ReplayInput, shadow int, now time.Time) (ReplayedBudget,
 	error) {
 	in.Budgets = slices.Clone(in.Budgets)
 	for i := range in.Budgets {
@@ -207,7 +207,7 @@ func ReplayShadow(ctx context.Context, ledger quota.Log, in ReplayInput, shadow 
 	}
 	b := &in.Budgets[shadow]
 	in.Since = b.Window.Since(now, b.Limit)
-	source := &usage.LogReader{Ledger: ledger, Accounts: []string{b.Account}, Since: in.Since.Add(-b.Horizon())}
+	source := &usage.LogReader{Guard: guard, Accounts: []string{b.Account}, Since: in.Since.Add(-b.Horizon())}
 	replayed, err := Replay(ctx, &in, source.Lines(ctx, false))
 	if err != nil {
 		return ReplayedBudget{}, err

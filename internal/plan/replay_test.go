@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ration-dev/ration/internal/plan"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
@@ -49,7 +50,7 @@ func TestReplayRefusesWhatTheGuardRefuses(t *testing.T) {
 		in := &plan.ReplayInput{Budgets: candidate, Since: trace.since, Price: reprice,
 			Refused: func(l *usage.Line, budget string) { got = append(got, refusal(l.At, l.Account, budget)) }}
 		replayed, err := plan.Replay(t.Context(), in,
-			(&usage.LogReader{Ledger: log, Accounts: []string{"p", "q"}}).Lines(t.Context(), false))
+			(&usage.LogReader{Guard: testledger.Guard(t, log), Accounts: []string{"p", "q"}}).Lines(t.Context(), false))
 		if err != nil {
 			t.Fatal(err)
 		}

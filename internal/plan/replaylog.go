@@ -38,9 +38,9 @@ func (r *LogReplay) Missing(path string) (names []string, err error) {
 
 // Play replays the log: once against the budgets, and once more for each of
 // them that is a shadow.
-func (r *LogReplay) Play(ctx context.Context, ledger quota.Log) (*ReplayReport, error) {
+func (r *LogReplay) Play(ctx context.Context, guard *quota.Guard) (*ReplayReport, error) {
 	budgets := r.Other.Budgets()
-	report, err := r.playOnce(ctx, ledger, budgets)
+	report, err := r.playOnce(ctx, guard, budgets)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (r *LogReplay) Play(ctx context.Context, ledger quota.Log) (*ReplayReport, 
 		}
 		tried := slices.Clone(budgets)
 		tried[i].Shadow = false
-		shadow, err := r.playOnce(ctx, ledger, tried)
+		shadow, err := r.playOnce(ctx, guard, tried)
 		if err != nil {
 			return nil, err
 		}
@@ -60,8 +60,8 @@ func (r *LogReplay) Play(ctx context.Context, ledger quota.Log) (*ReplayReport, 
 	return report, nil
 }
 
-func (r *LogReplay) playOnce(ctx context.Context, ledger quota.Log, budgets []quota.Budget) (*ReplayReport, error) {
-	source := &usage.LogReader{Ledger: ledger, Accounts: r.Other.Accounts(), Until: r.Until}
+func (r *LogReplay) playOnce(ctx context.Context, guard *quota.Guard, budgets []quota.Budget) (*ReplayReport, error) {
+	source := &usage.LogReader{Guard: guard, Accounts: r.Other.Accounts(), Until: r.Until}
 	if !r.Since.IsZero() {
 		source.Since = r.Since.Add(-longestHorizon(budgets))
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -33,7 +32,7 @@ func input(b quota.Budget, regions ...jobs.Region) *Input {
 		Price: func(method string) (quota.Call, error) {
 			return quota.Call{Account: "a", Method: method, Units: 1}, nil
 		},
-		Open: func(now func() time.Time) quota.Log { return testledger.Memory(&memledger.Options{Now: now}) }}
+		Open: func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }}
 }
 
 // TestSearchMatchesBruteForce compares the search with brute force over every

@@ -18,7 +18,7 @@ import (
 func ClientShadow(ctx context.Context, c *client.Client, index int, now time.Time) (ReplayedBudget, error) {
 	table := c.Table()
 	in := ReplayInput{Budgets: table.Budgets(), Price: table.Reprice(table)}
-	return ReplayShadow(ctx, c.Log(), in, index, now)
+	return ReplayShadow(ctx, c.Guard(), in, index, now)
 }
 
 // AddShadow adds to a budget's report what its replay found.

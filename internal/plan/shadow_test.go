@@ -31,7 +31,7 @@ func TestShadowCountsWhatItWouldRefuse(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for name, window := range map[string]string{"sliding": "6h", "day": "{day: UTC}", "longer than all others": "72h"} {
 		t.Run(name, func(t *testing.T) {
-			testledger.Each(t, noon, func(t *testing.T, l quota.Log, clock *time.Time) {
+			testledger.Each(t, noon, func(t *testing.T, l quota.Ledger, clock *time.Time) {
 				c := openShadow(t, l, clock,
 					"{name: real, limit: 300, window: 1h}, {name: shadow, limit: 400, window: "+window+
 						", shadow: true, methods: [m]}")
@@ -57,7 +57,7 @@ func TestShadowCountsWhatItWouldRefuse(t *testing.T) {
 }
 
 // open opens a client of two methods, of 1 unit each, over a ledger.
-func openShadow(t *testing.T, l quota.Log, clock *time.Time, budgets string) *client.Client {
+func openShadow(t *testing.T, l quota.Ledger, clock *time.Time, budgets string) *client.Client {
 	t.Helper()
 	table, err := costs.Parse("costs.yaml",
 		[]byte("version: 1\naccount: p\ncosts: {m: 1, n: 1}\nbudgets: ["+budgets+"]\n"))
@@ -100,7 +100,7 @@ func spendOnShadow(t *testing.T, guard *quota.Guard, clock *time.Time) (calls []
 func refusedInWindow(t *testing.T, budgets []quota.Budget, calls []shadowCall, end time.Time) (refused int,
 	units quota.Units) {
 	clock := end
-	guard, err := quota.NewGuard(testledger.Memory(&memledger.Options{Now: func() time.Time { return clock }}), budgets,
+	guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: func() time.Time { return clock }}), budgets,
 		nil)
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func refusedInWindow(t *testing.T, budgets []quota.Budget, calls []shadowCall, e
 // budgets as shadows.
 func TestTheCollectorShowsShadows(t *testing.T) {
 	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	c := openShadow(t, testledger.Memory(&memledger.Options{Now: func() time.Time { return clock }}), &clock,
+	c := openShadow(t, memledger.Open(&memledger.Options{Now: func() time.Time { return clock }}), &clock,
 		"{name: all, limit: 100, window: 24h}, {name: tried, limit: 2, window: 24h, shadow: true}")
 	for range 5 {
 		if _, err := c.Guard().Spend(t.Context(), quota.Call{Account: "p", Method: "m", Units: 2}); err != nil {

@@ -49,7 +49,7 @@ func ReadState(ctx context.Context, guard *quota.Guard, from time.Time) (at time
 	}
 	for _, account := range accounts {
 		query := quota.Query{Account: account, Since: from.Add(-horizon), Until: from}
-		for e, err := range guard.Log().Entries(ctx, query) {
+		for e, err := range guard.Entries(ctx, query) {
 			if err != nil {
 				return at, state, err
 			}

@@ -1,15 +1,14 @@
 package report_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/report"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )
@@ -42,7 +41,7 @@ budgets: [{name: other, limit: 100, window: 1h}]
 		t.Fatal(err)
 	}
 	s := &stand{now: noon, table: table}
-	ledger := testledger.Memory(&memledger.Options{Now: func() time.Time { return s.now }})
+	ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return s.now }})
 	if s.guard, err = quota.NewGuard(ledger, table.Budgets(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +60,7 @@ func (s *stand) set(t *testing.T, c quota.Cooldown) (*report.Cooldown, error) {
 // notes returns the methods and jobs of an account's log.
 func (s *stand) notes(t *testing.T, account string) (notes []string) {
 	t.Helper()
-	for e, err := range s.guard.Log().Entries(t.Context(), quota.Query{Account: account}) {
+	for e, err := range s.guard.Entries(t.Context(), quota.Query{Account: account}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,23 +115,17 @@ func TestSetReportsTheCooldownOfTheAccount(t *testing.T) {
 	}
 }
 
-// race is a ledger in which something happens as soon as a cooldown is set.
-type race struct {
-	quota.Log
-	happens func()
-}
-
-func (r *race) SetCooldown(ctx context.Context, c quota.Cooldown) error {
-	err := r.Log.SetCooldown(ctx, c)
-	r.happens()
-	return err
-}
-
 // TestALiftedCooldownIsNotTooShort: one that another process has lifted since
 // it was set was said to be too short.
 func TestALiftedCooldownIsNotTooShort(t *testing.T) {
 	s := newStand(t)
-	ledger := &race{Log: s.guard.Log()}
+	happens := func() {} // as soon as a cooldown is set
+	ledger := engine.WatchLedger(s.guard.Ledger(), func(op, _ string, _ time.Duration, err error) error {
+		if op == "append" {
+			happens()
+		}
+		return err
+	})
 	guard, err := quota.NewGuard(ledger, s.table.Budgets(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +151,7 @@ func TestALiftedCooldownIsNotTooShort(t *testing.T) {
 		{expire, quota.Cooldown{For: time.Minute}, over},
 		{expire, quota.Cooldown{Until: noon.Add(2 * time.Minute)}, over},
 	} {
-		ledger.happens = c.happens
+		happens = func() { happens = func() {}; c.happens() }
 		c.wanted.Account, c.wanted.Budget = "p", "few"
 		set, err := s.set(t, c.wanted)
 		if gone, ok := errors.AsType[*report.GoneError](err); !ok || gone.Error() != c.want || set != nil {

@@ -18,7 +18,7 @@ const there = "redis://there:6379/0"
 func closedStand(t *testing.T, move quota.Move) *stand {
 	t.Helper()
 	s := newStand(t)
-	if err := testledger.CloseAccount(t.Context(), s.guard.Log(), move); err != nil {
+	if err := testledger.CloseAccount(t.Context(), s.guard.Ledger(), move); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -21,7 +21,7 @@ func NewestRefusal(ctx context.Context, c *client.Client) (*client.Refusal, erro
 	}
 	var newest *client.Refusal
 	for _, account := range c.Table().Accounts() {
-		for e, err := range c.Log().Entries(ctx, quota.Query{Account: account, Newest: true}) {
+		for e, err := range c.Guard().Entries(ctx, quota.Query{Account: account, Newest: true}) {
 			if err != nil {
 				return nil, err
 			}

@@ -100,7 +100,7 @@ func TestAMovedAccountsExplanationNamesItsLedger(t *testing.T) {
 	c := open(t)
 	e := report.NewWhy(refuse(t, c), time.Now())
 	move := quota.Move{Account: "p", Ledger: "redis://there:6379/0"}
-	if err := testledger.CloseAccount(t.Context(), c.Log(), move); err != nil {
+	if err := testledger.CloseAccount(t.Context(), c.Guard().Ledger(), move); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.ReadLedger(t.Context(), c); err != nil {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -33,7 +32,7 @@ func TestReconcileIsRefusedAtABoundary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ledger := testledger.Memory(&memledger.Options{Now: func() time.Time { return at }})
+		ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return at }})
 		s := newReconcileStand(t, ledger, []quota.Budget{{Name: "day", Window: c.window}})
 		err = s.reconcile(false, map[string]quota.Units{"day": 10})
 		boundary, between := errors.AsType[*usage.BoundaryError](err)

@@ -1,11 +1,9 @@
 package usage_test
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"iter"
 	"testing"
 	"time"
 
@@ -16,21 +14,19 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-func inMemory(now func() time.Time) quota.Log {
-	return testledger.Memory(&memledger.Options{Now: now})
+func inMemory(now func() time.Time) quota.Ledger {
+	return memledger.Open(&memledger.Options{Now: now})
 }
 
 // spendAs spends one unit in the name of each of several jobs.
 func (w *world) spendAs(jobs int) {
 	w.t.Helper()
-	b := &quota.Batch{Account: "p"}
+	var calls []quota.Call
 	for i := range jobs {
-		b.Requests = append(b.Requests,
-			quota.Request{Method: "m", Units: 1, Force: true, Caller: quota.Caller{Job: fmt.Sprint("job", i)}})
+		calls = append(calls,
+			quota.Call{Account: "p", Method: "m", Units: 1, Caller: quota.Caller{Job: fmt.Sprint("job", i)}})
 	}
-	if _, err := w.ledger.Spend(w.t.Context(), b); err != nil {
-		w.t.Fatal(err)
-	}
+	testledger.Fill(w.t, w.ledger, calls...)
 }
 
 // TestAFillWritesTheDifference: each Fill wrote all that the log holds, which
@@ -77,24 +73,21 @@ func TestAFillWritesTheDifference(t *testing.T) {
 		"b 2026-11-20 -": "1000/1000", "b 2026-11-20 BR": "2/2"})
 }
 
-// unreadable is a ledger whose entries between two times cannot be read, as for
-// the peaks of a budget.
-type unreadable struct{ quota.Log }
-
-func (l unreadable) Entries(ctx context.Context, q quota.Query) iter.Seq2[quota.Entry, error] {
-	if q.Until.IsZero() {
-		return l.Log.Entries(ctx, q)
-	}
-	return func(yield func(quota.Entry, error) bool) { yield(quota.Entry{}, errors.New("unreadable")) }
-}
-
 // TestALongFillKeepsWhatItWrote: one that took longer than it may was undone,
 // so that the next one began anew, and there never was a history.
 func TestALongFillKeepsWhatItWrote(t *testing.T) {
-	w := newWorld(t, t.TempDir(), func(now func() time.Time) quota.Log { return unreadable{inMemory(now)} },
-		budget("b", quota.Sliding(24*time.Hour)))
+	left := 100 // reads that the ledger answers
+	w := newWorld(t, t.TempDir(), func(now func() time.Time) quota.Ledger {
+		return testledger.Before(inMemory(now), func(op string) error {
+			if left--; left < 0 {
+				return errors.New("unreadable")
+			}
+			return nil
+		})
+	}, budget("b", quota.Sliding(24*time.Hour)))
 	defer w.close()
 	w.spendAs(11_000)
+	left = 5 // and not those for the peaks
 	if err := usage.FillHistory(t.Context(), w.stores[0], w.guard, []string{"p"}); err == nil {
 		t.Fatal("the entries were read")
 	}

@@ -5,16 +5,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // TestForcedReadingsOfCallsAndUnitsBothHold: a call that is removed for the
 // calls takes its units with it, and the units end at their reading all the
 // same.
 func TestForcedReadingsOfCallsAndUnitsBothHold(t *testing.T) {
-	r := newReconcileStand(t, testledger.Memory(nil),
+	r := newReconcileStand(t, memledger.Open(nil),
 		[]quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "all"}})
 	for range 5 {
 		if _, err := r.guard.Spend(t.Context(), quota.Call{Account: "p", Method: "x", Units: 10}); err != nil {
@@ -31,7 +31,7 @@ func TestForcedReadingsOfCallsAndUnitsBothHold(t *testing.T) {
 // took its units off a budget that had just been reconciled, which then granted
 // them again.
 func TestCallsTakeNoReconciledUnitsAway(t *testing.T) {
-	r := newReconcileStand(t, testledger.Memory(nil),
+	r := newReconcileStand(t, memledger.Open(nil),
 		[]quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "all"}, {Name: "other", Methods: []string{"y"}}})
 	for range 3 {
 		if _, err := r.guard.Spend(t.Context(), quota.Call{Account: "p", Method: "x", Units: 10}); err != nil {
@@ -57,7 +57,7 @@ func TestCallsTakeNoReconciledUnitsAway(t *testing.T) {
 // TestARaisedBudgetLowersNoOther: without force no budget is lowered, however
 // much is added to another at the same time.
 func TestARaisedBudgetLowersNoOther(t *testing.T) {
-	r := newReconcileStand(t, testledger.Memory(nil), []quota.Budget{{Name: "search", Methods: []string{"search.list"}},
+	r := newReconcileStand(t, memledger.Open(nil), []quota.Budget{{Name: "search", Methods: []string{"search.list"}},
 		{Name: "upload", Methods: []string{"videos.insert"}}})
 	if err := r.reconcile(false, map[string]quota.Units{"search": 100, "upload": 100}); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestARaisedBudgetLowersNoOther(t *testing.T) {
 // TestANotedExcessIsSaidToBeNoted: what a restoration or the upstream's answers
 // noted was taken for a console that lags, and the operator was told to wait.
 func TestANotedExcessIsSaidToBeNoted(t *testing.T) {
-	r := newReconcileStand(t, testledger.Memory(nil),
+	r := newReconcileStand(t, memledger.Open(nil),
 		[]quota.Budget{{Name: "all"}, {Name: "search", Methods: []string{"search.list"}}})
 	if _, err := r.guard.Spend(t.Context(), quota.Call{Account: "p", Method: "x", Units: 100}); err != nil {
 		t.Fatal(err)

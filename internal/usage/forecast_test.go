@@ -8,7 +8,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
@@ -31,7 +30,7 @@ func TestAForecastIsWhatComes(t *testing.T) {
 			quota.Daily(zone)}).Draw(t, "window")
 		clock := &ledgertest.Clock{}
 		clock.Set(time.Date(2026, 11, 20, rapid.IntRange(0, 23).Draw(t, "hour"), 0, 0, 0, time.UTC))
-		ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
+		ledger := memledger.Open(&memledger.Options{Now: clock.Now})
 		defer ledger.Close()
 		units := quota.Units(rapid.IntRange(1, 20).Draw(t, "units"))
 		budget := quota.Budget{Account: "p", Name: "b",
@@ -63,9 +62,8 @@ func TestAForecastIsWhatComes(t *testing.T) {
 		compareForecast(t, &statuses[0], every, func() quota.Units {
 			clock.Add(every)
 			if _, err := guard.Spend(t.Context(), call); errors.Is(err, quota.ErrRefused) {
-				request := quota.Request{Method: "m", Units: units, Force: true}
-				if _, err := ledger.Spend(t.Context(),
-					&quota.Batch{Account: "p", Requests: []quota.Request{request}}); err != nil {
+				spent := quota.Call{Account: "p", Method: "m", Units: units}
+				if err := guard.Note(t.Context(), quota.Note{Call: spent, Calls: 1}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -117,7 +115,7 @@ func compareForecast(t *rapid.T, s *usage.BudgetStatus, every time.Duration, nex
 func TestABudgetMayRunOutInADaysLastMinute(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC))
-	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
+	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
 	defer ledger.Close()
 	const every, limit = 10 * time.Second, 4 * 360 // used up 5 seconds after midnight
 	guard, err := quota.NewGuard(ledger,
@@ -188,7 +186,7 @@ func TestABudgetThatStaysFullDoesNotRunOut(t *testing.T) {
 func TestNoPaceThroughACooldown(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
-	ledger := testledger.Memory(&memledger.Options{Now: clock.Now})
+	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
 	guard, err := quota.NewGuard(ledger,
 		[]quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(24 * time.Hour)}}, nil)
 	if err != nil {

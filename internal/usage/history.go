@@ -39,7 +39,7 @@ func FillHistory(ctx context.Context, store *catalog.Catalog, guard *quota.Guard
 		return fmt.Errorf("history: %w", err)
 	}
 	for _, account := range accounts {
-		f := &filler{store: store, ledger: guard.Log(), account: account,
+		f := &filler{store: store, guard: guard, account: account,
 			retention: max(guard.Retention(account), engine.Retention(0))}
 		for try := 1; ; try++ {
 			err = f.fill(ctx, guard, balances)
@@ -57,7 +57,7 @@ func FillHistory(ctx context.Context, store *catalog.Catalog, guard *quota.Guard
 // filler fills the history of one account.
 type filler struct {
 	store     *catalog.Catalog
-	ledger    quota.Log
+	guard     *quota.Guard
 	account   string
 	retention time.Duration
 
@@ -102,7 +102,7 @@ func (f *filler) fill(ctx context.Context, guard *quota.Guard, balances []quota.
 // findOldest finds the oldest entry of the log.
 func (f *filler) findOldest(ctx context.Context) error {
 	f.oldest = math.MaxInt64
-	for e, err := range f.ledger.Entries(ctx, quota.Query{Account: f.account, Limit: 1}) {
+	for e, err := range f.guard.Entries(ctx, quota.Query{Account: f.account, Limit: 1}) {
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (f *filler) readSums(ctx context.Context) error {
 	for _, s := range f.series {
 		since = min(since, s.from)
 	}
-	for e, err := range f.ledger.Entries(ctx, quota.Query{Account: f.account, Since: time.UnixMicro(since),
+	for e, err := range f.guard.Entries(ctx, quota.Query{Account: f.account, Since: time.UnixMicro(since),
 		Past: true}) {
 		if err != nil {
 			return err

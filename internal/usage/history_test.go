@@ -11,7 +11,6 @@ import (
 
 	"github.com/ration-dev/ration/internal/catalog"
 	"github.com/ration-dev/ration/internal/servers"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
@@ -23,30 +22,30 @@ import (
 var historyNoon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // eachLedger runs a test on every ledger. open opens an empty one.
-func eachHistoryLedger(t *testing.T, test func(t *testing.T, open func(now func() time.Time) quota.Log)) {
+func eachHistoryLedger(t *testing.T, test func(t *testing.T, open func(now func() time.Time) quota.Ledger)) {
 	n := 0
-	must := func(l quota.Log, err error) quota.Log {
+	must := func(l quota.Ledger, err error) quota.Ledger {
 		if err != nil {
 			t.Fatal(err)
 		}
 		return l
 	}
 	t.Run("memory", func(t *testing.T) {
-		test(t, func(now func() time.Time) quota.Log { return testledger.Memory(&memledger.Options{Now: now}) })
+		test(t, func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) })
 	})
 	t.Run("SQLite", func(t *testing.T) {
 		dir := t.TempDir()
-		test(t, func(now func() time.Time) quota.Log {
+		test(t, func(now func() time.Time) quota.Ledger {
 			n++
-			return must(testledger.SQLite(filepath.Join(dir, fmt.Sprint(n)),
+			return must(sqliteledger.Open(filepath.Join(dir, fmt.Sprint(n)),
 				&sqliteledger.Options{Now: now, Sync: sqliteledger.Normal}))
 		})
 	})
 	t.Run("Redis", func(t *testing.T) {
 		url := servers.StartRedis(t).URL()
-		test(t, func(now func() time.Time) quota.Log {
+		test(t, func(now func() time.Time) quota.Ledger {
 			n++
-			return must(testledger.Redis(url, &redisledger.Options{Now: now, Prefix: fmt.Sprint("t", n)}))
+			return must(redisledger.Open(url, &redisledger.Options{Now: now, Prefix: fmt.Sprint("t", n)}))
 		})
 	})
 }
@@ -56,14 +55,14 @@ func eachHistoryLedger(t *testing.T, test func(t *testing.T, open func(now func(
 type world struct {
 	t       testing.TB
 	clock   *ledgertest.Clock
-	ledger  quota.Log
+	ledger  quota.Ledger
 	guard   *quota.Guard
 	budgets []quota.Budget
 	stores  []*catalog.Catalog
 	path    string
 }
 
-func newWorld(t testing.TB, dir string, open func(now func() time.Time) quota.Log, budgets ...quota.Budget) *world {
+func newWorld(t testing.TB, dir string, open func(now func() time.Time) quota.Ledger, budgets ...quota.Budget) *world {
 	w := &world{t: t, clock: &ledgertest.Clock{}, budgets: budgets, path: filepath.Join(dir, "catalog.db")}
 	w.clock.Set(historyNoon)
 	w.ledger = open(w.clock.Now)
@@ -142,7 +141,7 @@ func pacific(t testing.TB) *time.Location {
 // TestDayOutlivesTheLog: an operator asked on Monday who spent Friday's quota,
 // and the log had dropped it.
 func TestDayOutlivesTheLog(t *testing.T) {
-	eachHistoryLedger(t, func(t *testing.T, open func(func() time.Time) quota.Log) {
+	eachHistoryLedger(t, func(t *testing.T, open func(func() time.Time) quota.Ledger) {
 		w := newWorld(t, t.TempDir(), open, budget("sliding", quota.Sliding(24*time.Hour)),
 			budget("la", quota.Daily(pacific(t))))
 		defer w.close()
@@ -178,7 +177,7 @@ func TestDayOutlivesTheLog(t *testing.T) {
 // refunded, and the first cost of one that was settled, because they were read
 // once.
 func TestADayTakesRefundsAfterItsFill(t *testing.T) {
-	eachHistoryLedger(t, func(t *testing.T, open func(func() time.Time) quota.Log) {
+	eachHistoryLedger(t, func(t *testing.T, open func(func() time.Time) quota.Ledger) {
 		w := newWorld(t, t.TempDir(), open, budget("b", quota.Sliding(10*time.Minute)))
 		defer w.close()
 		for range 3 { // the first entry of a log, and later ones whose forerunners are gone
@@ -201,7 +200,7 @@ func TestADayTakesRefundsAfterItsFill(t *testing.T) {
 // TestDaysKeepCorrectionsApartFromJobs: days by job added corrections
 // to the calls of a job with their name.
 func TestDaysKeepCorrectionsApartFromJobs(t *testing.T) {
-	eachHistoryLedger(t, func(t *testing.T, open func(func() time.Time) quota.Log) {
+	eachHistoryLedger(t, func(t *testing.T, open func(func() time.Time) quota.Ledger) {
 		w := newWorld(t, t.TempDir(), open)
 		defer w.close()
 		call := quota.Call{Account: "p", Method: "m", Units: 5, Caller: quota.Caller{Job: "reconcile"}}
@@ -227,7 +226,7 @@ func TestDaysKeepCorrectionsApartFromJobs(t *testing.T) {
 // TestForgottenLogKeepsItsHistory: a Redis that lost its data took the day
 // with it.
 func TestForgottenLogKeepsItsHistory(t *testing.T) {
-	open := func(now func() time.Time) quota.Log { return testledger.Memory(&memledger.Options{Now: now}) }
+	open := func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }
 	w := newWorld(t, t.TempDir(), open, budget("b", quota.Sliding(24*time.Hour)))
 	defer w.close()
 	for range 40 {
@@ -258,7 +257,7 @@ func TestADrawnDayHasWhatWasReallySpent(t *testing.T) {
 	if testing.Short() {
 		t.Skip("draws long histories, 6 seconds")
 	}
-	eachHistoryLedger(t, func(t *testing.T, open func(func() time.Time) quota.Log) {
+	eachHistoryLedger(t, func(t *testing.T, open func(func() time.Time) quota.Ledger) {
 		dir, n := t.TempDir(), 0
 		rapid.Check(t, func(rt *rapid.T) {
 			n++

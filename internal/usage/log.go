@@ -65,7 +65,7 @@ func Run(client uint64) string {
 
 // LogReader reads entries from the logs of some accounts.
 type LogReader struct {
-	Ledger   quota.Log
+	Guard    *quota.Guard
 	Accounts []string
 	// the earliest timestamp; zero selects from the oldest entry of the log, and others also what
 	// this host's copy still has
@@ -83,7 +83,7 @@ type Line struct {
 // entries yields the selected entries of an account, oldest first.
 func (s *LogReader) entries(ctx context.Context, account string) iter.Seq2[quota.Entry, error] {
 	return func(yield func(quota.Entry, error) bool) {
-		for e, err := range s.Ledger.Entries(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until,
+		for e, err := range s.Guard.Entries(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until,
 			Past: !s.Since.IsZero()}) {
 			isYielded := err != nil || s.Filter.Selects(&e)
 			if isYielded && !yield(e, err) {
@@ -150,7 +150,7 @@ const maxNames = 50
 func (s *LogReader) Names(ctx context.Context) (map[string][]string, error) {
 	var entries []quota.Entry // the first one of each name
 	for _, account := range s.Accounts {
-		for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until,
+		for sum, err := range s.Guard.Sums(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until,
 			Past: !s.Since.IsZero()}) {
 			if err != nil {
 				return nil, err

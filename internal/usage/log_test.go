@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
 )
@@ -27,7 +28,7 @@ func TestARunsTotalsAreByJobAndHour(t *testing.T) {
 	for i := range 6 {
 		s.spend(t, quota.Call{Method: "list", Units: 1, Caller: quota.Caller{Region: []string{"US", "IN"}[i%2]}})
 	}
-	source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p"}}
+	source := &usage.LogReader{Guard: testledger.Guard(t, s.ledger), Accounts: []string{"p"}}
 	all, err := totals(t.Context(), source, "run")
 	if err != nil || len(all) != 1 || all[0].Units != 6 {
 		t.Fatalf("%v, %v; want a run of 6 units", all, err)
@@ -50,7 +51,7 @@ func TestANameBeyondTheFiftiethIsKnown(t *testing.T) {
 	for i := range 60 {
 		s.spend(t, quota.Call{Method: "m", Units: 1, Caller: quota.Caller{Job: fmt.Sprint("job", i)}})
 	}
-	source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p"},
+	source := &usage.LogReader{Guard: testledger.Guard(t, s.ledger), Accounts: []string{"p"},
 		Filter: usage.Filter{Job: "job59", Method: "m"}}
 	names, err := source.Names(t.Context())
 	if err != nil || len(names["job"]) != 51 {
@@ -73,7 +74,8 @@ func TestANameBeyondTheFiftiethIsKnown(t *testing.T) {
 // that of q, may have at any time.
 func TestAYoungLogMissesNoEntries(t *testing.T) {
 	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
-	source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p", "q"}, Since: noon.Add(-48 * time.Hour)}
+	source := &usage.LogReader{Guard: testledger.Guard(t, s.ledger), Accounts: []string{"p", "q"},
+		Since: noon.Add(-48 * time.Hour)}
 	for _, c := range []struct {
 		at   time.Duration
 		want map[string]time.Duration
@@ -114,7 +116,8 @@ func TestSumsKeepCorrectionsApartFromJobs(t *testing.T) {
 	}
 	for job, want := range map[string]map[string]quota.Units{"": want, "reconcile": want,
 		usage.Corrections: {usage.Corrections: 40}} {
-		source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p"}, Filter: usage.Filter{Job: job}}
+		source := &usage.LogReader{Guard: testledger.Guard(t, s.ledger), Accounts: []string{"p"},
+			Filter: usage.Filter{Job: job}}
 		all, err := totals(t.Context(), source, "job")
 		by := map[string]quota.Units{}
 		for _, total := range all {
@@ -135,7 +138,7 @@ func TestTheJobOfCorrectionsIsKnown(t *testing.T) {
 	if err := s.guard.Note(t.Context(), quota.Note{Call: call, Kind: quota.EntryCorrection}); err != nil {
 		t.Fatal(err)
 	}
-	source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p"},
+	source := &usage.LogReader{Guard: testledger.Guard(t, s.ledger), Accounts: []string{"p"},
 		Filter: usage.Filter{Job: "reconcile", Region: "ZZ"}}
 	names, err := source.Names(t.Context())
 	if by, name, found := source.Filter.Unknown(names); err != nil || !found || name != "ZZ" {

@@ -27,14 +27,14 @@ func (s *series) findPeaks(ctx context.Context, f *filler) error {
 	from := time.UnixMicro(max(s.before.Until, f.oldest))
 	begin := window.Since(from, 0)
 	held := int64(0)
-	for sum, err := range f.ledger.Sums(ctx, quota.Query{Account: f.account, Since: begin, Until: from}) {
+	for sum, err := range f.guard.Sums(ctx, quota.Query{Account: f.account, Since: begin, Until: from}) {
 		if err != nil {
 			return err
 		}
 		held += s.amount(sum.Method, sum.Caller, sum.Amounts())
 	}
 	until := time.UnixMicro(f.until)
-	next, stop := iter.Pull2(f.ledger.Entries(ctx, quota.Query{Account: f.account, Since: begin, Until: until}))
+	next, stop := iter.Pull2(f.guard.Entries(ctx, quota.Query{Account: f.account, Since: begin, Until: until}))
 	defer stop()
 	tail, err, more := next()
 	leave := func(since time.Time) { // what no longer counts
@@ -45,7 +45,7 @@ func (s *series) findPeaks(ctx context.Context, f *filler) error {
 		}
 	}
 	present := int64(-1)
-	for e, failed := range f.ledger.Entries(ctx, quota.Query{Account: f.account, Since: from, Until: until}) {
+	for e, failed := range f.guard.Entries(ctx, quota.Query{Account: f.account, Since: from, Until: until}) {
 		if failed != nil {
 			return failed
 		}

@@ -58,7 +58,7 @@ func (s *LogReader) Periods(ctx context.Context, by string) ([]Period, error) {
 // oldest returns the timestamp of the oldest entry of an account, or the zero
 // time.
 func (s *LogReader) oldest(ctx context.Context, account string) (time.Time, error) {
-	for e, err := range s.Ledger.Entries(ctx, quota.Query{Account: account, Limit: 1}) {
+	for e, err := range s.Guard.Entries(ctx, quota.Query{Account: account, Limit: 1}) {
 		return e.At, err
 	}
 	return time.Time{}, nil
@@ -67,7 +67,7 @@ func (s *LogReader) oldest(ctx context.Context, account string) (time.Time, erro
 // first returns the timestamp of the first entry of an account that can be
 // selected, or the zero time.
 func (s *LogReader) first(ctx context.Context, account string) (time.Time, error) {
-	all := LogReader{Ledger: s.Ledger, Since: s.Since}
+	all := LogReader{Guard: s.Guard, Since: s.Since}
 	for e, err := range all.entries(ctx, account) {
 		return e.At, err
 	}
@@ -115,8 +115,5 @@ func (s *LogReader) dropped(ctx context.Context, account string, keeps time.Dura
 	if keeps == 0 {
 		return true, nil
 	}
-	all := &quota.Charge{Coverage: (&quota.Budget{}).Coverage(), Limit: quota.MaxLimit,
-		Window: quota.Sliding(keeps)}
-	standings, err := s.Ledger.WindowUsages(ctx, account, "", []*quota.Charge{all})
-	return err == nil && standings[0].Trimmed, err
+	return s.Guard.Trimmed(ctx, account)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/internal/servers"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -30,7 +29,7 @@ type reconcileStand struct {
 	guard *quota.Guard
 }
 
-func newReconcileStand(t *testing.T, l quota.Log, budgets []quota.Budget) *reconcileStand {
+func newReconcileStand(t *testing.T, l quota.Ledger, budgets []quota.Budget) *reconcileStand {
 	t.Helper()
 	for i := range budgets {
 		budgets[i].Account = "p"
@@ -82,16 +81,16 @@ func (s *reconcileStand) holds(want map[string]quota.Units) {
 }
 
 // eachLedger runs a test on every ledger, with a clock that the test sets.
-func eachLedger(t *testing.T, at time.Time, test func(t *testing.T, l quota.Log, clock *time.Time)) {
-	open := map[string]func(t *testing.T, now func() time.Time) (quota.Log, error){
-		"memory": func(_ *testing.T, now func() time.Time) (quota.Log, error) {
-			return testledger.Memory(&memledger.Options{Now: now}), nil
+func eachLedger(t *testing.T, at time.Time, test func(t *testing.T, l quota.Ledger, clock *time.Time)) {
+	open := map[string]func(t *testing.T, now func() time.Time) (quota.Ledger, error){
+		"memory": func(_ *testing.T, now func() time.Time) (quota.Ledger, error) {
+			return memledger.Open(&memledger.Options{Now: now}), nil
 		},
-		"SQLite": func(t *testing.T, now func() time.Time) (quota.Log, error) {
-			return testledger.SQLite(filepath.Join(t.TempDir(), "ration.db"), &sqliteledger.Options{Now: now})
+		"SQLite": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
+			return sqliteledger.Open(filepath.Join(t.TempDir(), "ration.db"), &sqliteledger.Options{Now: now})
 		},
-		"Redis": func(t *testing.T, now func() time.Time) (quota.Log, error) {
-			return testledger.Redis(servers.StartRedis(t).URL(), &redisledger.Options{Now: now})
+		"Redis": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
+			return redisledger.Open(servers.StartRedis(t).URL(), &redisledger.Options{Now: now})
 		},
 	}
 	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("RATION_REQUIRE_REDIS") == "" {
@@ -114,7 +113,7 @@ func eachLedger(t *testing.T, at time.Time, test func(t *testing.T, l quota.Log,
 // moved from counts nowhere, and one where it arrives counts twice.
 func TestReconcileCorrectsNoLedgerThatWasLeft(t *testing.T) {
 	for _, arriving := range []bool{false, true} {
-		ledger := testledger.Memory(nil)
+		ledger := memledger.Open(nil)
 		s := newReconcileStand(t, ledger, []quota.Budget{{Name: "all"}})
 		move := &engine.Record{Kind: engine.KindMoved, ID: engine.ID{Client: 1, Seq: 1}, Text: "redis://there:6379/0"}
 		if arriving {
@@ -151,7 +150,7 @@ func TestReconcileCountsOnceInAnyOrder(t *testing.T) {
 		{"youtube-day", "youtube", "youtube-search"},
 	} {
 		t.Run(strings.Join(order, ","), func(t *testing.T) {
-			eachLedger(t, at, func(t *testing.T, l quota.Log, clock *time.Time) {
+			eachLedger(t, at, func(t *testing.T, l quota.Ledger, clock *time.Time) {
 				r := newReconcileStand(t, l, budgets())
 				taken := map[string]quota.Units{}
 				for _, name := range order {
@@ -184,7 +183,7 @@ func TestOverlappingBudgetsAllHoldTheirReadings(t *testing.T) {
 		{Name: "india", Regions: []string{"IN"}, Methods: []string{"search.list", "videos.list"}},
 		{Name: "unnamed", Lanes: []string{"cron"}}}
 	rapid.Check(t, func(d *rapid.T) {
-		r := newReconcileStand(t, testledger.Memory(nil), slices.Clone(budgets))
+		r := newReconcileStand(t, memledger.Open(nil), slices.Clone(budgets))
 		truth := map[string]quota.Units{}
 		for range rapid.IntRange(1, 12).Draw(d, "calls") {
 			call := quota.Call{Account: "p",
@@ -258,7 +257,7 @@ func (s *reconcileStand) mustHold(d *rapid.T, want map[string]quota.Units) {
 // TestReconcileCorrectsANamedMeasure: a console that shows dollars changed
 // nothing, and the budget "agreed".
 func TestReconcileCorrectsANamedMeasure(t *testing.T) {
-	s := newReconcileStand(t, quota.NewLog(memledger.Open(nil), nil),
+	s := newReconcileStand(t, memledger.Open(nil),
 		[]quota.Budget{{Name: "money", Measure: quota.USD, Limit: 10_000_000}, {Name: "units"}})
 	spent := quota.Call{Account: "p", Method: "chat", Units: 1,
 		Measures: map[quota.Measure]quota.Units{quota.USD: 1_000_000}}
@@ -282,7 +281,7 @@ func TestReconcileCorrectsANamedMeasure(t *testing.T) {
 // TestReconcileRejectsContradictions: numbers that contradict each other
 // change nothing.
 func TestReconcileRejectsContradictions(t *testing.T) {
-	r := newReconcileStand(t, testledger.Memory(nil),
+	r := newReconcileStand(t, memledger.Open(nil),
 		[]quota.Budget{{Name: "long"}, {Name: "short", Window: quota.Sliding(time.Hour)}})
 	err := r.reconcile(false, map[string]quota.Units{"long": 844, "short": 600})
 	if !rejected(err) || !strings.Contains(err.Error(), "cannot hold these numbers together") {
@@ -294,7 +293,7 @@ func TestReconcileRejectsContradictions(t *testing.T) {
 // TestNamesWithSpacesAreOneArgument: a name with spaces was several arguments
 // of the command that the error asks for.
 func TestNamesWithSpacesAreOneArgument(t *testing.T) {
-	r := newReconcileStand(t, testledger.Memory(nil),
+	r := newReconcileStand(t, memledger.Open(nil),
 		[]quota.Budget{{Name: "the day"}, {Name: "search", Methods: []string{"search.list"}}})
 	if err := r.reconcile(false, map[string]quota.Units{"the day": 100}); err != nil {
 		t.Fatal(err)
@@ -309,7 +308,7 @@ func TestNamesWithSpacesAreOneArgument(t *testing.T) {
 // TestRejectedReadingsChangeNothing: readings of calls and of units are checked
 // before any is applied.
 func TestRejectedReadingsChangeNothing(t *testing.T) {
-	r := newReconcileStand(t, testledger.Memory(nil),
+	r := newReconcileStand(t, memledger.Open(nil),
 		[]quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "search", Methods: []string{"search.list"}}})
 	if err := r.reconcile(false, map[string]quota.Units{"search": 20}); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/internal/catalog"
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -109,7 +108,7 @@ func checkRefusals(t *testing.T, store *catalog.Catalog, dir string) {
 // TestFillsAtOnceLoseNothing: two processes read the log, and the one that
 // wrote last had read first.
 func TestFillsAtOnceLoseNothing(t *testing.T) {
-	open := func(now func() time.Time) quota.Log { return testledger.Memory(&memledger.Options{Now: now}) }
+	open := func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }
 	w := newWorld(t, t.TempDir(), open, budget("b", quota.Sliding(24*time.Hour)))
 	defer w.close()
 	var all sync.WaitGroup

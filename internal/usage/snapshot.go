@@ -60,7 +60,7 @@ func newSnapshot(ctx context.Context, guard *quota.Guard, account string, measur
 		}
 	}
 	query := quota.Query{Account: account, Since: since, Newest: true}
-	for e, err := range guard.Log().Entries(ctx, query) {
+	for e, err := range guard.Entries(ctx, query) {
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +69,7 @@ func newSnapshot(ctx context.Context, guard *quota.Guard, account string, measur
 			break
 		}
 	}
-	for sum, err := range guard.Log().Sums(ctx, query) {
+	for sum, err := range guard.Sums(ctx, query) {
 		if err != nil {
 			return nil, err
 		}
@@ -221,14 +221,13 @@ func (s *snapshot) add(ctx context.Context, call quota.Call, amount quota.Units)
 // other entry, what remains is recorded again before it is refunded, so that
 // nothing is missing if remove is interrupted.
 func (s *snapshot) remove(ctx context.Context, e *quota.Entry, amount quota.Units) error {
-	receipt := quota.Receipt{Account: s.account, ID: e.ID, At: e.At}
 	isCall := e.Kind == quota.EntryCall
 	left := e.Amounts().Plus(s.measure.Only(-amount))
 	switch {
 	case isCall && s.measure != quota.Calls:
-		return s.guard.Log().Settle(ctx, receipt, left)
+		return s.guard.SettleEntry(ctx, s.account, e.ID, left)
 	case isCall || left.IsZero(): // a call goes as a whole, with its units
-		return s.guard.Log().Refund(ctx, receipt)
+		return s.guard.SettleEntry(ctx, s.account, e.ID, quota.Amounts{})
 	}
 	rest := quota.Note{Call: quota.Call{Account: s.account, Method: e.Method, Units: left.Units, Measures: left.Named,
 		Caller: e.Caller},
@@ -236,7 +235,7 @@ func (s *snapshot) remove(ctx context.Context, e *quota.Entry, amount quota.Unit
 	if err := s.guard.Note(ctx, rest); err != nil {
 		return err
 	}
-	if err := s.guard.Log().Refund(ctx, receipt); err != nil {
+	if err := s.guard.SettleEntry(ctx, s.account, e.ID, quota.Amounts{}); err != nil {
 		return fmt.Errorf("%d units and %d calls are counted twice; reconcile again, which takes them off: %w",
 			rest.Units, rest.Calls, err)
 	}

@@ -61,7 +61,7 @@ func Status(ctx context.Context, guard *quota.Guard) ([]BudgetStatus, error) {
 		accounts[b.Budget.Account] = append(accounts[b.Budget.Account], &statuses[i])
 	}
 	for account, budgets := range accounts {
-		if err := readLog(ctx, guard.Log(), account, budgets); err != nil {
+		if err := readLog(ctx, guard, account, budgets); err != nil {
 			return nil, err
 		}
 	}
@@ -70,8 +70,8 @@ func Status(ctx context.Context, guard *quota.Guard) ([]BudgetStatus, error) {
 
 // readLog sets what the log of an account says of its budgets. It reads the log
 // once.
-func readLog(ctx context.Context, log quota.Log, account string, budgets []*BudgetStatus) error {
-	oldest, err := (&LogReader{Ledger: log}).oldest(ctx, account)
+func readLog(ctx context.Context, guard *quota.Guard, account string, budgets []*BudgetStatus) error {
+	oldest, err := (&LogReader{Guard: guard}).oldest(ctx, account)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func readLog(ctx context.Context, log quota.Log, account string, budgets []*Budg
 		scans[i] = newScan(s, oldest)
 		since = earlier(since, earlier(s.Since, scans[i].paceSince))
 	}
-	for e, err := range log.Entries(ctx, quota.Query{Account: account, Since: since}) {
+	for e, err := range guard.Entries(ctx, quota.Query{Account: account, Since: since}) {
 		if err != nil {
 			return err
 		}

@@ -135,7 +135,7 @@ func Log(ctx context.Context, guard *quota.Guard, account string) (*LogReport, e
 	r := &LogReport{Account: account, Keeps: seconds(guard.Retention(account))}
 	var oldest, newest time.Time
 	var units, calls Drift
-	for s, err := range guard.Log().Sums(ctx, quota.Query{Account: account}) {
+	for s, err := range guard.Sums(ctx, quota.Query{Account: account}) {
 		if err != nil {
 			return nil, err
 		}

@@ -19,7 +19,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // stand is a guard on a ledger whose clock the test sets.
 type stand struct {
 	now    time.Time
-	ledger quota.Log
+	ledger quota.Ledger
 	guard  *quota.Guard
 }
 
@@ -32,7 +32,7 @@ func newStand(t *testing.T, budgets ...quota.Budget) *stand {
 			budgets[i].Limit = 9500
 		}
 	}
-	s.ledger = testledger.Memory(&memledger.Options{Now: func() time.Time { return s.now }})
+	s.ledger = memledger.Open(&memledger.Options{Now: func() time.Time { return s.now }})
 	guard, err := quota.NewGuard(s.ledger, budgets, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,8 @@ func TestLinesOfSeveralAccountsAreOrdered(t *testing.T) {
 				d.Fatal(err)
 			}
 		}
-		source := &usage.LogReader{Ledger: s.ledger, Accounts: []string{"p", "q"}, Filter: usage.Filter{Method: "a"}}
+		source := &usage.LogReader{Guard: testledger.Guard(t, s.ledger), Accounts: []string{"p", "q"},
+			Filter: usage.Filter{Method: "a"}}
 		var last usage.Line
 		for line, err := range source.Lines(t.Context(), false) {
 			isEarlier := line.At.Before(last.At) || line.At.Equal(last.At) && line.Account < last.Account
@@ -233,7 +234,7 @@ func TestDriftSaysWhereItComesFrom(t *testing.T) {
 // one return, at the time of the last, though most came back long before.
 func TestAShortWindowHasSeveralReturns(t *testing.T) {
 	now := noon
-	ledger := testledger.Memory(&memledger.Options{Now: func() time.Time { return now }})
+	ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return now }})
 	guard, err := quota.NewGuard(ledger,
 		[]quota.Budget{{Account: "p", Name: "minute", Limit: 50, Window: quota.Sliding(time.Minute)}}, nil)
 	if err != nil {

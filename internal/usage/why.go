@@ -44,7 +44,7 @@ func Explain(ctx context.Context, guard *quota.Guard, refused *quota.RefusedErro
 	}
 	for i := range balances {
 		if b := &balances[i]; b.Budget.Account == refused.Account && b.Budget.Name == refused.Budget {
-			err = e.read(ctx, guard.Log(), b, refused, at)
+			err = e.read(ctx, guard, b, refused, at)
 		}
 	}
 	if err != nil {
@@ -56,7 +56,7 @@ func Explain(ctx context.Context, guard *quota.Guard, refused *quota.RefusedErro
 
 // read sets what e says about the window of a budget at the time of the
 // refusal.
-func (e *Explanation) read(ctx context.Context, ledger quota.Log, b *quota.Balance, refused *quota.RefusedError,
+func (e *Explanation) read(ctx context.Context, guard *quota.Guard, b *quota.Balance, refused *quota.RefusedError,
 	at time.Time) error {
 	e.Window, e.Since = b.Budget.Window, at.Add(time.Microsecond-b.Budget.Horizon())
 	if e.Window.Kind() == quota.KindCalendar {
@@ -70,7 +70,7 @@ func (e *Explanation) read(ctx context.Context, ledger quota.Log, b *quota.Balan
 		key = refused.Key
 	}
 	spent := spenders{}
-	for sum, err := range ledger.Sums(ctx, quota.Query{Account: refused.Account, Key: key, Since: e.Since,
+	for sum, err := range guard.Sums(ctx, quota.Query{Account: refused.Account, Key: key, Since: e.Since,
 		Until: at.Add(time.Microsecond)}) {
 		if err != nil {
 			return err

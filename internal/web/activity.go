@@ -49,7 +49,7 @@ type activity struct {
 
 // readActivity reads the log of an account, and adds to the passes of a
 // snapshot what they spent.
-func readActivity(ctx context.Context, log quota.Log, account string, s *snapshot) (*activity, error) {
+func readActivity(ctx context.Context, log *quota.Guard, account string, s *snapshot) (*activity, error) {
 	a := &activity{hours: hours{}, refused: map[int64]int{}, runs: map[string]*runRow{},
 		refusals: map[refusalID]*refusalGroup{}}
 	passes, cut := newPassIndex(s), hourOf(s.At)-keptHours

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,15 +15,9 @@ import (
 // the chart had the newest 2,000 for up to an hour.
 func TestTheChartHasAllOfABurst(t *testing.T) {
 	at := time.Now().Truncate(time.Hour)
-	ledger := testledger.Memory(&memledger.Options{Now: func() time.Time { return at }})
-	batch := &quota.Batch{Account: "my-project"}
-	for range 5000 {
-		batch.Requests = append(batch.Requests,
-			quota.Request{Method: "videos.list", Units: 1, Force: true, Caller: quota.Caller{Region: "US"}})
-	}
-	if _, err := ledger.Spend(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return at }})
+	call := quota.Call{Account: "my-project", Method: "videos.list", Units: 1, Caller: quota.Caller{Region: "US"}}
+	testledger.Fill(t, ledger, slices.Repeat([]quota.Call{call}, 5000)...)
 	at = time.Now()
 	s := newScene(t, sceneOptions{opened: ledger})
 	page := s.fetch("/").text

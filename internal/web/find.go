@@ -33,7 +33,7 @@ func (p *Page) find(r *http.Request, c *client.Client) *found {
 		return nil
 	}
 	f.Accounts = len(c.Table().Accounts())
-	source := &usage.LogReader{Ledger: c.Log(), Accounts: c.Table().Accounts()}
+	source := &usage.LogReader{Guard: c.Guard(), Accounts: c.Table().Accounts()}
 	var words []string
 	for rest := f.Query; rest != ""; rest = strings.TrimSpace(rest) {
 		name, value, hasName := strings.Cut(rest, ":")
@@ -54,7 +54,7 @@ func (p *Page) find(r *http.Request, c *client.Client) *found {
 	source.Filter.Run = strings.ToLower(source.Filter.Run)
 	spelled := source.Filter
 	spelled.Region = p.options.Region(spelled.Region, c.Table())
-	all := usage.LogReader{Ledger: source.Ledger, Accounts: source.Accounts} // so that the scan is bounded
+	all := usage.LogReader{Guard: source.Guard, Accounts: source.Accounts} // so that the scan is bounded
 	for line, err := range all.Lines(r.Context(), true) {
 		if err != nil {
 			f.Wrong = "The log cannot be read: " + p.options.Redact(err.Error())

@@ -149,7 +149,7 @@ func (r *reader) readAccount(ctx context.Context, s *snapshot, account *accountS
 	if account.Log, err = usage.Log(ctx, r.client.Guard(), account.Name); err != nil {
 		return err
 	}
-	account.activity, err = readActivity(ctx, r.client.Log(), account.Name, s)
+	account.activity, err = readActivity(ctx, r.client.Guard(), account.Name, s)
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,22 +14,17 @@ import (
 
 	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // TestUpdatesShowWhatWasSettled: an open page of a log of 5,000 entries shows
 // what was spent, settled and refunded since.
 func TestUpdatesShowWhatWasSettled(t *testing.T) {
-	log := testledger.Memory(nil)
+	log := memledger.Open(nil)
 	s := newScene(t, sceneOptions{opened: log, every: time.Nanosecond})
-	batch := &quota.Batch{Account: "my-project"}
-	for range 5000 {
-		batch.Requests = append(batch.Requests,
-			quota.Request{Method: "videos.list", Units: 1, Force: true, Caller: quota.Caller{Region: "US"}})
-	}
-	if _, err := log.Spend(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	before := quota.Call{Account: "my-project", Method: "videos.list", Units: 1, Caller: quota.Caller{Region: "US"}}
+	testledger.Fill(t, log, slices.Repeat([]quota.Call{before}, 5000)...)
 	shows := func(pattern string) {
 		t.Helper()
 		for late := time.Now().Add(30 * time.Second); !regexp.MustCompile(pattern).MatchString(s.fetch("/").text); {
@@ -61,7 +57,7 @@ func TestUpdatesShowWhatWasSettled(t *testing.T) {
 // TestTheFirstPaintHasTheWholeLog: of 2,110 calls of a run, the page showed the
 // newest 2,000, and who had spent a budget up to an hour later.
 func TestTheFirstPaintHasTheWholeLog(t *testing.T) {
-	s := newScene(t, sceneOptions{opened: testledger.Memory(nil), every: time.Nanosecond})
+	s := newScene(t, sceneOptions{opened: memledger.Open(nil), every: time.Nanosecond})
 	s.spend("videos.list", "US", "j", 2110)
 	text := s.fetch("/").text
 	contains(t, text,
@@ -102,7 +98,7 @@ func fillLog(t *testing.T, path string, n int) {
 	end := time.Now()
 	start := end.Add(-48 * time.Hour)
 	at := start
-	l, err := testledger.SQLite(path,
+	l, err := sqliteledger.Open(path,
 		&sqliteledger.Options{Now: func() time.Time { return at }, Sync: sqliteledger.Normal})
 	if err != nil {
 		t.Fatal(err)
@@ -113,16 +109,13 @@ func fillLog(t *testing.T, path string, n int) {
 	const batch = 500
 	for i := 0; i < n; i += batch {
 		at = start.Add(end.Sub(start) / time.Duration(n) * time.Duration(i))
-		b := &quota.Batch{Account: "big", History: 72 * time.Hour}
+		var calls []quota.Call
 		for range batch {
-			b.Requests = append(b.Requests, quota.Request{Method: fmt.Sprintf("m%d", random.IntN(10)), Units: 1,
-				Force: true,
+			calls = append(calls, quota.Call{Account: "big", Method: fmt.Sprintf("m%d", random.IntN(10)), Units: 1,
 				Caller: quota.Caller{Lane: "cron", Job: fmt.Sprintf("job%d", random.IntN(6)),
 					Region: regions[random.IntN(len(regions))]}})
 		}
-		if _, err := l.Spend(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		testledger.Fill(t, l, calls...)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/gateway"
 	"github.com/ration-dev/ration/internal/setup"
 	"github.com/ration-dev/ration/internal/testledger"
@@ -148,7 +147,7 @@ func (s *scene) spend(method, region, job string, calls int) {
 func past(t *testing.T, file string, now time.Time) {
 	t.Helper()
 	at := now.Add(-48 * time.Hour)
-	l, err := testledger.SQLite(file,
+	l, err := sqliteledger.Open(file,
 		&sqliteledger.Options{Now: func() time.Time { return at }, Sync: sqliteledger.Normal})
 	if err != nil {
 		t.Fatal(err)
@@ -156,34 +155,30 @@ func past(t *testing.T, file string, now time.Time) {
 	defer l.Close()
 	random := rand.New(rand.NewPCG(1, 1))
 	regions := []string{"US", "GB", "IN", "DE", "FR", "BR"}
-	client := engine.NewClient()
 	for hour := range 48 {
 		begin := now.Add(time.Duration(hour-48) * time.Hour)
-		b := &quota.Batch{Account: "my-project", History: 72 * time.Hour}
+		var calls []quota.Call
 		for i, region := range regions {
 			if (begin.Hour()+i)%4 != 0 && random.IntN(4) > 0 {
 				continue
 			}
 			caller := quota.Caller{Lane: "cron", Region: region}
-			add := func(method, job string, units quota.Units, calls int) {
+			add := func(method, job string, units quota.Units, count int) {
 				caller.Job = job
-				for range calls {
-					b.Requests = append(b.Requests,
-						quota.Request{Method: method, Units: units, Caller: caller, Force: true})
+				for range count {
+					calls = append(calls, quota.Call{Account: "my-project", Method: method, Units: units,
+						Caller: caller})
 				}
 			}
 			add("videos.list", "trending", 1, 2+random.IntN(4))
 			add("search.list", "search:music", 100, 1+random.IntN(3)/2)
 			add("channels.list", "channels", 1, random.IntN(5))
 		}
-		if len(b.Requests) == 0 {
+		if len(calls) == 0 {
 			continue
 		}
-		b.Client, b.Seq = client+uint64(hour/4), uint64(hour*1000+1)
 		at = begin.Add(time.Duration(random.IntN(40)) * time.Minute)
-		if _, err := l.Spend(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		testledger.Fill(t, l, calls...)
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs/youtube"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // sent is the requests that reached the wire, and where the first redirects to.
@@ -81,7 +81,7 @@ func TestRedirectDoesNotTakeTheKeyAlong(t *testing.T) {
 		"http://youtube.googleapis.com/x": {1, 1}, "http://www.googleapis.com/x": {1, 1}, "https://evil.test/x": {1, 1},
 		"http://evil.test/x": {1, 1},
 	} {
-		guard, err := quota.NewGuard(testledger.Memory(nil),
+		guard, err := quota.NewGuard(memledger.Open(nil),
 			[]quota.Budget{{Account: "a", Name: "day", Limit: 10, Window: quota.Sliding(time.Hour)}}, nil)
 		if err != nil {
 			t.Fatal(err)

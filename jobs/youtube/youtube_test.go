@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/jobs/youtube"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/feedback"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 const secret = "AIzaSECRET"
@@ -121,7 +121,7 @@ func TestErrorsHoldNoURL(t *testing.T) {
 }
 
 func TestRefusalsAreReturnedUnwrapped(t *testing.T) {
-	guard, err := quota.NewGuard(testledger.Memory(nil),
+	guard, err := quota.NewGuard(memledger.Open(nil),
 		[]quota.Budget{{Account: "a", Name: "all", Limit: 5, Window: quota.Sliding(time.Hour)}}, nil)
 	if err != nil {
 		t.Fatal(err)

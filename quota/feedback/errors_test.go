@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/feedback"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // statuses answers with these statuses, one after the other.
@@ -32,7 +32,7 @@ func TestABudgetOfErrorsCountsErrorsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard, err := quota.NewGuard(testledger.Memory(nil), []quota.Budget{day, few}, nil)
+	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{day, few}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -169,7 +169,7 @@ func (w *world) counts(c *call) (longest time.Duration) {
 func (w *world) checkLog(folder string) {
 	observer := (&host{w: w, number: len(w.hosts)}).start(0)
 	log := map[string]quota.Entry{}
-	for e, err := range observer.guard.Log().Entries(context.Background(), quota.Query{Account: account}) {
+	for e, err := range observer.guard.Entries(context.Background(), quota.Query{Account: account}) {
 		if err != nil {
 			w.fail("%v", err)
 			return

@@ -10,26 +10,12 @@ import (
 	"github.com/ration-dev/ration/internal/engine"
 )
 
-func (l *engineLog) Keys(ctx context.Context, account string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		var keys []string
-		err := l.engine.Account(account).View(ctx, func(v *engine.View) { keys = v.Keys() })
-		if err != nil {
-			yield("", err)
-			return
-		}
-		for _, key := range keys {
-			if !yield(key, nil) {
-				return
-			}
-		}
-	}
-}
-
-func (l *engineLog) Entries(ctx context.Context, query Query) iter.Seq2[Entry, error] {
+// Entries yields the entries that query selects, in the order of their
+// timestamps. It stops after yielding an error.
+func (g *Guard) Entries(ctx context.Context, query Query) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		isWanted := true
-		err := l.stream(ctx, query, func(e Entry) bool { isWanted = yield(e, nil); return isWanted })
+		err := g.stream(ctx, query, func(e Entry) bool { isWanted = yield(e, nil); return isWanted })
 		if err != nil && isWanted {
 			yield(Entry{}, err)
 		}
@@ -38,15 +24,15 @@ func (l *engineLog) Entries(ctx context.Context, query Query) iter.Seq2[Entry, e
 
 // each calls add with the entries that a query selects, while the fold stands
 // still.
-func (l *engineLog) each(ctx context.Context, query Query, add func(Entry)) error {
+func (g *Guard) each(ctx context.Context, query Query, add func(Entry)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if query.Past {
-		return l.stream(ctx, query, func(e Entry) bool { add(e); return true })
+		return g.stream(ctx, query, func(e Entry) bool { add(e); return true })
 	}
 	since, until := query.micros()
-	return l.engine.Account(query.Account).View(ctx, func(v *engine.View) {
+	return g.account(query.Account).View(ctx, func(v *engine.View) {
 		added := 0
 		v.Entries(since, until, query.Newest, func(e engine.Entry) bool {
 			if query.Key == "" || e.Labels.Key == query.Key {
@@ -61,11 +47,11 @@ func (l *engineLog) each(ctx context.Context, query Query, add func(Entry)) erro
 // stream is each, but that the fold need not stand still meanwhile, and that it
 // stops once add returns false. For a query with Past, it adds first what the
 // host's copy has from before the oldest entry that the log has.
-func (l *engineLog) stream(ctx context.Context, query Query, add func(Entry) bool) error {
+func (g *Guard) stream(ctx context.Context, query Query, add func(Entry) bool) error {
 	var present []Entry
 	hasPast := query.Past
 	query.Past = false
-	if err := l.each(ctx, query, func(e Entry) { present = append(present, e) }); err != nil {
+	if err := g.each(ctx, query, func(e Entry) { present = append(present, e) }); err != nil {
 		return err
 	}
 	more, err := true, error(nil)
@@ -74,7 +60,7 @@ func (l *engineLog) stream(ctx context.Context, query Query, add func(Entry) boo
 		if len(present) > 0 {
 			until = present[0].At.UnixMicro()
 		}
-		err = l.engine.Account(query.Account).Past(since, until, func(e engine.Entry) bool {
+		err = g.account(query.Account).Past(since, until, func(e engine.Entry) bool {
 			isOther := query.Key != "" && e.Labels.Key != query.Key
 			more = ctx.Err() == nil && (isOther || add(entryOf(e)))
 			return more
@@ -86,6 +72,23 @@ func (l *engineLog) stream(ctx context.Context, query Query, add func(Entry) boo
 		more = err == nil && add(present[i])
 	}
 	return err
+}
+
+// Trimmed reports whether an account's log has dropped its oldest entries,
+// which no window can see.
+func (g *Guard) Trimmed(ctx context.Context, account string) (isTrimmed bool, err error) {
+	err = g.account(account).View(ctx, func(v *engine.View) { isTrimmed = v.Trimmed() })
+	return isTrimmed, opError("log of "+account, err)
+}
+
+// SettleEntry makes an entry count for other amounts, whoever was granted it,
+// and ends its lease. With zero amounts, that is a refund. It is a no-op if the
+// log does not have the entry.
+func (g *Guard) SettleEntry(ctx context.Context, account string, id ID, to Amounts) error {
+	if err := to.check(); err != nil {
+		return err
+	}
+	return g.account(account).Settle(ctx, engine.ID(id), to.engineAmounts())
 }
 
 // micros returns the range of timestamps that a query selects.
@@ -124,7 +127,9 @@ func entryOf(e engine.Entry) Entry {
 	return entry
 }
 
-func (l *engineLog) Sums(ctx context.Context, query Query) iter.Seq2[Sum, error] {
+// Sums adds up the entries that query selects and yields each Sum, in no
+// particular order. It yields either all sums or only an error.
+func (g *Guard) Sums(ctx context.Context, query Query) iter.Seq2[Sum, error] {
 	return func(yield func(Sum, error) bool) {
 		type sumID struct {
 			kind   EntryKind
@@ -134,7 +139,7 @@ func (l *engineLog) Sums(ctx context.Context, query Query) iter.Seq2[Sum, error]
 			host   string
 		}
 		sums := map[sumID]*Sum{}
-		err := l.each(ctx, query, func(e Entry) {
+		err := g.each(ctx, query, func(e Entry) {
 			id := sumID{e.Kind, e.Method, e.Caller, e.Key != "", e.Host}
 			sum := sums[id]
 			if sum == nil {
