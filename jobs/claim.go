@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/internal/catalog"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -24,13 +25,14 @@ const DefaultClaimTime = catalog.ClaimTime
 type claimedPass struct {
 	*pass
 	lock    *catalog.Lock // its note names the owner of the claim that the ledger may hold
-	request quota.ClaimRequest
+	account *engine.Account
+	request engine.ClaimRequest
 	end     context.CancelCauseFunc // of pass.stop
 	quit    context.CancelFunc      // ends the goroutine
 	keeping sync.WaitGroup
 
 	mu     sync.Mutex
-	claim  *quota.Claim                  // nil while the ledger is down
+	claim  *engine.Claim                 // nil while the ledger is down
 	failed error                         // why the last renewal failed, or nil
 	steps  map[string]catalog.Checkpoint // how far the pass has come
 	dirty  map[string]bool               // steps of which the ledger has not heard
@@ -43,7 +45,8 @@ func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, state catalog.
 	if p.Guard == nil {
 		return p.restart(ctx, state, !state.FinishedAt.IsZero())
 	}
-	c := &claimedPass{pass: p, lock: lock, request: claimRequest(p.Table, &p.region, p.tick), dirty: map[string]bool{}}
+	c := &claimedPass{pass: p, lock: lock, request: claimRequest(&p.region, p.tick), dirty: map[string]bool{}}
+	c.account = p.Guard.Account(passAccount(p.Table, &p.region))
 	c.request.Hold = p.claimTime()
 	c.request.Owner = newOwner(p.Host)
 	c.request.Resumes = strings.Fields(lock.Left)
@@ -53,9 +56,9 @@ func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, state catalog.
 	}
 	within, cancel := p.linger(ctx)
 	defer cancel()
-	claim, err := p.Guard.Claim(within, c.request)
+	claim, err := c.account.Claim(within, c.request)
 	c.request.Resumes = append(c.request.Resumes, c.request.Owner) // its claim may be in the ledger despite an error
-	if claimed, ok := errors.AsType[*quota.ClaimedError](err); ok {
+	if claimed, ok := errors.AsType[*engine.ClaimedError](err); ok {
 		return state, &ElsewhereError{claimed}
 	}
 	if err != nil && !isLedgerDown(err) {
@@ -98,7 +101,7 @@ func (c *claimedPass) listOwners() string {
 
 // isHeld records that the ledger holds the claim for this run. A pass is begun
 // anew once: if the claim is lost, another host may have fetched it since.
-func (c *claimedPass) isHeld(claim *quota.Claim) {
+func (c *claimedPass) isHeld(claim *engine.Claim) {
 	c.claim = claim
 	c.request.Anew = false
 	_ = c.lock.SetNote(c.request.Owner) // the note before it names this run too
@@ -185,15 +188,15 @@ func (c *claimedPass) renew(ctx context.Context) {
 // join claims a pass that is under way. It ends the pass if another host has
 // had it meanwhile, because that one's pages are not known here.
 func (c *claimedPass) join(ctx context.Context) error {
-	claim, err := c.Guard.Claim(ctx, c.request)
-	if claimed, ok := errors.AsType[*quota.ClaimedError](err); ok {
+	claim, err := c.account.Claim(ctx, c.request)
+	if claimed, ok := errors.AsType[*engine.ClaimedError](err); ok {
 		c.end(&ElsewhereError{claimed})
 	}
 	if err != nil {
 		return err
 	}
 	if before := &claim.Before; before.Owner != "" && !slices.Contains(c.request.Resumes, before.Owner) {
-		c.end(&ElsewhereError{&quota.ClaimedError{Owner: before.Owner, Since: before.Since}})
+		c.end(&ElsewhereError{&engine.ClaimedError{Owner: before.Owner, Since: before.Since}})
 		return claim.Release(ctx)
 	}
 	c.isHeld(claim)
@@ -266,7 +269,7 @@ func (c *claimedPass) sendNotes(ctx context.Context) {
 	}
 	for name := range c.dirty {
 		note := packCheckpoint(name, c.steps[name])
-		if note != nil && c.claim.Note(ctx, note) != nil {
+		if note != nil && c.claim.Note(ctx, string(note)) != nil {
 			return
 		}
 		delete(c.dirty, name)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/internal/catalog"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -34,7 +35,7 @@ func doneFor(tick, next time.Time) time.Duration {
 // claimRequest says what is claimed for a pass: what its steps fetch for a
 // region of an account at a tick. Passes of equal steps are the same on
 // all hosts.
-func claimRequest(table *costs.Table, region *Region, tick time.Time) quota.ClaimRequest {
+func claimRequest(region *Region, tick time.Time) engine.ClaimRequest {
 	var steps []any
 	for _, step := range region.Steps {
 		steps = append(steps, step.Name(), step.Pages)
@@ -47,8 +48,7 @@ func claimRequest(table *costs.Table, region *Region, tick time.Time) quota.Clai
 		panic(err) // there are only strings and numbers in it
 	}
 	name := fmt.Sprintf("pass %s %s %.8x", region.Name, tick.UTC().Format(time.RFC3339), sha256.Sum256(packed))
-	return quota.ClaimRequest{Account: passAccount(table, region), Name: name, Hold: DefaultClaimTime,
-		Again: doneFor(tick, region.Schedule.Next(tick))}
+	return engine.ClaimRequest{Name: name, Hold: DefaultClaimTime, Again: doneFor(tick, region.Schedule.Next(tick))}
 }
 
 // passAccount returns the account of the first call of a region's pass, or the
@@ -117,7 +117,7 @@ func stepKey(step string) string {
 }
 
 // readNotes returns how far the steps of a region have come by all notes.
-func readNotes(region *Region, notes [][]byte) map[string]catalog.Checkpoint {
+func readNotes(region *Region, notes []string) map[string]catalog.Checkpoint {
 	names := map[string]string{}
 	for _, step := range region.Steps {
 		names[stepKey(step.Name())] = step.Name()
@@ -127,8 +127,8 @@ func readNotes(region *Region, notes [][]byte) map[string]catalog.Checkpoint {
 		if len(note) <= stepKeyBytes {
 			continue
 		}
-		name, known := names[string(note[:stepKeyBytes])]
-		at, ok := parseCheckpoint(note[stepKeyBytes:])
+		name, known := names[note[:stepKeyBytes]]
+		at, ok := parseCheckpoint([]byte(note[stepKeyBytes:]))
 		if known && ok && isFurther(at, steps[name]) {
 			steps[name] = at
 		}
@@ -177,11 +177,12 @@ func PassClaims(ctx context.Context, guard *quota.Guard, table *costs.Table, reg
 		if tick.IsZero() {
 			continue
 		}
-		state, err := guard.ClaimState(ctx, claimRequest(table, &regions[i], tick))
+		account := guard.Account(passAccount(table, &regions[i]))
+		state, err := account.ClaimState(ctx, claimRequest(&regions[i], tick).Name)
 		if err != nil {
 			return nil, err
 		}
-		if state.Until.IsZero() && state.Done.IsZero() {
+		if state.IsFree() {
 			continue
 		}
 		c := PassClaim{Region: regions[i].Name, Tick: tick, Since: state.Since, Until: state.Until, Done: state.Done}

@@ -17,7 +17,7 @@ func TestANoteKeepsTheFurthestCheckpoint(t *testing.T) {
 		{Kind: Categories}}}
 	trending, search := region.Steps[0].Name(), region.Steps[1].Name()
 	long := strings.Repeat("x", quota.MaxClaimNote-10)
-	var notes [][]byte
+	var notes []string
 	for _, n := range []struct {
 		step string
 		at   catalog.Checkpoint
@@ -28,7 +28,7 @@ func TestANoteKeepsTheFurthestCheckpoint(t *testing.T) {
 		{search, catalog.Checkpoint{Pages: 1 << 20, Videos: 1 << 30, Done: true}},
 		{"other", catalog.Checkpoint{Pages: 9}},
 	} {
-		notes = append(notes, packCheckpoint(n.step, n.at))
+		notes = append(notes, string(packCheckpoint(n.step, n.at)))
 	}
 	for cut := range notes[0] {
 		notes = append(notes, notes[0][:cut])

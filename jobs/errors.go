@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
 )
@@ -25,7 +26,7 @@ var (
 
 // ElsewhereError is returned for a pass that another host has claimed or done.
 // It matches quota.ErrClaimed.
-type ElsewhereError struct{ Claim *quota.ClaimedError }
+type ElsewhereError struct{ Claim *engine.ClaimedError }
 
 // Error names the host, and says what follows.
 func (e *ElsewhereError) Error() string {

@@ -24,7 +24,7 @@ func (g *Guard) backOff(ctx context.Context, call Call, grant *Grant, v *Verdict
 	ctx = context.WithoutCancel(ctx)
 	var last engine.Record
 	var now time.Time
-	err := g.account(call.Account).View(ctx, func(view *engine.View) {
+	err := g.Account(call.Account).View(ctx, func(view *engine.View) {
 		last, _ = view.LastCooldown(v.Budget, v.KeyOf(&call))
 		now = ledgerTime(view.Now())
 	})

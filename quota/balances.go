@@ -91,7 +91,7 @@ type state struct {
 
 // states returns the states of charges on one log, all at one time.
 func (g *Guard) states(ctx context.Context, account, key string, charges []*charge) (states []state, err error) {
-	err = g.account(account).View(ctx, func(v *engine.View) {
+	err = g.Account(account).View(ctx, func(v *engine.View) {
 		moved := v.Moved()
 		for _, c := range charges {
 			s := state{Held: v.Held(c.engine, key), at: ledgerTime(v.Now()), ahead: micros(v.Ahead()),
@@ -156,7 +156,7 @@ func (g *Guard) ProbeAll(ctx context.Context, call Call) (refusals []*RefusedErr
 		return nil, err
 	}
 	var others []error
-	err = g.account(r.Account).View(ctx, func(v *engine.View) {
+	err = g.Account(r.Account).View(ctx, func(v *engine.View) {
 		for _, no := range v.Refusals(g.engineRequest(r)) {
 			if no.Moved != nil {
 				refusals = append(refusals, moveOf(r.Account, no.Moved).refusal(&r.Call, ledgerTime(v.Now())))

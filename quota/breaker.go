@@ -176,7 +176,7 @@ func (b *breakers) finish(ctx context.Context, g *Guard, t *trial) {
 	if t == nil {
 		return
 	}
-	t.release(ctx, g)
+	t.release(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t.end()

@@ -47,7 +47,7 @@ func (g *Guard) ClearCooldown(ctx context.Context, account, budget string) error
 // ClearKeyCooldown clears the cooldown that stops a key alone.
 func (g *Guard) ClearKeyCooldown(ctx context.Context, account, budget, key string) error {
 	defer g.refusals.invalidate()
-	return opError("clear cooldown", g.account(account).EndCooldown(ctx, budget, key))
+	return opError("clear cooldown", g.Account(account).EndCooldown(ctx, budget, key))
 }
 
 // Cooldowns returns the cooldowns of an account that are in force, and the time
@@ -55,7 +55,7 @@ func (g *Guard) ClearKeyCooldown(ctx context.Context, account, budget, key strin
 // of its budgets follow in the guard's order, except those that end before that
 // of the account; then come those of single keys, the one that ends last first.
 func (g *Guard) Cooldowns(ctx context.Context, account string) (now time.Time, cooldowns []Cooldown, err error) {
-	err = g.account(account).View(ctx, func(v *engine.View) {
+	err = g.Account(account).View(ctx, func(v *engine.View) {
 		now = ledgerTime(v.Now())
 		names := []string{""}
 		for _, b := range g.accounts[account] {
@@ -85,7 +85,7 @@ type stopped struct {
 // stopped reads the cooldown in force for a budget, or for the account if that
 // is empty.
 func (g *Guard) stopped(ctx context.Context, account, budget, key string) (s stopped, err error) {
-	err = g.account(account).View(ctx, func(v *engine.View) {
+	err = g.Account(account).View(ctx, func(v *engine.View) {
 		s = stopped{ledgerTime(v.Now()), micros(v.Ahead()), cooldownIn(v, account, budget, key)}
 	})
 	return s, err
@@ -118,7 +118,7 @@ func (g *Guard) setCooldown(ctx context.Context, c *Cooldown) error {
 	if c.Until.Unix() < human.MaxUnix {
 		until = microsOf(c.Until)
 	}
-	return g.account(c.Account).Cool(ctx, c.Budget, c.Key, length.Microseconds(), until, c.repeats,
+	return g.Account(c.Account).Cool(ctx, c.Budget, c.Key, length.Microseconds(), until, c.repeats,
 		cutText(c.Reason, MaxReason))
 }
 

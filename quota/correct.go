@@ -15,17 +15,16 @@ import (
 // ErrCorrecting at once. correction must return within 10 seconds, after which
 // the lock expires.
 func (g *Guard) Correct(ctx context.Context, account string, correction func() error) (err error) {
-	id, _, _, err := g.account(account).Claim(ctx,
-		engine.ClaimRequest{Name: correctionClaim, Hold: lockExpiry.Microseconds()})
-	switch {
-	case err != nil:
-		return err
-	case id == engine.ID{}:
+	claim, err := g.Account(account).Claim(ctx, engine.ClaimRequest{Name: correctionClaim, Hold: lockExpiry})
+	if errors.Is(err, ErrClaimed) {
 		return ErrCorrecting
+	}
+	if err != nil {
+		return err
 	}
 	defer func() {
 		g.refusals.invalidate()
-		err = errors.Join(err, g.account(account).EndClaim(context.WithoutCancel(ctx), correctionClaim, id, 0))
+		err = errors.Join(err, claim.Release(ctx))
 	}()
 	return correction()
 }

@@ -68,10 +68,6 @@
 // long the spend of one may wait, and whether it is decided although the
 // request is canceled.
 //
-// [Guard.Claim] asks the ledger for the right to do something alone, among all
-// processes: a [ClaimRequest] names it and gets a [Claim] or a [ClaimedError],
-// and [Guard.ClaimState] shows the [ClaimState].
-//
 // To operate on a ledger, [Guard.Cool] and [Guard.ClearCooldown] set and clear
 // a [Cooldown], and [Guard.Note] records a [Note]. `ration ledger reconcile`
 // corrects a log to match the upstream's console, one process at a time, for

@@ -32,7 +32,7 @@ func (g *Guard) each(ctx context.Context, query Query, add func(Entry)) error {
 		return g.stream(ctx, query, func(e Entry) bool { add(e); return true })
 	}
 	since, until := query.micros()
-	return g.account(query.Account).View(ctx, func(v *engine.View) {
+	return g.Account(query.Account).View(ctx, func(v *engine.View) {
 		added := 0
 		v.Entries(since, until, query.Newest, func(e engine.Entry) bool {
 			if query.Key == "" || e.Labels.Key == query.Key {
@@ -60,7 +60,7 @@ func (g *Guard) stream(ctx context.Context, query Query, add func(Entry) bool) e
 		if len(present) > 0 {
 			until = present[0].At.UnixMicro()
 		}
-		err = g.account(query.Account).Past(since, until, func(e engine.Entry) bool {
+		err = g.Account(query.Account).Past(since, until, func(e engine.Entry) bool {
 			isOther := query.Key != "" && e.Labels.Key != query.Key
 			more = ctx.Err() == nil && (isOther || add(entryOf(e)))
 			return more
@@ -77,7 +77,7 @@ func (g *Guard) stream(ctx context.Context, query Query, add func(Entry) bool) e
 // Trimmed reports whether an account's log has dropped its oldest entries,
 // which no window can see.
 func (g *Guard) Trimmed(ctx context.Context, account string) (isTrimmed bool, err error) {
-	err = g.account(account).View(ctx, func(v *engine.View) { isTrimmed = v.Trimmed() })
+	err = g.Account(account).View(ctx, func(v *engine.View) { isTrimmed = v.Trimmed() })
 	return isTrimmed, opError("log of "+account, err)
 }
 
@@ -88,7 +88,7 @@ func (g *Guard) SettleEntry(ctx context.Context, account string, id ID, to Amoun
 	if err := to.check(); err != nil {
 		return err
 	}
-	return g.account(account).Settle(ctx, engine.ID(id), to.engineAmounts())
+	return g.Account(account).Settle(ctx, engine.ID(id), to.engineAmounts())
 }
 
 // micros returns the range of timestamps that a query selects.

@@ -64,11 +64,12 @@ var (
 	ErrReused = errors.New("quota: this id was used for another call; give each call its own")
 	// ErrBadToken means that a text is not a token of a grant; see Guard.Redeem.
 	ErrBadToken = errors.New("quota: not a grant; take the text that the grant came with")
-	// ErrClaimed matches every *ClaimedError.
-	ErrClaimed = errors.New("quota: claimed by another process")
-	// ErrClaimLost is returned by Claim.Renew if the claim lapsed, or the
+	// ErrClaimed means that another process has a pass, or something else that
+	// one process does at a time.
+	ErrClaimed = engine.ErrClaimed
+	// ErrClaimLost means that the claim of this process lapsed, or that the
 	// ledger has lost it. Another process may hold it.
-	ErrClaimLost = errors.New("quota: the claim has lapsed")
+	ErrClaimLost = engine.ErrClaimLost
 )
 
 // Reason says why a call was refused.

@@ -154,7 +154,7 @@ func (g *Grant) End(ctx context.Context) error {
 	defer g.guard.refusals.invalidate()
 	err := g.guard.outage.isDown()
 	if err == nil {
-		err = g.guard.account(g.set.class.account).End(context.WithoutCancel(ctx), engine.ID(g.id))
+		err = g.guard.Account(g.set.class.account).End(context.WithoutCancel(ctx), engine.ID(g.id))
 	}
 	err = g.orDown(err, func(before engine.Amounts) engine.Amounts { return before })
 	g.isOpen = err != nil
@@ -183,7 +183,7 @@ func (g *Grant) Refund(ctx context.Context) error {
 
 // change changes what the grant counts.
 func (g *Grant) change(ctx context.Context, change func(before engine.Amounts) engine.Amounts) error {
-	account := g.guard.account(g.set.class.account)
+	account := g.guard.Account(g.set.class.account)
 	return g.orDown(account.Change(context.WithoutCancel(ctx), engine.ID(g.id), change), change)
 }
 

@@ -218,8 +218,9 @@ func (g *Guard) Note(ctx context.Context, note Note) error {
 // Ledger returns the ledger that was passed to NewGuard.
 func (g *Guard) Ledger() Ledger { return g.ledger }
 
-// account returns the log of an account, by which the guard decides.
-func (g *Guard) account(name string) *engine.Account { return g.engine.Account(name) }
+// Account returns the log of an account as the guard decides by it, for the
+// other packages of this module.
+func (g *Guard) Account(name string) *engine.Account { return g.engine.Account(name) }
 
 // spend asks the ledger to record what is requested, if it fits or must be
 // recorded. Calls that were recorded before under their ids, and refunded
@@ -244,7 +245,7 @@ func (g *Guard) spend(ctx context.Context, r *request) (grant *Grant, err error)
 		start, down := g.refusals.start(), g.outage.isDown()
 		var answer *engine.Answer
 		if down == nil {
-			answers, err := g.account(r.Account).Spend(ledgerContext(ctx), g.engineRequest(r))
+			answers, err := g.Account(r.Account).Spend(ledgerContext(ctx), g.engineRequest(r))
 			switch {
 			case g.outage.failed(err):
 				down = err

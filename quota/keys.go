@@ -49,7 +49,7 @@ func (g *Guard) TopKeys(ctx context.Context, account string, n int) (*KeySummary
 		s.Counts[i].Budget = c.Name
 	}
 	var keys []string
-	if err := g.account(account).View(ctx, func(v *engine.View) { keys = v.Keys() }); err != nil {
+	if err := g.Account(account).View(ctx, func(v *engine.View) { keys = v.Keys() }); err != nil {
 		return nil, opError("keys of "+account, err)
 	}
 	if s.All = len(keys) <= MaxKeys; !s.All {
@@ -80,7 +80,7 @@ func (g *Guard) compareKeys(ctx context.Context, account string, keys []string, 
 	counts []KeyCount) ([]string, error) {
 	shares := make(map[string]float64, len(keys))
 	for some := range slices.Chunk(keys, keysAtOnce) {
-		err := g.account(account).Known(ctx, func(v *engine.View) {
+		err := g.Account(account).Known(ctx, func(v *engine.View) {
 			for _, key := range some {
 				for i, c := range charges {
 					used, limit := v.Use(c.engine, key)

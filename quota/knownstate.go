@@ -31,7 +31,7 @@ func (g *Guard) knownDown(ctx context.Context, r *request, now time.Time) (known
 	if err != nil {
 		return known, err
 	}
-	err = g.account(r.Account).Known(ctx, func(v *engine.View) {
+	err = g.Account(r.Account).Known(ctx, func(v *engine.View) {
 		moved := v.Moved()
 		known.moved = moveOf(r.Account, &moved)
 		known.cooldown = cooldownIn(v, r.Account, "", r.Key)

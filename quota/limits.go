@@ -59,5 +59,5 @@ func limitNote(m Measure, limit, own Units, until time.Time) string {
 // still has such a configuration.
 func (g *Guard) AcceptLimits(ctx context.Context, account string) error {
 	defer g.refusals.invalidate()
-	return opError("accept limits of "+account, g.account(account).EndLimits(ctx))
+	return opError("accept limits of "+account, g.Account(account).EndLimits(ctx))
 }

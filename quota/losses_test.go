@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/replica"
 	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
@@ -120,7 +121,7 @@ func TestALookAlikeCannotBeClaimed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, claimed := guard.Claim(t.Context(), quota.ClaimRequest{Account: name, Name: "pass", Hold: time.Minute})
+		_, claimed := guard.Account(name).Claim(t.Context(), engine.ClaimRequest{Name: "pass", Hold: time.Minute})
 		_, spent := guard.Spend(t.Context(), quota.Call{Account: name, Method: "m", Units: 10})
 		if isRefused := claimed != nil && spent != nil; isRefused != (i > 0) {
 			t.Errorf("%s: %v, %v; want both refused for the second spelling", name, claimed, spent)

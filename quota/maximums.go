@@ -16,7 +16,7 @@ const (
 	MaxKey       = 256                  // the most bytes in a Call.Key
 	MaxLabel     = 128                  // the most bytes in a method, lane, job or region
 	MaxReason    = 200                  // the most bytes in the reason of a cooldown; longer ones are truncated
-	MaxClaimNote = 512                  // the most bytes of a note of a claim
+	MaxClaimNote = engine.MaxClaimNote  // the most bytes of a note of a claim
 	MaxTogether  = 1000                 // the most calls that SpendTogether takes
 	MaxCoverages = 64                   // how many different coverages an account may have; each floor has its own
 	MaxMeasures  = engine.MaxMeasures   // how many measures an account can have, with units and calls

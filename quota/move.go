@@ -84,7 +84,7 @@ func (e *MovedError) Unwrap() error { return ErrLedgerConfig }
 // Moves returns the Move by which an account is closed. ok is false if it is
 // in use.
 func (g *Guard) Moves(ctx context.Context, account string) (move Move, ok bool, err error) {
-	err = g.account(account).View(ctx, func(v *engine.View) {
+	err = g.Account(account).View(ctx, func(v *engine.View) {
 		moved := v.Moved()
 		if m := moveOf(account, &moved); m != nil {
 			move, ok = *m, true
@@ -98,5 +98,5 @@ func (g *Guard) Moves(ctx context.Context, account string) (move Move, ok bool, 
 // Reopen is a no-op if the account is in use.
 func (g *Guard) Reopen(ctx context.Context, account string) error {
 	defer g.refusals.invalidate()
-	return opError("reopen "+account, g.account(account).Move(ctx, ""))
+	return opError("reopen "+account, g.Account(account).Move(ctx, ""))
 }

@@ -119,7 +119,7 @@ func (g *Guard) fallBack(ctx context.Context, r *request, down error) (answer *e
 	default:
 		answer, err = g.grantDown(ctx, r, allowed, down)
 	}
-	_ = g.account(r.Account).Owe(context.WithoutCancel(ctx)) // it asks no ledger
+	_ = g.Account(r.Account).Owe(context.WithoutCancel(ctx)) // it asks no ledger
 	return answer, err
 }
 
@@ -239,6 +239,6 @@ func (g *Guard) settleDown(account string, id ID, change func(before engine.Amou
 	if err != nil || !isOurs {
 		return errors.Join(down, err)
 	}
-	_ = g.account(account).Owe(context.Background())
+	_ = g.Account(account).Owe(context.Background())
 	return nil
 }

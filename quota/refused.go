@@ -18,7 +18,7 @@ func (g *Guard) RecordRefusal(ctx context.Context, r *RefusedError) error {
 		return nil
 	}
 	call := Call{Method: r.Method, Key: r.Key, Caller: r.Caller}
-	_, err := g.account(r.Account).Spend(ctx, &engine.Request{Kind: engine.KindNote, Force: true,
+	_, err := g.Account(r.Account).Spend(ctx, &engine.Request{Kind: engine.KindNote, Force: true,
 		Name: refusedName + r.Budget, Labels: g.labels(&call)})
 	return opError("record a refusal of "+r.Account, err)
 }

@@ -28,7 +28,7 @@ func (g *Grant) Refresh(ctx context.Context) {
 	if g.settled || g.refunded {
 		return
 	}
-	_ = g.guard.account(g.set.class.account).View(ctx, func(v *engine.View) {
+	_ = g.guard.Account(g.set.class.account).View(ctx, func(v *engine.View) {
 		if e, ok := v.Entry(engine.ID(g.id)); ok {
 			entry := entryOf(e)
 			g.units, g.refunded = entry.Units, entry.Kind == EntryRefunded

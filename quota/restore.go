@@ -13,5 +13,5 @@ import (
 func (g *Guard) AcceptLoss(ctx context.Context, account string) error {
 	defer g.refusals.invalidate()
 	labels := engine.Labels{Method: acceptLoss, Lane: LaneManual}
-	return opError("accept the loss of "+account, g.account(account).AcceptLoss(ctx, labels))
+	return opError("accept the loss of "+account, g.Account(account).AcceptLoss(ctx, labels))
 }

@@ -47,7 +47,7 @@ func (g *Guard) Redeem(token string) (*Grant, error) {
 	call := Call{Account: read.text(), Key: read.text(), Method: read.text(), Units: units}
 	call.Caller = Caller{Lane: read.text(), Job: read.text(), Region: read.text()}
 	if len(read.rest) > 0 {
-		grant.trial = read.claim(call.Account)
+		grant.trial = read.claim(g, call.Account)
 		grant.claim = packClaim(grant.trial)
 	}
 	isWhole := read.ok && len(read.rest) == 0

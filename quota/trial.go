@@ -21,10 +21,10 @@ type trial struct {
 	granted *rivalClaim   // its claim, from when the answer may be reported; nil before
 	expires time.Time     // when granted does, or the first claim, on this process's clock
 
-	claimed engine.ID // zero while it holds no claim
-	repeats int       // how often the cooldown was repeated, as the log says; -1 if it says of none
-	passed  bool      // the upstream accepts calls again
-	failed  int       // it refuses them: how many cooldowns in succession the log does not have yet
+	claimed *engine.Claim // nil while it holds no claim
+	repeats int           // how often the cooldown was repeated, as the log says; -1 if it says of none
+	passed  bool          // the upstream accepts calls again
+	failed  int           // it refuses them: how many cooldowns in succession the log does not have yet
 }
 
 const (
@@ -44,6 +44,10 @@ func (id budgetID) text() string {
 
 // trialClaim returns the name of the claim of a breaker's trial.
 func (id budgetID) trialClaim() string { return reservedPrefix + "trial " + id.text() }
+
+func (id budgetID) claimRequest() engine.ClaimRequest {
+	return engine.ClaimRequest{Name: id.trialClaim(), Hold: lockExpiry, Again: trialMemory, Anew: true}
+}
 
 // end ends the trial for the other calls of this process. It is idempotent. The
 // caller holds breakers.mu.
@@ -91,7 +95,7 @@ func (g *Guard) spendTrial(ctx context.Context, r *request, as trialRole) (*Gran
 	}
 	grant, err := g.spend(ctx, r)
 	if err != nil {
-		as.trial.release(ctx, g)
+		as.trial.release(ctx)
 	}
 	return grant, err
 }
@@ -102,7 +106,7 @@ func (g *Guard) spendTrial(ctx context.Context, r *request, as trialRole) (*Gran
 // cooldown is in force, or if another trial may last beyond the deadline.
 func (g *Guard) claimTrial(ctx context.Context, r *request, as trialRole, deadline time.Time) error {
 	trial := as.trial
-	for trial != nil && trial.claimed == (engine.ID{}) {
+	for trial != nil && trial.claimed == nil {
 		rival, err := trial.claim(ctx, g)
 		if refused, ok := errors.AsType[*RefusedError](err); ok {
 			return trial.refusal(ctx, g, r, refused)
@@ -162,12 +166,12 @@ const (
 
 // outcome returns how the trial of a claim ended.
 func (r *rivalClaim) outcome(ctx context.Context, g *Guard) (outcome trialOutcome, err error) {
-	err = g.account(r.of.account).View(ctx, func(v *engine.View) {
+	err = g.Account(r.of.account).View(ctx, func(v *engine.View) {
 		s := v.Claim(r.of.trialClaim())
 		switch isOurs := s.ID == r.id; {
-		case isOurs && (s.Until > 0 || s.Lapsed):
+		case isOurs && (!s.Until.IsZero() || s.Lapsed):
 			outcome = trialPending
-		case isOurs && s.Done > 0:
+		case isOurs && !s.Done.IsZero():
 			outcome = trialPassed
 		}
 	})
@@ -192,19 +196,20 @@ func (t *trial) claim(ctx context.Context, g *Guard) (*rivalClaim, error) {
 	if t.reported {
 		owner = reportedOwner
 	}
-	claimed, before, now, err := g.account(id.account).Claim(ctx, engine.ClaimRequest{
-		Name: id.trialClaim(), Owner: owner, Hold: lockExpiry.Microseconds(), Anew: true})
+	request := id.claimRequest()
+	request.Owner = owner
+	claim, err := g.Account(id.account).Claim(ctx, request)
+	if rival, ok := errors.AsType[*engine.ClaimedError](err); ok {
+		return &rivalClaim{id, rival.ID, rival.Owner == reportedOwner, rival.After}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	if claimed == (engine.ID{}) {
-		return &rivalClaim{id, before.ID, before.Owner == reportedOwner, micros(before.Until - now)}, nil
-	}
-	t.claimed = claimed
+	t.claimed = claim
 	t.passed, t.failed = false, 0
 	t.repeats = -1
-	if before.Done == 0 { // there is a note for each cooldown in succession
-		t.repeats = min(len(before.Notes)-1, maxRepeats)
+	if claim.Before.Done.IsZero() { // there is a note for each cooldown in succession
+		t.repeats = min(len(claim.Before.Notes)-1, maxRepeats)
 	}
 	return nil, nil
 }
@@ -212,21 +217,20 @@ func (t *trial) claim(ctx context.Context, g *Guard) (*rivalClaim, error) {
 // release ends the claim and records the outcome: a trial that failed leaves
 // notes, and one that passed ends them. It is best effort: a claim whose end
 // does not reach the ledger expires.
-func (t *trial) release(ctx context.Context, g *Guard) {
-	if t == nil || t.claimed == (engine.ID{}) {
+func (t *trial) release(ctx context.Context) {
+	if t == nil || t.claimed == nil {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	account, name := g.account(t.breaker.id.account), t.breaker.id.trialClaim()
-	again := time.Duration(0)
 	for range t.failed {
-		_ = account.NoteClaim(ctx, name, t.claimed, "refused", trialMemory.Microseconds())
+		_ = t.claimed.Note(ctx, "refused")
 	}
 	if t.passed && t.failed == 0 {
-		again = trialMemory
+		_ = t.claimed.Done(ctx)
+	} else {
+		_ = t.claimed.Release(ctx)
 	}
-	_ = account.EndClaim(ctx, name, t.claimed, again)
-	t.claimed = engine.ID{}
+	t.claimed = nil
 }
 
 // refusal returns the refusal of a call whose claim was refused.

@@ -21,7 +21,7 @@ func (t *Transport) SpendTogether(ctx context.Context, call Call, count int, max
 	first, trial, err := g.await(ctx, g.request(ctx, call, count), maxWait, t.holding(), true)
 	switch {
 	case trial == nil:
-	case trial.claimed == (engine.ID{}):
+	case trial.claimed == nil:
 		t.breakers.finish(ctx, g, trial)
 	default:
 		first.trial, first.claim = trial, packClaim(trial)
@@ -38,7 +38,7 @@ func (b *breakers) setGranted(t *trial) {
 	if t.breaker.trial != t {
 		return
 	}
-	t.granted = &rivalClaim{t.breaker.id, t.claimed, true, lockExpiry}
+	t.granted = &rivalClaim{t.breaker.id, t.claimed.ID, true, lockExpiry}
 	t.expires = time.Now().Add(lockExpiry)
 	t.wake()
 }
@@ -84,13 +84,13 @@ func (g *Grant) endTrial(ctx context.Context, passed bool) {
 		return
 	}
 	t.passed = t.passed || passed
-	t.release(ctx, g.guard)
+	t.release(ctx)
 }
 
 // packClaim returns a trial for a token.
 func packClaim(t *trial) []byte {
 	var packed []byte
-	for _, n := range []uint64{t.claimed.Client, t.claimed.Seq, uint64(t.repeats + 1)} {
+	for _, n := range []uint64{t.claimed.ID.Client, t.claimed.ID.Seq, uint64(t.repeats + 1)} {
 		packed = binary.AppendUvarint(packed, n)
 	}
 	of := t.breaker.id.text()
@@ -99,12 +99,12 @@ func packClaim(t *trial) []byte {
 }
 
 // claim reads the trial of a grant on an account.
-func (t *tokenReader) claim(account string) *trial {
-	claimed := engine.ID{Client: t.number(), Seq: t.number()}
+func (t *tokenReader) claim(g *Guard, account string) *trial {
+	granted := engine.ID{Client: t.number(), Seq: t.number()}
 	repeats := t.number()
 	id := budgetID{account: account}
 	id.budget, id.key, _ = strings.Cut(t.text(), "\x00")
 	t.ok = t.ok && repeats <= maxRepeats+1
-	return &trial{breaker: &breaker{id: id}, changed: make(chan struct{}), reported: true, claimed: claimed,
-		repeats: int(repeats) - 1}
+	return &trial{breaker: &breaker{id: id}, changed: make(chan struct{}), reported: true,
+		claimed: g.Account(account).Claimed(id.claimRequest(), granted), repeats: int(repeats) - 1}
 }

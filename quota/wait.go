@@ -105,7 +105,7 @@ func (g *Guard) leave(ctx context.Context, r *request) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	_ = g.account(r.Account).Leave(ctx, r.ticket)
+	_ = g.Account(r.Account).Leave(ctx, r.ticket)
 	r.ticket = engine.ID{}
 	g.refusals.invalidate()
 }

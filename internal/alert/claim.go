@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/files"
 	"github.com/ration-dev/ration/quota"
 )
@@ -63,12 +64,12 @@ func (w *Watch) claimOne(ctx context.Context, e *event, target *costs.Alert, nam
 	return true, true
 }
 
-func (w *Watch) claim(ctx context.Context, e *event, target *costs.Alert, name string) (*quota.Claim, error) {
-	return w.client.Guard().Claim(ctx, w.claimOf(e, target, name))
+func (w *Watch) claim(ctx context.Context, e *event, target *costs.Alert, name string) (*engine.Claim, error) {
+	return w.client.Guard().Account(e.Account).Claim(ctx, w.claimOf(e, target, name))
 }
 
-func (w *Watch) claimOf(e *event, target *costs.Alert, name string) quota.ClaimRequest {
-	return quota.ClaimRequest{Account: e.Account, Name: nameOf(name), Hold: hold, Again: max(e.again, target.Repeat)}
+func (w *Watch) claimOf(e *event, target *costs.Alert, name string) engine.ClaimRequest {
+	return engine.ClaimRequest{Name: nameOf(name), Hold: hold, Again: max(e.again, target.Repeat)}
 }
 
 // settleLower makes the levels below one that was sent count as sent.

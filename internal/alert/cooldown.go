@@ -25,8 +25,8 @@ func (w *Watch) sendCooldown(ctx context.Context, e *event) {
 	first.name = coolingName(e.Budget)
 	isNew := false
 	for i, target := range w.targets[e.Account] {
-		request := w.claimOf(&first, target, fmt.Sprintf("%s %d %d", first.name, 0, i))
-		state, err := w.client.Guard().ClaimState(ctx, request)
+		name := nameOf(fmt.Sprintf("%s %d %d", first.name, 0, i))
+		state, err := w.client.Guard().Account(e.Account).ClaimState(ctx, name)
 		isFirst := err == nil && state.Done.IsZero()
 		if isFirst && slices.Contains(target.On, e.Kind) {
 			isNew = true

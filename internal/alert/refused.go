@@ -105,12 +105,13 @@ func (w *Watch) wants(kind string) bool {
 func (w *Watch) over(ctx context.Context, e *event) {
 	for i, target := range w.targets[e.Account] {
 		request := w.claimOf(e, target, fmt.Sprintf("%s %d %d", e.name, 0, i))
-		state, err := w.client.Guard().ClaimState(ctx, request)
+		account := w.client.Guard().Account(e.Account)
+		state, err := account.ClaimState(ctx, request.Name)
 		if err != nil || state.Done.IsZero() {
 			continue
 		}
 		request.Anew = true
-		claim, err := w.client.Guard().Claim(ctx, request)
+		claim, err := account.Claim(ctx, request)
 		if err != nil {
 			continue // another process tells
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ration-dev/ration/internal/catalog"
 	"github.com/ration-dev/ration/internal/daemon"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 )
@@ -230,7 +231,7 @@ func TestTheEndOfAPassSaysWhenItIsTriedAgain(t *testing.T) {
 func TestPassesOfAnotherHostAreOneLineAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		claimed := jobs.RegionReport{Outcome: jobs.Skipped, Err: &jobs.ElsewhereError{
-			Claim: &quota.ClaimedError{Until: midnight.Add(time.Hour), After: 15 * time.Second}}}
+			Claim: &engine.ClaimedError{Until: midnight.Add(time.Hour), After: 15 * time.Second}}}
 		var names []string
 		for i := range 20 {
 			names = append(names, fmt.Sprintf("R%d", i))

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/metrics"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -134,8 +135,8 @@ func TestSpentIsTheLedgers(t *testing.T) {
 	if err := other.Note(t.Context(), quota.Note{Call: call("a remark", 0)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Claim(t.Context(),
-		quota.ClaimRequest{Account: "a", Name: "a pass", Hold: time.Minute}); err != nil {
+	pass := engine.ClaimRequest{Name: "a pass", Hold: time.Minute}
+	if _, err := other.Account("a").Claim(t.Context(), pass); err != nil {
 		t.Fatal(err)
 	}
 	text := scrape(t, c)

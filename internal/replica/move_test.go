@@ -135,7 +135,7 @@ func fill(t *testing.T, l engine.Ledger) {
 		&engine.Request{Wait: 20e6, Budgets: []*engine.Budget{b}, Amounts: engine.Amounts{Units: 990}})
 	check(err)
 	check(a.Cool(t.Context(), "day", "", 3600e6, 0, 0, "quota exceeded"))
-	_, _, _, err = a.Claim(t.Context(), engine.ClaimRequest{Name: "pass IN", Owner: "me", Hold: 600e6})
+	_, err = a.Claim(t.Context(), engine.ClaimRequest{Name: "pass IN", Owner: "me", Hold: 10 * time.Minute})
 	check(err)
 	unknown := &engine.Record{Kind: engine.KindVoid, Ref: ids[2], Kept: true, At: 5, ID: engine.ID{Client: 1, Seq: 1}}
 	log := newLog(l, "", project)

@@ -1,49 +1,43 @@
-package quota_test
+package engine_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/servers"
-	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/redisledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // onEachLedger runs a test on a guard of each ledger, with a clock of its own.
-func onEachLedger(t *testing.T, test func(*testing.T, *quota.Guard, *ledgertest.Clock)) {
-	for name, open := range map[string]func(*testing.T, func() time.Time) (quota.Ledger, error){
-		"memory": func(_ *testing.T, now func() time.Time) (quota.Ledger, error) {
+func onEachLedger(t *testing.T, test func(*testing.T, *engine.Account, *testClock)) {
+	for name, open := range map[string]func(*testing.T, func() time.Time) (engine.Ledger, error){
+		"memory": func(_ *testing.T, now func() time.Time) (engine.Ledger, error) {
 			return memledger.Open(&memledger.Options{Now: now}), nil
 		},
-		"SQLite": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
+		"SQLite": func(t *testing.T, now func() time.Time) (engine.Ledger, error) {
 			return sqliteledger.Open(filepath.Join(t.TempDir(), "ledger.db"), &sqliteledger.Options{Now: now})
 		},
-		"Redis": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
+		"Redis": func(t *testing.T, now func() time.Time) (engine.Ledger, error) {
 			return redisledger.Open(servers.StartRedis(t).URL(), &redisledger.Options{Now: now})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clock := &ledgertest.Clock{}
-			clock.Set(time.Unix(1_800_000_000, 0))
+			clock := newTestClock()
 			ledger, err := open(t, clock.Now)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { ledger.Close() })
-			guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, time.Hour)}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			test(t, guard, clock)
+			test(t, engine.New(ledger, &engine.Options{TestClock: true}).Account(account), clock)
 		})
 	}
 }
@@ -56,20 +50,20 @@ func succeed(t *testing.T, err error) {
 }
 
 // claiming is a request of an owner.
-func claiming(owner string) quota.ClaimRequest {
-	return quota.ClaimRequest{Account: account, Name: "pass", Hold: time.Minute, Again: 24 * time.Hour, Owner: owner}
+func claiming(owner string) engine.ClaimRequest {
+	return engine.ClaimRequest{Name: "pass", Hold: time.Minute, Again: 24 * time.Hour, Owner: owner}
 }
 
 // claimEight asks for the same claim eight times at once. It fails the test
 // unless want of them get it, and returns one of those.
-func claimEight(t *testing.T, guard *quota.Guard, owner string, want int) *quota.Claim {
+func claimEight(t *testing.T, a *engine.Account, owner string, want int) *engine.Claim {
 	t.Helper()
-	held := make(chan *quota.Claim, 8)
+	held := make(chan *engine.Claim, 8)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			c, err := guard.Claim(t.Context(), claiming(owner))
-			if err != nil && !errors.Is(err, quota.ErrClaimed) {
+			c, err := a.Claim(t.Context(), claiming(owner))
+			if err != nil && !errors.Is(err, engine.ErrClaimed) {
 				t.Error(err)
 			}
 			if c != nil {
@@ -90,10 +84,10 @@ func claimEight(t *testing.T, guard *quota.Guard, owner string, want int) *quota
 // TestAClaimIsHeldOnce: of many processes one gets a claim. It is free again
 // after a release, when its holder has died, and a time after it was done.
 func TestAClaimIsHeldOnce(t *testing.T) {
-	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
+	onEachLedger(t, func(t *testing.T, a *engine.Account, clock *testClock) {
 		for _, owner := range []string{"", "host"} {
-			claim := func(want int) *quota.Claim { return claimEight(t, guard, owner, want) }
-			succeed(t, guard.Cool(t.Context(), quota.Cooldown{Account: account, For: 100 * time.Hour}))
+			claim := func(want int) *engine.Claim { return claimEight(t, a, owner, want) }
+			succeed(t, a.Cool(t.Context(), "", "", (100*time.Hour).Microseconds(), 0, 0, ""))
 			succeed(t, claim(1).Release(t.Context()))
 			claim(1) // its holder dies
 			clock.Add(59 * time.Second)
@@ -105,9 +99,6 @@ func TestAClaimIsHeldOnce(t *testing.T) {
 			clock.Add(time.Hour + time.Minute)
 			claim(1)
 			clock.Add(time.Hour)
-			if n := used(t, guard); n != 0 {
-				t.Errorf("claims count %d units", n)
-			}
 		}
 	})
 }
@@ -116,52 +107,52 @@ func TestAClaimIsHeldOnce(t *testing.T) {
 // held, one that is renewed late is lost, whether or not another process has it
 // by then.
 func TestAClaimLastsWhileItIsRenewedInTime(t *testing.T) {
-	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
-		first := claimEight(t, guard, "first", 1)
+	onEachLedger(t, func(t *testing.T, a *engine.Account, clock *testClock) {
+		first := claimEight(t, a, "first", 1)
 		for range 20 {
 			clock.Add(50 * time.Second)
 			succeed(t, first.Renew(t.Context()))
 			clock.Add(5 * time.Second)
-			claimEight(t, guard, "second", 0)
+			claimEight(t, a, "second", 0)
 		}
 		clock.Add(55 * time.Second) // a minute after the last renewal
-		second := claimEight(t, guard, "second", 1)
-		if err := first.Renew(t.Context()); !errors.Is(err, quota.ErrClaimLost) {
+		second := claimEight(t, a, "second", 1)
+		if err := first.Renew(t.Context()); !errors.Is(err, engine.ErrClaimLost) {
 			t.Errorf("renewed after another process has claimed it: %v", err)
 		}
 		succeed(t, second.Renew(t.Context()))
 		clock.Add(time.Minute + time.Millisecond) // stamps are a microsecond apart at least
-		if err := second.Renew(t.Context()); !errors.Is(err, quota.ErrClaimLost) {
+		if err := second.Renew(t.Context()); !errors.Is(err, engine.ErrClaimLost) {
 			t.Errorf("renewed a minute after the last time: %v", err)
 		}
-		claimEight(t, guard, "third", 1) // at once: the late renewals hold nothing
+		claimEight(t, a, "third", 1) // at once: the late renewals hold nothing
 	})
 }
 
 // TestAClaimOfTheDeadIsTakenOver: the process that follows one that has ended
 // takes its claim over at once, unless another has it.
 func TestAClaimOfTheDeadIsTakenOver(t *testing.T) {
-	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
-		claimEight(t, guard, "dead", 1)
+	onEachLedger(t, func(t *testing.T, a *engine.Account, clock *testClock) {
+		claimEight(t, a, "dead", 1)
 		follower := claiming("follower")
 		follower.Resumes = []string{"another"}
-		if _, err := guard.Claim(t.Context(), follower); !errors.Is(err, quota.ErrClaimed) ||
+		if _, err := a.Claim(t.Context(), follower); !errors.Is(err, engine.ErrClaimed) ||
 			!strings.Contains(err.Error(), "claimed by dead") {
 			t.Errorf("a claim of %q is taken over: %v", "dead", err)
 		}
 		follower.Resumes = []string{"another", "dead"}
 		clock.Add(59 * time.Second)
-		claim, err := guard.Claim(t.Context(), follower)
+		claim, err := a.Claim(t.Context(), follower)
 		succeed(t, err)
 		clock.Add(59 * time.Second)
-		claimEight(t, guard, "third", 0)
-		state, err := guard.ClaimState(t.Context(), follower)
+		claimEight(t, a, "third", 0)
+		state, err := a.ClaimState(t.Context(), follower.Name)
 		succeed(t, err)
 		if state.Owner != "follower" || !state.Until.Equal(clock.Now().Add(time.Second)) &&
 			state.Until.Sub(clock.Now()) > time.Second+time.Millisecond {
 			t.Errorf("at %v the state is %+v", clock.Now(), state)
 		}
-		if _, err := guard.Claim(t.Context(), follower); !errors.Is(err, quota.ErrClaimed) {
+		if _, err := a.Claim(t.Context(), follower); !errors.Is(err, engine.ErrClaimed) {
 			t.Errorf("claimed twice: %v", err)
 		}
 		succeed(t, claim.Release(t.Context()))
@@ -171,19 +162,19 @@ func TestAClaimOfTheDeadIsTakenOver(t *testing.T) {
 // TestAClaimOfAnotherIsNotTheDeads: a process that claims what the
 // dead one held, and has not noted its name yet, is not taken for the dead one.
 func TestAClaimOfAnotherIsNotTheDeads(t *testing.T) {
-	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
-		claimEight(t, guard, "dead", 1)
+	onEachLedger(t, func(t *testing.T, a *engine.Account, clock *testClock) {
+		claimEight(t, a, "dead", 1)
 		clock.Add(2 * time.Minute)
 		unnamed := claiming("")
-		claim, err := guard.Claim(t.Context(), unnamed)
+		claim, err := a.Claim(t.Context(), unnamed)
 		succeed(t, err)
 		follower := claiming("follower")
 		follower.Resumes = []string{"dead"}
-		_, err = guard.Claim(t.Context(), follower)
-		if claimed, ok := errors.AsType[*quota.ClaimedError](err); !ok || claimed.Owner != "" {
+		_, err = a.Claim(t.Context(), follower)
+		if claimed, ok := errors.AsType[*engine.ClaimedError](err); !ok || claimed.Owner != "" {
 			t.Errorf("the claim of another is taken over, or named as that of the dead: %v", err)
 		}
-		state, err := guard.ClaimState(t.Context(), follower)
+		state, err := a.ClaimState(t.Context(), follower.Name)
 		succeed(t, err)
 		if state.Owner != "" || state.Until.IsZero() {
 			t.Errorf("the state is %+v", state)
@@ -196,45 +187,45 @@ func TestAClaimOfAnotherIsNotTheDeads(t *testing.T) {
 // noted, whole and in order, until it is claimed anew. A claim with many notes
 // can still be released.
 func TestLaterOwnersReadTheNotesInOrder(t *testing.T) {
-	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
-		var want [][]byte
+	onEachLedger(t, func(t *testing.T, a *engine.Account, clock *testClock) {
+		var want []string
 		for i := range 3 {
 			owner := fmt.Sprint("owner ", i)
-			claim, err := guard.Claim(t.Context(), claiming(owner))
+			claim, err := a.Claim(t.Context(), claiming(owner))
 			succeed(t, err)
-			if got := bytes.Join(claim.Before.Notes, []byte("|")); !bytes.Equal(got, bytes.Join(want, []byte("|"))) {
+			if got := claim.Before.Notes; !slices.Equal(got, want) {
 				t.Fatalf("%s reads %q; want %q", owner, got, want)
 			}
 			for n := range 120 {
-				note := bytes.Repeat([]byte{byte(n), 0xff, 0}, n%7)
+				note := strings.Repeat(string([]byte{byte(n), 0xff, 0}), n%7)
 				want = append(want, note)
 				succeed(t, claim.Note(t.Context(), note))
 			}
-			longest := bytes.Repeat([]byte{byte(i)}, quota.MaxClaimNote)
+			longest := strings.Repeat(string([]byte{byte(i)}), engine.MaxClaimNote)
 			succeed(t, claim.Note(t.Context(), longest))
-			if err := claim.Note(t.Context(), append(longest, 0)); !errors.Is(err, quota.ErrBadCall) {
+			if err := claim.Note(t.Context(), longest+"x"); err == nil {
 				t.Errorf("a note that is too long: %v", err)
 			}
 			want = append(want, longest)
 			succeed(t, claim.Release(t.Context()))
 		}
-		claim, err := guard.Claim(t.Context(), claiming("last"))
+		claim, err := a.Claim(t.Context(), claiming("last"))
 		succeed(t, err)
 		succeed(t, claim.Done(t.Context()))
-		state, err := guard.ClaimState(t.Context(), claiming(""))
+		state, err := a.ClaimState(t.Context(), "pass")
 		succeed(t, err)
 		if state.Done.IsZero() || !state.Until.IsZero() || len(state.Notes) != len(want) {
 			t.Errorf("done at %v, held until %v, with %d notes", state.Done, state.Until, len(state.Notes))
 		}
 		anew := claiming("anew")
 		anew.Anew = true
-		claim, err = guard.Claim(t.Context(), anew)
+		claim, err = a.Claim(t.Context(), anew)
 		succeed(t, err)
 		if claim.Before.Done.IsZero() || claim.Before.Notes != nil {
 			t.Errorf("claimed anew after %+v", claim.Before)
 		}
 		succeed(t, claim.Release(t.Context()))
-		claim, err = guard.Claim(t.Context(), claiming("next")) // what is begun anew is not done
+		claim, err = a.Claim(t.Context(), claiming("next")) // what is begun anew is not done
 		succeed(t, err)
 		if len(claim.Before.Notes) != 0 {
 			t.Errorf("%d notes are left", len(claim.Before.Notes))
