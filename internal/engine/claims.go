@@ -157,8 +157,8 @@ func (a *Account) Claim(ctx context.Context, r ClaimRequest) (*Claim, error) {
 		claim, claimed = nil, nil
 		before, now := d.claim(r.Name), time.UnixMicro(d.now)
 		isResumed := before.Owner != "" && slices.Contains(r.Resumes, before.Owner)
-		isDone := before.DoneUntil.After(now)
-		if before.isHeld(now) && !isResumed || isDone && !r.Anew {
+		isOthers, isDone := before.isHeld(now) && !isResumed, before.DoneUntil.After(now)
+		if isOthers || isDone && !r.Anew {
 			claimed = &ClaimedError{Name: r.Name, Owner: before.Owner, Since: before.Since, ID: before.ID,
 				Done: !before.isHeld(now), Until: before.Until}
 			if claimed.Done {
