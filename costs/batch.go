@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
@@ -57,12 +58,12 @@ func batchFields(b *BatchMethod) []strictyaml.Field {
 // checkBatches reports a budget that would count a batch as one call. In
 // flight, it is one.
 func (d *document) checkBatches(b *quota.Budget, at *budgetAt) {
-	if b.Measure != quota.Calls || b.Window.Kind() == quota.KindInFlight {
+	if b.Measure != quota.Calls || b.Window.Kind() == engine.InFlight {
 		return
 	}
 	coverage, caller := b.Coverage(), coveredCaller(b)
 	for _, batch := range d.Batches {
-		if coverage.Covers(batch.Method, caller) {
+		if coverage.Covers(batch.Method, caller.Lane, caller.Region) {
 			at.entry.Mistake("budget %q counts calls, and a request of %s, which batches has, holds several: write "+
 				"count: units, or except: [%s]", b.Name, batch.Method, batch.Method)
 		}

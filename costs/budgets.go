@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
@@ -218,7 +219,7 @@ func newTable(documents []*document) *Table {
 func checkAccounts(documents []*document) {
 	for i, d := range documents {
 		for _, before := range documents[:i] {
-			if (&quota.LookAlikeError{Account: d.Account, Known: before.Account}).IsAlike() {
+			if (&engine.LookAlikeError{Account: d.Account, Known: before.Account}).IsAlike() {
 				d.accountAt.Mistake("account %q differs from account %q only in case or spaces: each would have the "+
 					"whole limit; write both alike, or choose another name", d.Account, before.Account)
 				break
@@ -238,11 +239,11 @@ func checkCoverages(documents []*document) {
 		coverages := seen[d.Account]
 		for i := range d.Budgets {
 			before := len(coverages)
-			coverages[d.Budgets[i].Coverage().Key()] = true
+			coverages[d.Budgets[i].Coverage().Text()] = true
 			for region := range d.Budgets[i].Floor {
 				of := d.Budgets[i]
 				of.Regions = []string{region}
-				coverages[of.Coverage().Key()] = true
+				coverages[of.Coverage().Text()] = true
 			}
 			if before <= quota.MaxCoverages && len(coverages) > quota.MaxCoverages {
 				d.budgets[i].entry.Mistake("the budgets of account %q cover more than %d different sets of calls, "+
@@ -263,9 +264,9 @@ func (d *document) checkLimit(b *quota.Budget) {
 	for method, at := range d.costsAt {
 		call := quota.Call{Method: method, Units: d.site.costs[method]}
 		d.site.measure(&call, nil)
-		amount, number := coverage.Amount(&call), b.Measure.Number
+		amount, number := b.Amount(&call), b.Measure.Number
 		switch {
-		case !coverage.Covers(method, caller):
+		case !coverage.Covers(method, caller.Lane, caller.Region):
 		case amount > b.Limit:
 			at.Mistake("%s costs %s, more than the limit %s of budget %q: lower the cost or raise the limit", method,
 				number(amount), number(b.Limit), b.Name)
@@ -276,7 +277,7 @@ func (d *document) checkLimit(b *quota.Budget) {
 		}
 	}
 	unlisted := func(method string) bool { return d.site.costs[method] == 0 }
-	if coverage.Amount(&quota.Call{Units: d.Unlisted}) > b.Limit &&
+	if b.Amount(&quota.Call{Units: d.Unlisted}) > b.Limit &&
 		(len(b.Methods) == 0 || slices.ContainsFunc(b.Methods, unlisted)) {
 		d.unlistedAt.Mistake("unlisted costs %d, more than the limit %d of budget %q: lower the cost or raise the "+
 			"limit", d.Unlisted, b.Limit, b.Name)

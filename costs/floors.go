@@ -3,6 +3,7 @@ package costs
 import (
 	"slices"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
@@ -35,7 +36,7 @@ func (d *document) finishBudgets() {
 			d.checkComplete(b, at)
 		}
 		d.checkFloors(b, at)
-		if b.Window.Kind() == quota.KindBucket && b.Limit > 0 && !b.Window.Refills(b.Limit) {
+		if b.Window.Kind() == engine.Bucket && b.Limit > 0 && !b.Window.Refills(b.Limit) {
 			at.entry.Mistake("bucket %q of %d refills by %s: let it refill within 100 days", b.Name, b.Limit,
 				b.Window.Rate())
 		}
@@ -80,7 +81,7 @@ func (d *document) checkFloors(b *quota.Budget, at *budgetAt) {
 	case b.FloorUntil == 0:
 	case len(b.Floor) == 0 && at.keys["floor"] == (strictyaml.Node{}):
 		until.Mistake("floor_until without a floor: write floor: {IN: 500}, or remove it")
-	case b.Window.Kind() != quota.KindCalendar && isKnown:
+	case b.Window.Kind() != engine.Calendar && isKnown:
 		until.Mistake("floor_until on window %s, which has no end: write window: {day: America/Los_Angeles}, or "+
 			"remove it", b.Window)
 	case isKnown && b.FloorUntil >= b.Window.Shortest():

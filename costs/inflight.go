@@ -3,6 +3,7 @@ package costs
 import (
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
@@ -23,19 +24,19 @@ func (e *budgetEntry) finishWindow(n strictyaml.Node, isNeeded bool) {
 	switch {
 	case n.Has("in_flight") && hasWindow:
 		e.at.keys["in_flight"].Mistake("in_flight beside a window: remove one, or write two budgets")
-	case e.isInFlight && w.Kind() != quota.KindInFlight:
+	case e.isInFlight && w.Kind() != engine.InFlight:
 		*w = quota.InFlight(defaultLease)
 	case isMissing:
 		n.Mistake("missing key \"window\": write window: 24h, {day: America/Los_Angeles}, {bucket: {restore: " +
 			"50/s}}, or in_flight: true")
 	}
-	if e.lease > 0 && w.Kind() == quota.KindInFlight {
+	if e.lease > 0 && w.Kind() == engine.InFlight {
 		*w = quota.InFlight(e.lease)
 	} else if e.lease > 0 && w.Kind() != 0 {
 		e.at.keys["lease"].Mistake("lease is for budgets of calls in flight: write in_flight: true in place of the " +
 			"window, or remove it")
 	}
-	if _, counts := e.at.keys["count"]; w.Kind() == quota.KindInFlight && !counts {
+	if _, counts := e.at.keys["count"]; w.Kind() == engine.InFlight && !counts {
 		e.budget.Measure = quota.Calls
 	}
 }

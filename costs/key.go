@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
@@ -123,7 +124,7 @@ func (s *site) keyOf(req *http.Request) (key, reason string) {
 	if slices.ContainsFunc(keys, func(other string) bool { return other != keys[0] }) {
 		return "", fmt.Sprintf("its %s, the key, has several values; give one", s.key.String())
 	}
-	if quota.CheckKey(keys[0]) != nil {
+	if engine.CheckKey(keys[0]) != nil {
 		return "", fmt.Sprintf("its %s, the key, is not a text of at most %d bytes; shorten it", s.key.String(),
 			quota.MaxKey)
 	}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
-	"github.com/ration-dev/ration/quota"
 )
 
 // MarginNote says which budgets have a short window with the margin of
@@ -14,7 +14,7 @@ func (t *Table) MarginNote() string {
 	var names []string
 	for _, b := range t.Budgets() {
 		w := b.Window
-		if margin := w.Margin(); w.Kind() == quota.KindSliding && margin > 0 && margin == w.ArrivalMargin() {
+		if margin := w.Margin(); w.Kind() == engine.Sliding && margin > 0 && margin == w.ArrivalMargin() {
 			names = append(names, fmt.Sprintf("%s (%s) %s", human.Name(b.Name), w, human.Exactly(margin)))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
@@ -40,7 +41,7 @@ func (d *document) checkOverride(at strictyaml.Node, e *budgetEntry, inherited q
 // checkCount reports an amount of calls that would be one of units without
 // the preset.
 func (o *override) checkCount() bool {
-	isInFlight := o.now.Window.Kind() == quota.KindInFlight // which counts calls by itself
+	isInFlight := o.now.Window.Kind() == engine.InFlight // which counts calls by itself
 	counts := o.inherited.Measure
 	if o.own["count"] || counts == quota.ByUnits || isInFlight {
 		return true

@@ -296,7 +296,7 @@ func FuzzParse(f *testing.F) {
 					if u.Origin("costs", c.Method).Preset != "" {
 						continue // a preset's own cost may be above a lowered limit
 					}
-					if c.Units < 1 || b.Coverage().Amount(&quota.Call{Units: c.Units}) > b.Limit {
+					if c.Units < 1 || b.Amount(&quota.Call{Units: c.Units}) > b.Limit {
 						t.Errorf("%s costs %d, over the limit of %+v", c.Method, c.Units, b)
 					}
 				}

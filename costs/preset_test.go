@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -250,7 +251,7 @@ when_ledger_down: {default: {allow: 50}}`)
 	}
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	sameWindow := cmp.Comparer(func(a, b quota.Window) bool {
-		return a.String() == b.String() && (a.Kind() != quota.KindCalendar || a.Day(noon) == b.Day(noon))
+		return a.String() == b.String() && (a.Kind() != engine.Calendar || a.Day(noon) == b.Day(noon))
 	})
 	if diff := cmp.Diff(want, u.Budgets, sameWindow); diff != "" {
 		t.Error(diff)

@@ -212,7 +212,8 @@ func (t *Table) History() map[string]time.Duration {
 func (t *Table) Covering(call quota.Call) []quota.Budget {
 	var all []quota.Budget
 	for _, budget := range t.Budgets() {
-		if budget.Account == call.Account && budget.Coverage().Covers(call.Method, call.Caller) {
+		if budget.Account == call.Account && budget.Coverage().Covers(call.Method, call.Caller.Lane,
+			call.Caller.Region) {
 			all = append(all, budget)
 		}
 	}
@@ -316,7 +317,7 @@ func whyNeverFits(b *quota.Budget, call quota.Call) string {
 	if b.Shadow {
 		return ""
 	}
-	amount, kept := b.Coverage().Amount(&call), quota.Units(0)
+	amount, kept := b.Amount(&call), quota.Units(0)
 	for region, units := range b.Floor {
 		if region != call.Caller.Region && b.FloorUntil == 0 {
 			kept += units

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
@@ -248,7 +249,7 @@ func (d *document) setMargins() {
 	}
 	calendars := 0
 	set := func(w *quota.Window) {
-		if w.Kind() == quota.KindCalendar {
+		if w.Kind() == engine.Calendar {
 			*w = w.WithMargin(min(d.ResetMargin, w.MaxMargin()))
 			calendars++
 		}
@@ -292,10 +293,10 @@ func readLength(n strictyaml.Node) time.Duration {
 func (t *Table) NextReset(account string, at time.Time) (next time.Time) {
 	for _, u := range t.Upstreams() {
 		window := u.ResetWindow
-		if window.Kind() != quota.KindCalendar && u.Resets != nil {
+		if window.Kind() != engine.Calendar && u.Resets != nil {
 			window = quota.Daily(u.Resets)
 		}
-		if u.Account != account || window.Kind() != quota.KindCalendar {
+		if u.Account != account || window.Kind() != engine.Calendar {
 			continue
 		}
 		if opens := window.Day(at).Opens; opens.After(next) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )
@@ -50,7 +51,7 @@ func TestWindowsAreWrittenAsTheyAreRead(t *testing.T) {
 			return table.Budgets()[0]
 		}
 		got := parse(text)
-		isInFlight := want.Kind() == quota.KindInFlight
+		isInFlight := want.Kind() == engine.InFlight
 		if got.Window.String() != want.String() || (got.Measure == quota.Calls) != isInFlight {
 			t.Errorf("%s is %s of %s; want %s", text, got.Window, got.Measure, want)
 		}

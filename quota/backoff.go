@@ -71,7 +71,7 @@ func (g *Guard) passedBetween(ctx context.Context, id budgetID, since, until tim
 		if err != nil {
 			return false
 		}
-		isCovered := charge == nil || charge.coverage.Covers(entry.Method, entry.Caller)
+		isCovered := charge == nil || charge.coverage.Covers(entry.Method, entry.Caller.Lane, entry.Caller.Region)
 		if entry.Kind == EntryCall && entry.Calls > 0 && isCovered {
 			return true
 		}

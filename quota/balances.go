@@ -13,17 +13,18 @@ import (
 // Balance is the state of one budget.
 type Balance struct {
 	Budget    Budget
-	Coverage  *Coverage      // which entries count; see Budget.CoverageAmong
-	At        time.Time      // the present time on the ledger's clock
-	Since     time.Time      // entries with this timestamp or a later one count
-	Used      Units          // may exceed the limit if a call cost more than its price
-	Open      Units          // the part of Used that calls in flight may give back: see Call.Lease
-	Remaining Units          // never negative; a part may be reserved by Floors
-	NextFree  time.Time      // when the next units become free; zero if none are used
-	Cooldown  *Cooldown      // the cooldown in force, or nil
-	Moved     *Move          // why the account is closed, or nil
-	Floors    []FloorBalance // sorted by region
-	Ahead     time.Duration  // how far the log's newest timestamp is ahead of At; 0 if that is at most two minutes
+	Key       string           // whose balance it is; empty for that of calls without a key
+	Coverage  *engine.Coverage // which entries count; see Budget.CoverageAmong
+	At        time.Time        // the present time on the ledger's clock
+	Since     time.Time        // entries with this timestamp or a later one count
+	Used      Units            // may exceed the limit if a call cost more than its price
+	Open      Units            // the part of Used that calls in flight may give back: see Call.Lease
+	Remaining Units            // never negative; a part may be reserved by Floors
+	NextFree  time.Time        // when the next units become free; zero if none are used
+	Cooldown  *Cooldown        // the cooldown in force, or nil
+	Moved     *Move            // why the account is closed, or nil
+	Floors    []FloorBalance   // sorted by region
+	Ahead     time.Duration    // how far the log's newest timestamp is ahead of At; 0 if that is at most two minutes
 
 	// StricterLimit is a limit lower than Budget's that holds because another
 	// configuration has asked it within a day, or 0. LimitUntil is when it
@@ -122,7 +123,8 @@ func (g *Guard) state(ctx context.Context, c *charge, key string) (*state, error
 
 // balance returns the balance of a charge in a state, for calls with a key.
 func (c *charge) balance(key string, s *state) Balance {
-	b := Balance{Budget: *c.Budget, Coverage: c.coverage, At: s.at, Used: Units(s.Used), Open: Units(s.Open),
+	b := Balance{Budget: *c.Budget, Key: c.keyOf(key), Coverage: c.coverage, At: s.at, Used: Units(s.Used),
+		Open:     Units(s.Open),
 		NextFree: ledgerTime(s.NextAt), Cooldown: s.cooldown, Moved: s.moved, Floors: s.floors, Ahead: s.ahead}
 	b.Budget.Limit = c.LimitOf(key)
 	b.Since = c.Window.Since(s.at, b.Budget.Limit)

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
 )
 
@@ -56,12 +55,10 @@ type Budget struct {
 	FloorUntil time.Duration
 }
 
-// Coverage returns which calls b covers and how it counts them.
-func (b *Budget) Coverage() *Coverage { return newCoverage(b.coverage()) }
-
-func (b *Budget) coverage() Coverage {
-	return Coverage{Measure: b.Measure, Methods: b.Methods, Except: b.Except, Lanes: b.Lanes, Regions: b.Regions,
-		PerKey: b.PerKey}
+// Coverage returns which calls b covers, for the other packages of this module.
+func (b *Budget) Coverage() *engine.Coverage {
+	return &engine.Coverage{Measure: string(b.Measure), Methods: b.Methods, Except: b.Except, Lanes: b.Lanes,
+		Regions: b.Regions, ByKey: b.PerKey}
 }
 
 // narrowsCallers reports whether b covers the calls of some callers only.
@@ -72,10 +69,10 @@ func (b *Budget) narrowsCallers() bool { return len(b.Lanes) > 0 || len(b.Region
 // note about one budget counts for another budget of the account only if that
 // one covers every call the note may stand for and its window is more than half
 // as long. Otherwise a day's external usage would exhaust a budget per minute.
-func (b *Budget) CoverageAmong(budgets []Budget) *Coverage {
-	c := b.coverage()
+func (b *Budget) CoverageAmong(budgets []Budget) *engine.Coverage {
+	c := b.Coverage()
 	if b.narrowsCallers() {
-		return newCoverage(c)
+		return c
 	}
 	for i := range budgets {
 		noted := &budgets[i]
@@ -93,7 +90,7 @@ func (b *Budget) CoverageAmong(budgets []Budget) *Coverage {
 			c.Except = append(slices.Clip(c.Except), externalMethod(noted.Name))
 		}
 	}
-	return newCoverage(c)
+	return c
 }
 
 // coversAllOf reports whether b covers every call that other covers. Neither is
@@ -145,7 +142,7 @@ func (b *Budget) check() error {
 	b.checkKeys(complain)
 	if err := b.Window.check(); err != nil {
 		complain("%w", err)
-	} else if b.Window.Kind() == KindBucket && !b.Window.Refills(b.Limit) {
+	} else if b.Window.Kind() == engine.Bucket && !b.Window.Refills(b.Limit) {
 		complain("a bucket of %d that refills by %s; let it refill within 100 days", b.Limit, b.Window.Rate())
 	} else {
 		b.checkFloor(complain)
@@ -162,7 +159,7 @@ func (b *Budget) checkKeys(complain func(format string, args ...any)) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(b.Keys)) {
 		limit := b.Keys[key]
-		if isKey := key != "" && CheckKey(key) == nil; !isKey || limit < 1 || limit > MaxLimit {
+		if isKey := key != "" && engine.CheckKey(key) == nil; !isKey || limit < 1 || limit > MaxLimit {
 			complain("a limit of %d for key %.40q; give 1 to %d for a key of 1 to %d bytes", limit, key, MaxLimit,
 				MaxKey)
 		}
@@ -203,7 +200,7 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 		}
 		sum += units
 	}
-	hasDailyFloors := len(b.Floor) > 0 && b.Window.Kind() == KindCalendar
+	hasDailyFloors := len(b.Floor) > 0 && b.Window.Kind() == engine.Calendar
 	switch {
 	case len(b.Floor) > 0 && !b.Window.CountsSince():
 		complain("floors in window %s; floors need a sliding or calendar window", b.Window)
@@ -220,57 +217,3 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 
 // maxName is the most bytes in the name of an account or budget.
 const maxName = 256
-
-// Coverage says which calls count, and in which measure. Make one with
-// NewCoverage; it must not be modified afterwards. A ledger keeps one set of
-// totals for all budgets of equal coverage.
-type Coverage struct {
-	Measure Measure
-	Methods []string
-	Except  []string
-	Lanes   []string
-	Regions []string
-	PerKey  bool // the calls of one key count, and not those of others
-
-	key string
-}
-
-// newCoverage returns a copy of c with sorted lists and a Key.
-func newCoverage(c Coverage) *Coverage {
-	lists := []*[]string{&c.Methods, &c.Except, &c.Lanes, &c.Regions}
-	var key strings.Builder
-	key.WriteString(string(c.Measure))
-	if c.PerKey {
-		key.WriteString(" by key")
-	}
-	for i, list := range lists {
-		sorted := slices.Clone(*list)
-		slices.Sort(sorted)
-		*list = slices.Compact(sorted)
-		if len(*list) == 0 {
-			continue
-		}
-		key.WriteByte("mxlr"[i])
-		for _, word := range *list {
-			key.WriteString(strconv.Quote(word))
-		}
-	}
-	c.key = key.String()
-	return &c
-}
-
-// Key returns a stable text that is equal for equal coverages. It is empty for
-// the coverage of all calls by units.
-func (c *Coverage) Key() string { return c.key }
-
-// Covers reports whether a call of a method by a caller counts.
-func (c *Coverage) Covers(method string, caller Caller) bool {
-	matches := func(list []string, word string) bool { return len(list) == 0 || slices.Contains(list, word) }
-	if slices.Contains(c.Except, method) || !matches(c.Methods, method) {
-		return false
-	}
-	return matches(c.Lanes, caller.Lane) && matches(c.Regions, caller.Region)
-}
-
-// Amount returns how much a call counts.
-func (c *Coverage) Amount(call *Call) Units { return call.Amounts().Of(c.Measure) }

@@ -13,7 +13,7 @@ import (
 type charge struct {
 	*Budget
 	index    int // in Guard.budgets
-	coverage *Coverage
+	coverage *engine.Coverage
 	floors   []floor
 	engine   *engine.Budget // the engine knows a budget by its address
 }
@@ -21,16 +21,16 @@ type charge struct {
 // floor reserves a part of a limit for the calls of a coverage, which is part
 // of the charge's.
 type floor struct {
-	coverage *Coverage
+	coverage *engine.Coverage
 	units    Units
 	engine   *engine.Budget // a query for what is used of it
 }
 
 // newCharge returns the charge of b for calls of a region, without that
 // region's own floor.
-func (b *Budget) newCharge(index int, region string, coverage *Coverage) *charge {
+func (b *Budget) newCharge(index int, region string, coverage *engine.Coverage) *charge {
 	c := &charge{Budget: b, index: index, coverage: coverage}
-	c.engine = &engine.Budget{Name: b.Name, Coverage: coverage.engineCoverage(), Limit: int64(b.Limit),
+	c.engine = &engine.Budget{Name: b.Name, Coverage: *coverage, Limit: int64(b.Limit),
 		Window: b.Window.is, HasFloors: len(b.Floor) > 0, Config: b.Config.Name, Changed: microsOf(b.Config.Changed)}
 	if b.Config.Name != "" {
 		c.engine.Identity = c.identity()
@@ -45,13 +45,11 @@ func (b *Budget) newCharge(index int, region string, coverage *Coverage) *charge
 		if other == region {
 			continue
 		}
-		only := b.coverage()
-		only.Regions = []string{other}
-		f := floor{coverage: newCoverage(only), units: b.Floor[other]}
-		covers := f.coverage.engineCoverage()
-		f.engine = &engine.Budget{Name: b.Name, Coverage: covers, Limit: int64(b.Limit), Window: b.Window.is}
+		f := floor{coverage: b.Coverage(), units: b.Floor[other]}
+		f.coverage.Regions = []string{other}
+		f.engine = &engine.Budget{Name: b.Name, Coverage: *f.coverage, Limit: int64(b.Limit), Window: b.Window.is}
 		c.floors = append(c.floors, f)
-		c.engine.Floors = append(c.engine.Floors, engine.Floor{Coverage: covers, Units: int64(f.units)})
+		c.engine.Floors = append(c.engine.Floors, engine.Floor{Coverage: *f.coverage, Units: int64(f.units)})
 		c.engine.FloorUntil = b.FloorUntil.Microseconds()
 	}
 	return c
@@ -74,12 +72,6 @@ func (c *charge) always() (kept Units) {
 		}
 	}
 	return kept
-}
-
-// engineCoverage returns the coverage as the engine sees it.
-func (c *Coverage) engineCoverage() engine.Coverage {
-	return engine.Coverage{Methods: c.Methods, Except: c.Except, Lanes: c.Lanes, Regions: c.Regions, ByKey: c.PerKey,
-		Measure: string(c.Measure)}
 }
 
 // ledgerTime returns a time of the engine, or the zero time for 0.

@@ -35,7 +35,7 @@ type chargeSets struct {
 
 // isCharged reports whether a call is charged to the budget.
 func (b *chargedBudget) isCharged(call *Call) bool {
-	return !b.Shadow && b.coverage.Covers(call.Method, call.Caller)
+	return !b.Shadow && b.coverage.Covers(call.Method, call.Caller.Lane, call.Caller.Region)
 }
 
 // maxChargeSets bounds the charge sets that are kept, which are at most twice

@@ -110,7 +110,7 @@ func cooldownOf(account string, r engine.Record) *Cooldown {
 }
 
 func (g *Guard) setCooldown(ctx context.Context, c *Cooldown) error {
-	if err := CheckKey(c.Key); err != nil {
+	if err := engine.CheckKey(c.Key); err != nil {
 		return err
 	}
 	length := min(c.For, math.MaxInt64-time.Microsecond) + time.Microsecond - time.Nanosecond

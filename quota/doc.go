@@ -53,8 +53,8 @@
 //
 // [Guard.Balances] returns the [Balance] of each budget, with a [FloorBalance]
 // for each of its floors; package usage breaks it down by method, job, lane and
-// region. [Guard.TopKeys] returns a [KeySummary]: the [KeyBalance] of the keys
-// that have used most, and the [KeyCount] of each budget.
+// region. [Guard.TopKeys] returns a [KeySummary]: the balances of the keys that
+// have used most, and the [KeyCount] of each budget.
 //
 // A Transport with a Feedback function applies the [Verdict] that it reads from
 // each answer: the real cost, a cooldown, what the upstream says is left of
@@ -84,13 +84,9 @@
 // A [Ledger] keeps a log of records for each account. It appends batches on
 // condition ([Append]) and reads them ([Read]), and answers either with a
 // [Tail]. It knows no budgets: each process computes from the records what
-// windows hold, and decides. Package ledgertest tests a Ledger. An
-// account whose name is easily taken for one that the ledger has is a
-// [LookAlikeError].
+// windows hold, and decides. Package ledgertest tests a Ledger.
 //
-// A [Coverage] says which calls count in a budget. The [WindowKind] of its
-// window says how to count, and a calendar window has a [Day] at each time. An
-// [ID] identifies a record. [Guard.Entries] lists the [Entry] values that a
-// [Query] selects, each of an [EntryKind], and [Guard.Sums] adds them up to
-// [Sum] values.
+// A calendar window has a [Day] at each time. An [ID] identifies a record.
+// [Guard.Entries] lists the [Entry] values that a [Query] selects, each of an
+// [EntryKind], and [Guard.Sums] adds them up to [Sum] values.
 package quota

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
-
-	"github.com/ration-dev/ration/internal/engine"
 )
 
 // ID identifies one request to a ledger. A client uses each Seq once.
@@ -85,10 +83,6 @@ type Entry struct {
 
 // acceptLoss is the method of the note that AcceptLoss adds to a log.
 const acceptLoss = "ledger.accept-loss"
-
-// MethodRestored is the method of the notes of hosts that gave a log back what
-// it had lost.
-const MethodRestored = engine.Restored
 
 // EntryKind is what an entry records.
 type EntryKind uint8

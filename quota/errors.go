@@ -54,7 +54,7 @@ var (
 	ErrGuardedTwice = errors.New("quota: guarded twice")
 	// ErrBadCall means that a call is malformed: it has no account, a cost out
 	// of range, or a name that is too long.
-	ErrBadCall = errors.New("quota: bad call")
+	ErrBadCall = engine.ErrBadCall
 	// ErrCorrecting is returned by Guard.Correct while another process corrects
 	// the log of the same account. Try again a few seconds later.
 	ErrCorrecting = errors.New("quota: another process is correcting this account's log; try again in a moment")

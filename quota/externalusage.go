@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
 )
 
@@ -60,12 +61,12 @@ type leftReport struct {
 // last agreement and differs from that by less than a hundredth of the limit.
 func (e *externalUsage) report(ctx context.Context, t *Transport, call Call, v Verdict) {
 	charge := t.Guard.chargeOf(call.Account, v.LeftOf)
-	if charge == nil || charge.Window.Kind() == KindInFlight {
+	if charge == nil || charge.Window.Kind() == engine.InFlight {
 		return
 	}
 	limit := charge.LimitOf(call.Key)
 	inRange := v.Left >= 0 && v.Left < limit
-	if !inRange || !charge.coverage.Covers(externalMethod(v.LeftOf), Caller{Lane: externalLane}) {
+	if !inRange || !charge.coverage.Covers(externalMethod(v.LeftOf), externalLane, "") {
 		return
 	}
 	e.mu.Lock()
@@ -236,7 +237,7 @@ const answerAge = time.Second
 // usedBefore returns what a charge had used when an upstream answered, at most:
 // a bucket has refilled since.
 func (c *charge) usedBefore(s *state) Units {
-	if c.Window.Kind() != KindBucket {
+	if c.Window.Kind() != engine.Bucket {
 		return Units(s.Used)
 	}
 	lacks := answerAge // to the full unit that is used at least

@@ -89,12 +89,12 @@ func TestCoveragesAreShared(t *testing.T) {
 	budgets := []quota.Budget{minute, lane, region, calls, theirs}
 	for i := range budgets {
 		b := &budgets[i]
-		if got, want := b.CoverageAmong(budgets).Key(), b.Coverage().Key(); got != want {
+		if got, want := b.CoverageAmong(budgets).Text(), b.Coverage().Text(); got != want {
 			t.Errorf("%s: %q; want %q", b.Name, got, want)
 		}
 	}
 	if got := budgets[0].CoverageAmong(append(budgets,
-		budget("day", 10, 24*time.Hour))).Key(); got != `x"others: day"` {
+		budget("day", 10, 24*time.Hour))).Text(); got != ` x"others: day"` {
 		t.Errorf("beside a day: %q", got)
 	}
 }

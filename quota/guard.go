@@ -119,7 +119,7 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 	g.chargeSets.byClass.Store(&map[callClass]*chargeSet{})
 	g.refusals.on, g.refusals.base = engine.RealTime(ledger), time.Now()
 	g.engine = engine.New(g.outage.watch(ledger), &engine.Options{Host: o.Host, TestClock: !g.refusals.on,
-		Replica: o.Replica, Restored: o.Restored, MayCreate: g.checkLookAlike})
+		Replica: o.Replica, Restored: o.Restored})
 	var errs []error
 	for account, history := range g.history {
 		if history < 0 || history > MaxHistory || history%time.Microsecond != 0 {
@@ -159,9 +159,9 @@ func (g *Guard) checkCoverages() (errs []error) {
 	for account, budgets := range g.accounts {
 		coverages := map[string]bool{}
 		for _, b := range budgets {
-			coverages[b.coverage.Key()] = true
+			coverages[b.coverage.Text()] = true
 			for _, floor := range b.floors {
-				coverages[floor.coverage.Key()] = true
+				coverages[floor.coverage.Text()] = true
 			}
 		}
 		if n := len(coverages); n > MaxCoverages {

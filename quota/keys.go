@@ -8,25 +8,20 @@ import (
 	"github.com/ration-dev/ration/internal/engine"
 )
 
-// KeyBalance is the state of an account's budgets with PerKey for one key.
-type KeyBalance struct {
-	Key      string
-	Balances []Balance // one for each of these budgets, in the guard's order; without Floors
-}
-
 // KeyCount says how many keys have something of a budget with PerKey.
 type KeyCount struct {
-	Budget string
-	Used   int // keys with some of the limit used, but not calls without a key
-	Full   int // those of them that have nothing left
+	Used int `json:"used"` // keys with some of the limit used, but not calls without a key
+	Full int `json:"full"` // those of them that have nothing left
 }
 
 // KeySummary is the state of an account's keys.
 type KeySummary struct {
-	Fullest []KeyBalance
-	Counts  []KeyCount // of the budgets with PerKey, in the guard's order
-	Read    int        // how many keys were compared: at most MaxKeys, in the order of their names
-	All     bool       // these were all keys of the account
+	// Fullest are the balances of the budgets with PerKey, in the guard's order,
+	// for each of the fullest keys, which Balance.Key names.
+	Fullest [][]Balance
+	Counts  map[string]KeyCount // by the name of a budget with PerKey
+	Read    int                 // how many keys were compared: at most MaxKeys, in the order of their names
+	All     bool                // these were all keys of the account
 }
 
 // keysAtOnce is how many keys are read before callers of the account get their
@@ -40,14 +35,11 @@ func (g *Guard) TopKeys(ctx context.Context, account string, n int) (*KeySummary
 	budgets := slices.DeleteFunc(slices.Clone(g.accounts[account]), func(b chargedBudget) bool {
 		return b.Shadow || !b.PerKey
 	})
-	s := &KeySummary{Counts: make([]KeyCount, len(budgets)), All: true}
+	s := &KeySummary{Counts: map[string]KeyCount{}, All: true}
 	if len(budgets) == 0 {
 		return s, nil
 	}
 	charges := chargesOf(budgets)
-	for i, c := range charges {
-		s.Counts[i].Budget = c.Name
-	}
 	var keys []string
 	if err := g.Account(account).View(ctx, func(v *engine.View) { keys = v.Keys() }); err != nil {
 		return nil, opError("keys of "+account, err)
@@ -65,11 +57,11 @@ func (g *Guard) TopKeys(ctx context.Context, account string, n int) (*KeySummary
 		if err != nil {
 			return nil, opError("balances of a key of "+account, err)
 		}
-		k := KeyBalance{Key: key, Balances: make([]Balance, len(budgets))}
-		for i, b := range budgets {
-			k.Balances[i] = b.balance(key, &states[i])
+		balances := make([]Balance, len(budgets))
+		for i, c := range charges {
+			balances[i] = c.balance(key, &states[i])
 		}
-		s.Fullest = append(s.Fullest, k)
+		s.Fullest = append(s.Fullest, balances)
 	}
 	return s, nil
 }
@@ -77,20 +69,22 @@ func (g *Guard) TopKeys(ctx context.Context, account string, n int) (*KeySummary
 // compareKeys returns the keys with the largest part of a limit first, and adds
 // them to the counts of the charges.
 func (g *Guard) compareKeys(ctx context.Context, account string, keys []string, charges []*charge,
-	counts []KeyCount) ([]string, error) {
+	counts map[string]KeyCount) ([]string, error) {
 	shares := make(map[string]float64, len(keys))
 	for some := range slices.Chunk(keys, keysAtOnce) {
 		err := g.Account(account).Known(ctx, func(v *engine.View) {
 			for _, key := range some {
-				for i, c := range charges {
+				for _, c := range charges {
 					used, limit := v.Use(c.engine, key)
 					shares[key] = max(shares[key], float64(used)/float64(limit))
+					n := counts[c.Name]
 					if used > 0 {
-						counts[i].Used++
+						n.Used++
 					}
 					if used >= limit {
-						counts[i].Full++
+						n.Full++
 					}
+					counts[c.Name] = n
 				}
 			}
 		})

@@ -3,6 +3,7 @@ package quota_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -79,15 +80,14 @@ func TestFullestKeysComeFirst(t *testing.T) {
 		t.Fatalf("%+v, %v; want 3 of all 31 keys", found, err)
 	}
 	fullest := found.Fullest
-	if want := []quota.KeyCount{{Budget: "minute", Used: 31}, {Budget: "search", Used: 1}}; !slices.Equal(found.Counts,
-		want) {
+	if want := map[string]quota.KeyCount{"minute": {Used: 31}, "search": {Used: 1}}; !maps.Equal(found.Counts, want) {
 		t.Errorf("counts %+v; want %+v", found.Counts, want)
 	}
-	keys := []string{fullest[0].Key, fullest[1].Key, fullest[2].Key}
+	keys := []string{fullest[0][0].Key, fullest[1][0].Key, fullest[2][0].Key}
 	if want := []string{"searcher", "client 29", "client 28"}; !slices.Equal(keys, want) {
 		t.Errorf("fullest are %q; want %q", keys, want)
 	}
-	if b := fullest[0].Balances; len(b) != 2 || b[0].Used != 9 || b[1].Used != 9 || b[1].Remaining != 1 {
+	if b := fullest[0]; len(b) != 2 || b[0].Used != 9 || b[1].Used != 9 || b[1].Remaining != 1 {
 		t.Errorf("balances %+v; want 9 units of both budgets", b)
 	}
 }

@@ -93,7 +93,7 @@ func (k *knownState) used(charge *charge, key string, recent []engine.Record) (u
 	for i := range recent {
 		r := &recent[i]
 		l := &r.Labels
-		isCovered := (l.Key == key || !charge.PerKey) && charge.coverage.Covers(l.Method, callerOf(l))
+		isCovered := (l.Key == key || !charge.PerKey) && charge.coverage.Covers(l.Method, l.Lane, l.Region)
 		if r.Kind != engine.KindGrant || k.counted[r.ID] || !isCovered {
 			continue
 		}
@@ -102,7 +102,7 @@ func (k *knownState) used(charge *charge, key string, recent []engine.Record) (u
 			amounts = last.Amounts
 		}
 		isOver := last != nil || r.Until <= microsOf(k.now)
-		if charge.Window.Kind() != KindInFlight || !isOver {
+		if charge.Window.Kind() != engine.InFlight || !isOver {
 			used += amountsOf(amounts).Of(charge.Measure)
 		}
 	}

@@ -3,7 +3,6 @@ package quota
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/ration-dev/ration/internal/engine"
 )
@@ -38,14 +37,6 @@ type (
 	Read   = engine.Read
 	Tail   = engine.Tail
 )
-
-// CheckKey returns an ErrBadCall if a key is too long, or not text.
-func CheckKey(key string) error {
-	if len(key) > MaxKey || !utf8.ValidString(key) {
-		return fmt.Errorf("%w: a key of %d bytes; give text of at most %d", ErrBadCall, len(key), MaxKey)
-	}
-	return nil
-}
 
 // opError adds the operation to an error. It returns nil for nil.
 func opError(op string, err error) error {

@@ -31,7 +31,7 @@ func (c *charge) identity() string {
 	coverage := *c.coverage
 	coverage.Methods = withoutExternal(coverage.Methods)
 	coverage.Except = withoutExternal(coverage.Except)
-	identity := strconv.Quote(c.Name) + " " + c.Window.WithMargin(0).String() + " " + newCoverage(coverage).Key()
+	identity := strconv.Quote(c.Name) + " " + c.Window.WithMargin(0).String() + " " + coverage.Text()
 	if len(identity) > maxIdentity {
 		sum := sha256.Sum256([]byte(identity))
 		return hex.EncodeToString(sum[:])

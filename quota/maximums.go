@@ -13,7 +13,7 @@ const (
 	// every ledger, including those that compute in floating point.
 	MaxLimit Units = 1<<47 - 1
 
-	MaxKey       = 256                  // the most bytes in a Call.Key
+	MaxKey       = engine.MaxKey        // the most bytes in a Call.Key
 	MaxLabel     = 128                  // the most bytes in a method, lane, job or region
 	MaxReason    = 200                  // the most bytes in the reason of a cooldown; longer ones are truncated
 	MaxClaimNote = engine.MaxClaimNote  // the most bytes of a note of a claim

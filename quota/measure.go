@@ -139,6 +139,9 @@ func (a Amounts) Times(count int) Amounts {
 // Amounts returns what the call costs.
 func (c *Call) Amounts() Amounts { return Amounts{Units: c.Units, Calls: 1, Named: c.Measures} }
 
+// Amount returns how much a call counts in the budget's measure.
+func (b *Budget) Amount(call *Call) Units { return call.Amounts().Of(b.Measure) }
+
 // Amounts returns what the entry counts.
 func (e *Entry) Amounts() Amounts { return Amounts{Units: e.Units, Calls: e.Calls, Named: e.Measures} }
 

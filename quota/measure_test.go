@@ -262,7 +262,7 @@ func TestALateSettleCountsInBothDirections(t *testing.T) {
 // TestCoveragesOfDifferentMeasuresDiffer, whatever the measures are called.
 func TestCoveragesOfDifferentMeasuresDiffer(t *testing.T) {
 	perKey, named := quota.Budget{Measure: "ran", PerKey: true}, quota.Budget{Measure: "rank"}
-	if a, b := perKey.Coverage().Key(), named.Coverage().Key(); a == b {
+	if a, b := perKey.Coverage().Text(), named.Coverage().Text(); a == b {
 		t.Errorf("both are %q", a)
 	}
 }

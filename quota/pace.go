@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // pacer spreads the calls of paced lanes over what is left of the windows of
@@ -146,7 +148,7 @@ func partOf(length time.Duration, n, of Units) time.Duration {
 func (p *pacer) budget(ctx context.Context, g *Guard, charge *charge) (*pacedBudget, error) {
 	kind := charge.Window.Kind()
 	isLong := charge.Horizon() >= shortestPaced && !charge.PerKey
-	if !isLong || kind != KindSliding && kind != KindCalendar {
+	if !isLong || kind != engine.Sliding && kind != engine.Calendar {
 		return nil, nil
 	}
 	if b := p.budgets[charge.index]; b != nil && time.Since(b.read) < paceReads {
@@ -160,7 +162,7 @@ func (p *pacer) budget(ctx context.Context, g *Guard, charge *charge) (*pacedBud
 	}
 	b := &pacedBudget{at: state.at, read: time.Now(), limit: charge.Limit, length: charge.Window.Length()}
 	b.since = charge.Window.Since(b.at, charge.Limit)
-	if kind == KindCalendar {
+	if kind == engine.Calendar {
 		day := charge.Window.Day(b.at)
 		b.length, b.ends = day.Opens.Sub(day.Start), day.Opens
 	}
@@ -188,7 +190,7 @@ func (p *pacer) readUse(ctx context.Context, g *Guard, charge *charge, b *pacedB
 			return err
 		}
 		oldest = earlier(e.At, cmp.Or(oldest, e.At))
-		if !charge.coverage.Covers(e.Method, e.Caller) {
+		if !charge.coverage.Covers(e.Method, e.Caller.Lane, e.Caller.Region) {
 			continue
 		}
 		amount, isIn := e.Amounts().Of(charge.Measure), !e.At.Before(b.since)

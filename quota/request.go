@@ -65,7 +65,7 @@ func (r *request) check() error {
 	case r.Lease < 0 || r.Lease > maxLease:
 		return fmt.Errorf("%w: a lease of %s; give 0 to %s", ErrBadCall, r.Lease, human.Exactly(maxLease))
 	}
-	if err := CheckKey(r.Key); err != nil {
+	if err := engine.CheckKey(r.Key); err != nil {
 		return err
 	}
 	if err := r.amounts().check(); err != nil || r.force {
@@ -100,7 +100,7 @@ func (r *request) needs(c *charge) Units {
 	switch {
 	case c.Measure == Errors: // none before the answer, but there must be room for one
 		return max(amount, 1)
-	case c.Window.Kind() == KindInFlight: // in which several count as one
+	case c.Window.Kind() == engine.InFlight: // in which several count as one
 		return amount
 	}
 	return Units(r.count) * amount

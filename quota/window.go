@@ -7,17 +7,6 @@ import (
 	"github.com/ration-dev/ration/internal/engine"
 )
 
-// WindowKind is a kind of Window.
-type WindowKind uint8
-
-// The kinds of window. The zero WindowKind is invalid.
-const (
-	KindSliding  = WindowKind(engine.Sliding)
-	KindCalendar = WindowKind(engine.Calendar) // Daily, Weekly, Monthly, Hourly and Every
-	KindBucket   = WindowKind(engine.Bucket)
-	KindInFlight = WindowKind(engine.InFlight)
-)
-
 // Window is the time over which a budget counts. Make one with a function of
 // this package, such as Sliding or Daily; the zero Window is invalid. Windows
 // can be compared with ==.
@@ -122,9 +111,9 @@ func shortMargin(length time.Duration) time.Duration {
 // bucket 5 % of the time in which a unit returns, 20 to 100 ms.
 func (w Window) ArrivalMargin() time.Duration {
 	switch w.Kind() {
-	case KindSliding:
+	case engine.Sliding:
 		return shortMargin(micros(w.is.Length))
-	case KindBucket:
+	case engine.Bucket:
 		return min(max(w.UnitTime()/20, 20*time.Millisecond), 100*time.Millisecond)
 	}
 	return 0
@@ -161,8 +150,8 @@ func (w Window) WithMargin(margin time.Duration) Window {
 	return w
 }
 
-// Kind returns the kind of window.
-func (w Window) Kind() WindowKind { return WindowKind(w.is.Kind) }
+// Kind returns the kind of window, for the other packages of this module.
+func (w Window) Kind() engine.WindowKind { return w.is.Kind }
 
 // Margin returns the margin of the window.
 func (w Window) Margin() time.Duration { return micros(w.is.Margin) }
@@ -187,7 +176,7 @@ func (w Window) Lease() time.Duration {
 
 // CountsSince reports whether the window holds all that was recorded from some
 // time on, as sliding and calendar windows do. Only those can have floors.
-func (w Window) CountsSince() bool { return w.Kind() == KindSliding || w.Kind() == KindCalendar }
+func (w Window) CountsSince() bool { return w.Kind() == engine.Sliding || w.Kind() == engine.Calendar }
 
 // Span returns how long the window is called: the length of a sliding window
 // without its margin, 24 hours for a day, 7 days for a week, 30 days for a
@@ -195,9 +184,9 @@ func (w Window) CountsSince() bool { return w.Kind() == KindSliding || w.Kind() 
 func (w Window) Span() time.Duration {
 	const day = 24 * time.Hour
 	switch {
-	case w.Kind() == KindSliding, w.Kind() == KindCalendar && w.is.Unit == engine.Steps:
+	case w.Kind() == engine.Sliding, w.Kind() == engine.Calendar && w.is.Unit == engine.Steps:
 		return micros(w.is.Length)
-	case w.Kind() == KindCalendar:
+	case w.Kind() == engine.Calendar:
 		return [...]time.Duration{engine.Days: day, engine.Weeks: 7 * day, engine.Months: 30 * day}[w.is.Unit]
 	}
 	return 0

@@ -15,13 +15,13 @@ import (
 func (b *Budget) LimitText(limit Units) string {
 	w, number := b.Window, b.Measure.Number(limit)
 	switch unit := w.UnitTime(); w.Kind() {
-	case KindBucket:
+	case engine.Bucket:
 		rate := strconv.FormatFloat(float64(w.is.Restore)/(float64(w.is.Every)/1e6), 'g', 4, 64) + " per s"
 		if unit > time.Second {
 			rate = "1 per " + strconv.FormatFloat(unit.Seconds(), 'g', 4, 64) + "s"
 		}
 		return number + ", +" + rate
-	case KindInFlight:
+	case engine.InFlight:
 		return number + " in flight"
 	}
 	return number

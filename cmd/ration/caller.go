@@ -8,6 +8,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/internal/cli"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/setup"
 	"github.com/ration-dev/ration/quota"
 )
@@ -35,7 +36,7 @@ func (a *app) defineShare(flags *pflag.FlagSet) {
 
 // checkKey returns an error for a key that is malformed.
 func checkKey(key string) error {
-	if err := quota.CheckKey(key); err != nil {
+	if err := engine.CheckKey(key); err != nil {
 		return &cli.Error{Err: fmt.Errorf("--key: %w", err)}
 	}
 	return nil

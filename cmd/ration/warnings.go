@@ -8,7 +8,7 @@ import (
 
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/internal/cli"
-	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/internal/engine"
 )
 
 // reportOutage reports an outage once a call was granted without the ledger,
@@ -60,7 +60,7 @@ func (a *app) warnOfLoss() (missing []*client.MissingError) {
 
 // warnOfSpelling warns if the ledger has an account under another spelling.
 func (a *app) warnOfSpelling(ctx context.Context, c *client.Client) {
-	if err := c.CheckSpelling(ctx); as[*quota.LookAlikeError](err) {
+	if err := c.CheckSpelling(ctx); as[*engine.LookAlikeError](err) {
 		a.warn("config", client.NameLedger(err, c.LedgerName()).Error())
 	}
 }

@@ -18,7 +18,7 @@ type shared struct {
 
 type coveredBudget struct {
 	*quota.Budget
-	coverage *quota.Coverage
+	coverage *engine.Coverage
 }
 
 func newShared(budgets []quota.Budget) *shared {
@@ -73,7 +73,7 @@ func (b coveredBudget) hasGranted(g *quota.Guard, kind eventKind, since time.Tim
 			return false
 		}
 		isCall := sum.Kind == quota.EntryCall && sum.Method == kind.method
-		isAlike := b.Budget == nil || b.coverage.Covers(sum.Method, sum.Caller)
+		isAlike := b.Budget == nil || b.coverage.Covers(sum.Method, sum.Caller.Lane, sum.Caller.Region)
 		region := ""
 		if b.Budget != nil && b.Floor[sum.Caller.Region] > 0 {
 			region = sum.Caller.Region

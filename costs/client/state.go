@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/files"
 	"github.com/ration-dev/ration/quota"
 )
@@ -164,9 +165,9 @@ func (c *Client) lastLedgers() map[string]string {
 	return last.Ledgers
 }
 
-// CheckSpelling returns a *quota.LookAlikeError if the ledger has an account of
-// the table under another spelling, so that calls of it are refused. It writes
-// nothing.
+// CheckSpelling returns a *engine.LookAlikeError if the ledger has an account
+// of the table under another spelling, so that calls of it are refused. It
+// writes nothing.
 func (c *Client) CheckSpelling(ctx context.Context) error {
 	for _, account := range c.table.Accounts() {
 		var alike error
@@ -178,7 +179,7 @@ func (c *Client) CheckSpelling(ctx context.Context) error {
 				alike = nil
 				break
 			}
-			if is := (&quota.LookAlikeError{Account: account, Known: known}); is.IsAlike() {
+			if is := (&engine.LookAlikeError{Account: account, Known: known}); is.IsAlike() {
 				alike = cmp.Or(alike, error(is))
 			}
 		}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/internal/report"
 	"github.com/ration-dev/ration/internal/usage"
@@ -184,7 +185,7 @@ func (w *Watch) found(balances []quota.Balance) (events []*event) {
 	cooling := map[string]bool{}
 	for i := range balances {
 		b := &balances[i]
-		isMomentary := b.Budget.Window.Kind() == quota.KindInFlight
+		isMomentary := b.Budget.Window.Kind() == engine.InFlight
 		if !b.Budget.Shadow && !isMomentary {
 			events = append(events, levelEvent(b))
 		}
@@ -217,7 +218,7 @@ func (w *Watch) moved(ctx context.Context, account string) *event {
 func levelEvent(b *quota.Balance) *event {
 	percent := min(100, b.Used*100/b.Limit())
 	window := ""
-	if b.Budget.Window.Kind() == quota.KindCalendar { // another one each day or month
+	if b.Budget.Window.Kind() == engine.Calendar { // another one each day or month
 		window = fmt.Sprint(b.Since.Unix())
 	}
 	e := &event{Kind: costs.AlertLevel, Account: b.Budget.Account, Budget: b.Budget.Name, Used: b.Used,
@@ -283,7 +284,7 @@ func exhaustion(s *usage.BudgetStatus, planned time.Time) *event {
 		return nil
 	}
 	end := s.At.Add(s.Budget.Horizon())
-	if window.Kind() == quota.KindCalendar {
+	if window.Kind() == engine.Calendar {
 		end = window.Day(s.At).Next // the next day may be another
 	}
 	soon := func(at time.Time) bool { return !at.IsZero() && at.Before(end) }

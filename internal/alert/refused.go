@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/internal/report"
 	"github.com/ration-dev/ration/internal/usage"
@@ -71,7 +72,7 @@ func (w *Watch) readDay(ctx context.Context) (hasRefusals bool, losses []*event)
 				break
 			}
 			hasRefusals = hasRefusals || sum.Kind == quota.EntryRefused
-			if sum.Kind == quota.EntryNote && sum.Method == quota.MethodRestored {
+			if sum.Kind == quota.EntryNote && sum.Method == engine.Restored {
 				losses = append(losses, lossEvent(account, sum.Host, sum.Last))
 			}
 		}

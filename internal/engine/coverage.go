@@ -22,17 +22,21 @@ type Coverage struct {
 	inFlight bool // only grants with a lease count, until it ends
 }
 
-// covers reports whether a record with these labels counts, whatever its key.
-func (c *Coverage) covers(l *Labels) bool {
+// Covers reports whether a record of a method, lane and region counts, whatever
+// its key.
+func (c *Coverage) Covers(method, lane, region string) bool {
 	in := func(list []string, word string) bool { return len(list) == 0 || slices.Contains(list, word) }
-	if slices.Contains(c.Except, l.Method) || !in(c.Methods, l.Method) {
+	if slices.Contains(c.Except, method) || !in(c.Methods, method) {
 		return false
 	}
-	return in(c.Lanes, l.Lane) && in(c.Regions, l.Region)
+	return in(c.Lanes, lane) && in(c.Regions, region)
 }
 
-// text returns a text that is equal for equal coverages.
-func (c *Coverage) text() string {
+// covers reports whether a record with these labels counts, whatever its key.
+func (c *Coverage) covers(l *Labels) bool { return c.Covers(l.Method, l.Lane, l.Region) }
+
+// Text returns a text that is equal for equal coverages.
+func (c *Coverage) Text() string {
 	var text strings.Builder
 	text.WriteString(c.Measure)
 	if c.Measure == MeasureUnits {

@@ -11,7 +11,6 @@ package engine
 
 import (
 	"cmp"
-	"context"
 	"sync"
 	"sync/atomic"
 )
@@ -32,10 +31,6 @@ type Options struct {
 	// Restored is called when records that the ledger lacked were appended to
 	// it; nil is a no-op.
 	Restored func(Restoration)
-
-	// MayCreate returns an error if the account must not have a log; it is asked
-	// before an append creates one. nil allows all.
-	MayCreate func(ctx context.Context, account string) error
 
 	// Tries is how many appends of a round may lose against other processes
 	// before its callers get ErrLedgerBusy; 0 is 200.

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"unicode/utf8"
 )
 
 // ID identifies one record, for ever. A client uses each Seq once.
@@ -21,6 +22,17 @@ func (id ID) before(other ID) bool {
 		return id.Client < other.Client
 	}
 	return id.Seq < other.Seq
+}
+
+// MaxKey is the most bytes in a key.
+const MaxKey = 256
+
+// CheckKey returns an ErrBadCall if a key is too long, or not text.
+func CheckKey(key string) error {
+	if len(key) > MaxKey || !utf8.ValidString(key) {
+		return fmt.Errorf("%w: a key of %d bytes; give text of at most %d", ErrBadCall, len(key), MaxKey)
+	}
+	return nil
 }
 
 // NewClient returns a random client id of 48 bits, never 0.

@@ -223,4 +223,5 @@ var (
 	ErrLedgerBusy   = errors.New("quota: ledger busy")
 	ErrLedgerClosed = errors.New("quota: ledger closed")
 	ErrLedgerConfig = errors.New("quota: ledger misconfigured")
+	ErrBadCall      = errors.New("quota: bad call")
 )

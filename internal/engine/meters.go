@@ -132,7 +132,7 @@ func (f *fold) forgetMeters() {
 
 // seriesFor returns the series of a coverage, of one key if it is by key.
 func (f *fold) seriesFor(c Coverage, key string) *series {
-	id := c.text()
+	id := c.Text()
 	if c.ByKey {
 		id += "\x00" + key
 	}

@@ -286,7 +286,7 @@ func (a *Account) appendLacking(ctx context.Context, isLost bool) (err error) {
 	if len(a.fold.lack) == 0 {
 		return nil
 	}
-	if a.mayCreate(ctx) != nil {
+	if a.checkLookAlike(ctx) != nil {
 		return nil // the records stay owed; what appends gets the error itself
 	}
 	lookFor, foundAt := a.fold.lookFor, a.fold.foundAt

@@ -228,7 +228,7 @@ func (e *Engine) nextID() ID { return ID{e.client, e.seq.Add(1)} }
 // anyway. It reports whether it was appended; if not, the fold has received
 // what was appended instead.
 func (a *Account) append(ctx context.Context, d *decision) (bool, error) {
-	if err := a.mayCreate(ctx); err != nil {
+	if err := a.checkLookAlike(ctx); err != nil {
 		a.fold.takeBack()
 		return false, err
 	}
@@ -257,14 +257,6 @@ func (a *Account) append(ctx context.Context, d *decision) (bool, error) {
 		a.doubtful = nil
 	}
 	return t.Appended, a.receiveOwn(ctx, t, request.Data, request.Trim)
-}
-
-// mayCreate returns an error if the account has no log, and must not have one.
-func (a *Account) mayCreate(ctx context.Context) error {
-	if a.fold.known.Epoch != 0 || a.engine.o.MayCreate == nil {
-		return nil
-	}
-	return a.engine.o.MayCreate(ctx, a.name)
 }
 
 // newEpoch returns the epoch for a log that an append creates. Few do.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/inbound"
 )
@@ -16,10 +17,10 @@ func setBalances(header http.Header, balances []quota.Balance) {
 		window := b.Budget.Window
 		length := b.Budget.Horizon()
 		switch window.Kind() {
-		case quota.KindCalendar:
+		case engine.Calendar:
 			day := window.Day(b.At)
 			length = day.Opens.Sub(day.Start)
-		case quota.KindBucket:
+		case engine.Bucket:
 			length = window.RefillTime(b.Budget.Limit)
 		}
 		left[i] = inbound.Balance{

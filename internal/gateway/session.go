@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -125,7 +126,7 @@ func keyOf(r *http.Request, asked string) (string, error) {
 	if s := sessionOf(r); s != nil && s.key != "" {
 		asked = s.key
 	}
-	return asked, quota.CheckKey(asked)
+	return asked, engine.CheckKey(asked)
 }
 
 type sessionKey struct{}

@@ -87,7 +87,7 @@ func headrooms(table *costs.Table, account string) (all []headroom) {
 				if len(b.Regions) > 0 {
 					caller.Region = b.Regions[0]
 				}
-				if b.Coverage().Covers(cost.Method, caller) {
+				if b.Coverage().Covers(cost.Method, caller.Lane, caller.Region) {
 					h.allowance = max(h.allowance, allowanceIn(&b, u.MostAllowed(cost.Method), cost.Units))
 				}
 			}

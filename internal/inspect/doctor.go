@@ -133,7 +133,7 @@ func (c *Checkup) CheckLimits(table *costs.Table) {
 				region = named[0]
 			}
 			return slices.ContainsFunc(costs.Lanes(), func(lane string) bool {
-				return u.Budgets[i].CoverageAmong(u.Budgets).Covers(method, quota.Caller{Lane: lane, Region: region})
+				return u.Budgets[i].CoverageAmong(u.Budgets).Covers(method, lane, region)
 			})
 		}
 		var free []string

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/internal/setup"
 	"github.com/ration-dev/ration/jobs"
@@ -94,7 +95,7 @@ func (c *Checkup) examineRestorations(s *setup.Setup) {
 		c.failReplica(err)
 	} else if units > 0 {
 		do := "nothing, the next call records this once the ledger is up"
-		if _, ok := errors.AsType[*quota.LookAlikeError](c.Err); ok {
+		if _, ok := errors.AsType[*engine.LookAlikeError](c.Err); ok {
 			do = "correct the account's name, and charge them to it: ration spend METHOD --units N; this ledger " +
 				"cannot record them under the other name"
 		}

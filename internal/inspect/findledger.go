@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/files"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
@@ -79,7 +80,7 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 
 // failSpelling adds the error of client.Client.CheckSpelling.
 func (c *Checkup) failSpelling(err error) {
-	alike, ok := errors.AsType[*quota.LookAlikeError](err)
+	alike, ok := errors.AsType[*engine.LookAlikeError](err)
 	if !ok {
 		c.Fail(err)
 		return

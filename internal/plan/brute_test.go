@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ration-dev/ration/internal/command"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/plan"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
@@ -224,7 +225,7 @@ func drawBudget(t *rapid.T, name string) quota.Budget {
 				b.Floor[name] = quota.Units(floor)
 			}
 		}
-		if b.Window.Kind() == quota.KindCalendar && len(b.Floor) > 0 && rapid.Bool().Draw(t, "floors end") {
+		if b.Window.Kind() == engine.Calendar && len(b.Floor) > 0 && rapid.Bool().Draw(t, "floors end") {
 			b.FloorUntil = minutes(1, 10)
 		}
 	}

@@ -134,8 +134,9 @@ func (in *Input) priceStep(step jobs.Step, region string) (stepDemand, error) {
 		c := callDemand{Call: call, most: calls.Most, weights: make([]int64, len(in.Budgets))}
 		for i := range in.Budgets {
 			b := &in.Budgets[i]
-			if coverage := b.Coverage(); b.Account == call.Account && coverage.Covers(call.Method, call.Caller) {
-				c.weights[i] = int64(coverage.Amount(&call))
+			if coverage := b.Coverage(); b.Account == call.Account &&
+				coverage.Covers(call.Method, call.Caller.Lane, call.Caller.Region) {
+				c.weights[i] = int64(b.Amount(&call))
 				s.weights[i] += int64(c.most) * c.weights[i]
 			}
 		}
@@ -186,7 +187,7 @@ func (in *Input) eachHeld(budget int, yield func(e *HeldEntry, amount int64)) {
 		e := &entries[i]
 		amount := int64(quota.Amounts{Units: e.Units, Calls: e.Calls}.Of(b.Measure))
 		isOfOthers := b.PerKey && e.Key != ""
-		if amount != 0 && !isOfOthers && coverage.Covers(e.Method, e.Caller) {
+		if amount != 0 && !isOfOthers && coverage.Covers(e.Method, e.Caller.Lane, e.Caller.Region) {
 			yield(e, amount)
 		}
 	}

@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 )
@@ -89,7 +90,7 @@ func (l *load) setWindow() {
 	}
 	length := w.Length().Microseconds()
 	l.since = func(at int64) int64 { return at - length + 1 }
-	if w.Kind() == quota.KindCalendar {
+	if w.Kind() == engine.Calendar {
 		l.since = func(at int64) int64 { return l.day(at).since }
 	}
 }
@@ -114,9 +115,9 @@ type peak struct {
 // after T does not add to it. So the fullest windows end when a start is due.
 func (l *load) findPeak(late int64) peak {
 	switch l.budget.Window.Kind() {
-	case quota.KindBucket:
+	case engine.Bucket:
 		return l.findBucketPeak(late)
-	case quota.KindInFlight: // how long calls take is not known
+	case engine.InFlight: // how long calls take is not known
 		return peak{at: l.from}
 	}
 	p := peak{used: l.held.sum(l.since(l.from), l.from), at: l.from}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/plan"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
@@ -57,7 +58,7 @@ func naiveUsed(in *plan.Input, b *quota.Budget, all []counted, now int) (used qu
 		age := now - c.minute
 		switch {
 		case age < 0:
-		case b.Window.Kind() == quota.KindSliding:
+		case b.Window.Kind() == engine.Sliding:
 			if age < length {
 				used += c.amount
 			}
@@ -192,9 +193,9 @@ type window struct {
 
 func windowsAt(in *plan.Input, b *quota.Budget, now int) []window {
 	switch b.Window.Kind() {
-	case quota.KindSliding:
+	case engine.Sliding:
 		return []window{{now - int(b.Window.Length()/time.Minute) + 1, true}}
-	case quota.KindCalendar:
+	case engine.Calendar:
 		epoch, margin, until := int(in.From.Unix()/60), marginOf(in, b), int(b.FloorUntil/time.Minute)
 		day := (epoch + now - margin) / 1440
 		next := (day+1)*1440 - margin - epoch

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/internal/report"
 	"github.com/ration-dev/ration/jobs"
@@ -142,7 +143,7 @@ func (p *Planner) Remarks() (remarks []string) {
 		say("not counted: %s sent within the allowance while the ledger was down", human.Count(p.Unrecorded, "unit"))
 	}
 	for _, b := range r.Budgets {
-		if b.Touched && b.Budget.Window.Kind() == quota.KindInFlight {
+		if b.Touched && b.Budget.Window.Kind() == engine.InFlight {
 			say("not planned: %s, since how long calls take is not known", r.Name(&b.Budget))
 		}
 		if b.Budget.Shadow && b.Refused > 0 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )
@@ -196,9 +197,9 @@ func (p *player) countedTime(budget int, at int64) float64 {
 	l := p.report.Budgets[budget].load
 	end := at + l.budget.Window.Length().Microseconds()
 	switch l.budget.Window.Kind() {
-	case quota.KindBucket:
+	case engine.Bucket:
 		end = at + l.budget.Window.UnitTime().Microseconds() // per unit, one after the other
-	case quota.KindCalendar:
+	case engine.Calendar:
 		d := l.day(at)
 		if at >= d.next { // in the margin: it counts for the next day too
 			d = l.day(d.opens)

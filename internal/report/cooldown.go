@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
 )
@@ -175,7 +176,7 @@ func SetCooldown(ctx context.Context, guard *quota.Guard, table *costs.Table, co
 		return at, nil, err
 	}
 	if err := record(ctx, guard, "cooldown.set", cooldown.Account, cooldown.Budget, cooldown.Key); err != nil {
-		if alike, ok := errors.AsType[*quota.LookAlikeError](err); ok { // no call of the account is granted
+		if alike, ok := errors.AsType[*engine.LookAlikeError](err); ok { // no call of the account is granted
 			return at, nil, cmp.Or(guard.ClearKeyCooldown(ctx, cooldown.Account, cooldown.Budget, cooldown.Key),
 				error(alike))
 		}

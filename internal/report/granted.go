@@ -33,7 +33,7 @@ func GrantedAgain(ctx context.Context, c *client.Client, statuses []usage.Budget
 		for _, b := range call.budgets {
 			for _, ofKey := range []bool{false, true} {
 				one := call.refuser(b.Budget.Name, ofKey)
-				isCovered := b.Coverage.Covers(call.Method, call.Caller)
+				isCovered := b.Coverage.Covers(call.Method, call.Caller.Lane, call.Caller.Region)
 				if isCovered && !refuses[one] && !known[one] {
 					known[one] = true
 					over = append(over, one)

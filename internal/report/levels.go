@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/files"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
@@ -72,7 +73,7 @@ func (m LevelMarks) Crossed(balances []quota.Balance) []string {
 // calls in flight, which is full for moments.
 func reached(b *quota.Balance, percent quota.Units) bool {
 	// Limits go up to 2^47, so nothing here overflows.
-	isMomentary := b.Budget.Window.Kind() == quota.KindInFlight
+	isMomentary := b.Budget.Window.Kind() == engine.InFlight
 	return !b.Budget.Shadow && !isMomentary && b.Used*100 >= b.Limit()*percent
 }
 
@@ -91,7 +92,7 @@ func (m LevelMarks) mark(name string) bool {
 // used alone.
 func fileNames(b *quota.Balance) (budget, window string) {
 	begins := ""
-	if b.Budget.Window.Kind() == quota.KindCalendar {
+	if b.Budget.Window.Kind() == engine.Calendar {
 		begins = b.Since.UTC().String()
 	}
 	return hash(b.Budget.Account, b.Budget.Name), hash(b.Budget.Window.String(), begins)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
@@ -58,7 +59,7 @@ func refusalOf(ctx context.Context, c *client.Client, account string, e *quota.E
 		Reason: string(quota.ReasonCooldown), Units: call.Units, Measure: quota.ByUnits.String()}
 	if b != nil {
 		r.Measure, r.OfKey = b.Budget.Measure.String(), b.Budget.PerKey
-		r.Needed, r.Limit = b.Coverage.Amount(&call), cmp.Or(b.StricterLimit, b.Budget.LimitOf(e.Key))
+		r.Needed, r.Limit = b.Budget.Amount(&call), cmp.Or(b.StricterLimit, b.Budget.LimitOf(e.Key))
 		if b.StricterLimit > 0 {
 			r.ConfiguredLimit = b.Budget.LimitOf(e.Key)
 		}
@@ -66,7 +67,7 @@ func refusalOf(ctx context.Context, c *client.Client, account string, e *quota.E
 		if err != nil {
 			return nil, err
 		}
-		isInFlight := b.Budget.Window.Kind() == quota.KindInFlight // of which the log does not say what it held
+		isInFlight := b.Budget.Window.Kind() == engine.InFlight // of which the log does not say what it held
 		if isInFlight || len(b.Budget.Floor) > 0 || found.Held+r.Needed > r.Limit {
 			r.Reason = string(quota.ReasonSpent)
 		}

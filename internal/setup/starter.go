@@ -350,7 +350,7 @@ func (o *StarterOptions) regions(table *costs.Table, f *Files) string {
 func affordable(u *costs.Upstream) quota.Units {
 	calls, first := quota.Units(10), u.Costs[0]
 	for _, b := range u.Budgets {
-		if !b.Coverage().Covers(first.Method, quota.Caller{}) {
+		if !b.Coverage().Covers(first.Method, "", "") {
 			continue
 		}
 		most := b.Limit

@@ -3,6 +3,7 @@ package usage
 import (
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -26,7 +27,7 @@ func paceOver(b *quota.Budget) time.Duration { return min(paceTime, b.Horizon()/
 // forecast sets the Forecast of a budget.
 func (s *scan) forecast() {
 	// no pace of calls says how many there are at once
-	if s.Budget.PerKey || s.Budget.Window.Kind() == quota.KindInFlight {
+	if s.Budget.PerKey || s.Budget.Window.Kind() == engine.InFlight {
 		return
 	}
 	over := paceOver(&s.Budget)
@@ -56,9 +57,9 @@ func (s *scan) runsOut(rate float64) time.Time {
 		return s.At
 	case rate == 0, s.Cooldown != nil: // the pace does not go on
 		return time.Time{}
-	case s.Budget.Window.Kind() == quota.KindCalendar:
+	case s.Budget.Window.Kind() == engine.Calendar:
 		return dayRunsOut(&s.Balance, rate)
-	case s.Budget.Window.Kind() == quota.KindBucket:
+	case s.Budget.Window.Kind() == engine.Bucket:
 		grows := rate - 1/float64(s.Budget.Window.UnitTime())
 		if in := (limit - used) / grows; grows > 0 && in < float64(s.Budget.Horizon()) {
 			return s.At.Add(time.Duration(in)).UTC()

@@ -374,7 +374,7 @@ func (d *drawn) compare(rt *rapid.T) {
 	for _, c := range d.calls {
 		add("", quota.Window{}, c)
 		for _, b := range d.budgets {
-			if b.Coverage().Covers(c.method, quota.Caller{Region: c.region}) {
+			if b.Coverage().Covers(c.method, "", c.region) {
 				add(b.Name, b.Window, c)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
 )
@@ -33,7 +34,7 @@ type BudgetReport struct {
 	Reported quota.Units      `json:"reported_units"`
 	Floors   map[string]Floor `json:"floors"` // by region
 	// only if each key has the limit; what is used is then of calls without a key
-	Keys *KeyCountReport `json:"keys,omitempty"`
+	Keys *quota.KeyCount `json:"keys,omitempty"`
 	// how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
 	Ahead int64 `json:"ahead_s"`
 
@@ -184,7 +185,7 @@ func remark(e *quota.Entry) string {
 		return "refunded"
 	case e.Kind == quota.EntryRefused:
 		return "refused by " + cmp.Or(e.Budget, "a cooldown of the account")
-	case e.Method == quota.MethodRestored:
+	case e.Method == engine.Restored:
 		return "restored what the ledger had lost"
 	case e.Units == 0 && e.Calls == 0:
 		return "not a call, by hand"

@@ -26,14 +26,14 @@ type KeyReport struct {
 // KeysReport is the state of the keys of some accounts. No slice is nil.
 type KeysReport struct {
 	Fullest []KeyReport
-	Counts  map[string][]quota.KeyCount // by account
-	More    []string                    // accounts with more keys than quota.MaxKeys, which is how many were read
+	Counts  map[[2]string]quota.KeyCount // by account and budget
+	More    []string                     // accounts with more keys than quota.MaxKeys, which is how many were read
 }
 
 // TopKeys returns at most n keys of each account, those that have the
 // greatest part of a limit used, and how many keys there are.
 func TopKeys(ctx context.Context, guard *quota.Guard, accounts []string, n int) (*KeysReport, error) {
-	r := &KeysReport{Fullest: []KeyReport{}, Counts: map[string][]quota.KeyCount{}, More: []string{}}
+	r := &KeysReport{Fullest: []KeyReport{}, Counts: map[[2]string]quota.KeyCount{}, More: []string{}}
 	for _, account := range accounts {
 		keys, err := guard.TopKeys(ctx, account, n)
 		if err != nil {
@@ -42,9 +42,11 @@ func TopKeys(ctx context.Context, guard *quota.Guard, accounts []string, n int) 
 		if !keys.All {
 			r.More = append(r.More, account)
 		}
-		r.Counts[account] = keys.Counts
-		for i := range keys.Fullest {
-			if one, used := newKeyReport(&keys.Fullest[i]); used {
+		for budget, count := range keys.Counts {
+			r.Counts[[2]string{account, budget}] = count
+		}
+		for _, balances := range keys.Fullest {
+			if one, used := newKeyReport(balances); used {
 				r.Fullest = append(r.Fullest, one)
 			}
 		}
@@ -54,27 +56,19 @@ func TopKeys(ctx context.Context, guard *quota.Guard, accounts []string, n int) 
 
 // CountOf returns how many keys have something of a budget, or nil if it is not
 // per key.
-func (r *KeysReport) CountOf(b *quota.Budget) *KeyCountReport {
-	for _, c := range r.Counts[b.Account] {
-		if c.Budget == b.Name {
-			return &KeyCountReport{c.Used, c.Full}
-		}
+func (r *KeysReport) CountOf(b *quota.Budget) *quota.KeyCount {
+	if !b.PerKey || b.Shadow {
+		return nil
 	}
-	return nil
-}
-
-// KeyCountReport is a quota.KeyCount for JSON.
-type KeyCountReport struct {
-	Used int `json:"used"`
-	Full int `json:"full"`
+	return new(r.Counts[[2]string{b.Account, b.Name}])
 }
 
 // newKeyReport returns the budget of a key that has the greatest part of its
 // limit used, and false when nothing is.
-func newKeyReport(k *quota.KeyBalance) (best KeyReport, used bool) {
-	for _, b := range k.Balances {
+func newKeyReport(balances []quota.Balance) (best KeyReport, used bool) {
+	for _, b := range balances {
 		if share := float64(b.Used) / float64(b.Limit()); share > best.Share {
-			best = KeyReport{Account: b.Budget.Account, Key: k.Key, Budget: b.Budget.Name, Used: b.Used,
+			best = KeyReport{Account: b.Budget.Account, Key: b.Key, Budget: b.Budget.Name, Used: b.Used,
 				Limit:     b.Limit(),
 				Remaining: b.Remaining, Measure: b.Budget.Measure.String(), Share: share,
 				NextFreeAt: jsonTime(b.NextFree), Ahead: seconds(b.Ahead)}

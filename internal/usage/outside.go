@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -18,7 +19,7 @@ var ofAnswer = regexp.MustCompile(`^[45][0-9]{2}\b`)
 // that is less. It is "" otherwise.
 func Outside(b *quota.Balance, upstream quota.Units) string {
 	c := b.Cooldown
-	if c == nil || b.Budget.Window.Kind() != quota.KindCalendar || !ofAnswer.MatchString(c.Reason) {
+	if c == nil || b.Budget.Window.Kind() != engine.Calendar || !ofAnswer.MatchString(c.Reason) {
 		return ""
 	}
 	upstream = max(upstream, b.Limit())

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -17,11 +18,11 @@ const maxPeakEntries = 200_000
 // the window meanwhile, but no more than maxPeakEntries in one Fill: of a long
 // log that was not read for a while, a peak may be too low.
 func (s *series) findPeaks(ctx context.Context, f *filler) error {
-	if kind := s.window.Kind(); kind != quota.KindSliding && kind != quota.KindCalendar || f.oldest >= f.until {
+	if kind := s.window.Kind(); kind != engine.Sliding && kind != engine.Calendar || f.oldest >= f.until {
 		return nil
 	}
 	window := s.window
-	if window.Kind() == quota.KindCalendar { // within the margins, it holds the day before too
+	if window.Kind() == engine.Calendar { // within the margins, it holds the day before too
 		window = window.WithMargin(0)
 	}
 	from := time.UnixMicro(max(s.before.Until, f.oldest))
@@ -73,8 +74,8 @@ func (s *series) findPeaks(ctx context.Context, f *filler) error {
 
 // amount returns what the budget counts of an entry or a sum.
 func (s *series) amount(method string, caller quota.Caller, amounts quota.Amounts) int64 {
-	if !s.coverage.Covers(method, caller) {
+	if !s.coverage.Covers(method, caller.Lane, caller.Region) {
 		return 0
 	}
-	return int64(amounts.Of(s.coverage.Measure))
+	return int64(amounts.Of(quota.Measure(s.coverage.Measure)))
 }

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -118,7 +119,7 @@ func Reconcile(ctx context.Context, guard *quota.Guard, account string, readings
 			return nil, &quota.MovedError{Account: account, Ledger: moved.Ledger}
 		}
 		b := &balances[at].Budget
-		if b.Window.Kind() == quota.KindInFlight {
+		if b.Window.Kind() == engine.InFlight {
 			return nil, rejected("%s counts calls in flight, which end by themselves; name another budget", b.Name)
 		}
 		if most := max(b.Limit, r.Upstream); r.Used > most && !force {
@@ -355,7 +356,7 @@ func (s *snapshot) checkChanges(c *changes) error {
 // checkBoundary returns a *BoundaryError if an entry made at a given time
 // counts for two days.
 func checkBoundary(b *quota.Budget, at time.Time) error {
-	if b.Window.Kind() != quota.KindCalendar {
+	if b.Window.Kind() != engine.Calendar {
 		return nil
 	}
 	day := b.Window.Day(at)

@@ -53,7 +53,7 @@ func idOf(b *BudgetStatus, e *quota.Entry) (id refusedID, ok bool) {
 	if b.Budget.Floor[e.Caller.Region] > 0 {
 		id.region = e.Caller.Region
 	}
-	return id, b.Coverage.Covers(e.Method, e.Caller)
+	return id, b.Coverage.Covers(e.Method, e.Caller.Lane, e.Caller.Region)
 }
 
 // add adds an entry. Entries are added in the order of their timestamps.

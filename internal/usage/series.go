@@ -7,6 +7,7 @@ import (
 	"unique"
 
 	"github.com/ration-dev/ration/internal/catalog"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -20,7 +21,7 @@ const (
 // series is the history of one budget, or of a whole account, as Fill reads it.
 type series struct {
 	budget   string
-	coverage *quota.Coverage
+	coverage *engine.Coverage
 	window   quota.Window // invalid for a whole account
 	days     quota.Window
 	zone     *time.Location
@@ -106,7 +107,7 @@ func (s *series) slice(at int64) (day, begin, next int64) {
 
 // add adds an entry.
 func (s *series) add(e *quota.Entry, labels unique.Handle[catalog.SumLabels]) {
-	if e.Units == 0 && e.Calls == 0 || !s.coverage.Covers(e.Method, e.Caller) {
+	if e.Units == 0 && e.Calls == 0 || !s.coverage.Covers(e.Method, e.Caller.Lane, e.Caller.Region) {
 		return
 	}
 	day, begin, _ := s.slice(e.At.UnixMicro())

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
 )
@@ -39,7 +40,7 @@ func newSnapshot(ctx context.Context, guard *quota.Guard, account string, measur
 		return nil, err
 	}
 	for _, balance := range balances {
-		isInFlight := balance.Budget.Window.Kind() == quota.KindInFlight // which no correction changes
+		isInFlight := balance.Budget.Window.Kind() == engine.InFlight // which no correction changes
 		if balance.Budget.Account == account && balance.Budget.Measure == measure && !isInFlight {
 			s.index[balance.Budget.Name] = len(s.balances)
 			s.balances = append(s.balances, balance)
@@ -96,7 +97,7 @@ func (s *snapshot) findReconciled(sum *quota.Sum) {
 // counts reports whether a budget counts an entry in its present window.
 func (s *snapshot) counts(budget int, e *quota.Entry) bool {
 	b := &s.balances[budget]
-	return b.Coverage.Covers(e.Method, e.Caller) && !e.At.Before(b.Since)
+	return b.Coverage.Covers(e.Method, e.Caller.Lane, e.Caller.Region) && !e.At.Before(b.Since)
 }
 
 // noted returns how much of a budget is notes among the newest entries.
@@ -131,7 +132,7 @@ func (s budgetSet) key() string { return fmt.Sprint([]bool(s)) }
 func (s *snapshot) covering(method string, caller quota.Caller) budgetSet {
 	covers := make(budgetSet, len(s.balances))
 	for i := range covers {
-		covers[i] = s.balances[i].Coverage.Covers(method, caller)
+		covers[i] = s.balances[i].Coverage.Covers(method, caller.Lane, caller.Region)
 	}
 	return covers
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -132,7 +133,7 @@ func (s *scan) add(e *quota.Entry) {
 	if n == 0 {
 		return
 	}
-	if s.Budget.Window.Kind() == quota.KindInFlight { // calls that have ended do not count
+	if s.Budget.Window.Kind() == engine.InFlight { // calls that have ended do not count
 		return
 	}
 	isAdjusted := e.Kind == quota.EntryCorrection || e.Kind == quota.EntryNote
@@ -150,9 +151,9 @@ func (s *scan) add(e *quota.Entry) {
 		return
 	}
 	switch window := s.Budget.Window; window.Kind() {
-	case quota.KindCalendar:
+	case engine.Calendar:
 		s.addReturn(returnsAt(window, e.At), n)
-	case quota.KindSliding:
+	case engine.Sliding:
 		s.addToSpan(e.At, n)
 		begin := s.At.Add(time.Microsecond - window.Length())
 		if i := int(e.At.Sub(begin) / s.step); i >= 0 && i < len(s.leaving) {
@@ -208,7 +209,7 @@ func later(a, b time.Time) time.Time {
 // returnsAt returns when an exact window no longer counts an entry with a given
 // timestamp.
 func returnsAt(window quota.Window, stamp time.Time) time.Time {
-	if window.Kind() == quota.KindSliding {
+	if window.Kind() == engine.Sliding {
 		return stamp.Add(window.Length()).UTC()
 	}
 	day := window.Day(stamp)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -123,11 +124,11 @@ func (d Drift) Text(measure string) string {
 }
 
 // amount returns what a coverage counts of entries.
-func amount(c *quota.Coverage, method string, caller quota.Caller, amounts quota.Amounts) quota.Units {
-	if !c.Covers(method, caller) {
+func amount(c *engine.Coverage, method string, caller quota.Caller, amounts quota.Amounts) quota.Units {
+	if !c.Covers(method, caller.Lane, caller.Region) {
 		return 0
 	}
-	return amounts.Of(c.Measure)
+	return amounts.Of(quota.Measure(c.Measure))
 }
 
 // Log summarizes the log of an account, without the logs of its keys.

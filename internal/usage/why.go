@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -59,10 +60,10 @@ func Explain(ctx context.Context, guard *quota.Guard, refused *quota.RefusedErro
 func (e *Explanation) read(ctx context.Context, guard *quota.Guard, b *quota.Balance, refused *quota.RefusedError,
 	at time.Time) error {
 	e.Window, e.Since = b.Budget.Window, at.Add(time.Microsecond-b.Budget.Horizon())
-	if e.Window.Kind() == quota.KindCalendar {
+	if e.Window.Kind() == engine.Calendar {
 		e.Since = e.Window.Day(at).Since
 	}
-	if e.Window.Kind() == quota.KindInFlight { // calls that have ended do not count
+	if e.Window.Kind() == engine.InFlight { // calls that have ended do not count
 		return nil
 	}
 	key := ""
@@ -98,7 +99,7 @@ func (e *Explanation) solve(refused *quota.RefusedError) {
 		return
 	}
 	e.Short = refused.Needed - refused.Remaining
-	if refused.Remaining == 0 && e.Window.Kind() != quota.KindBucket { // more than the limit may have been used
+	if refused.Remaining == 0 && e.Window.Kind() != engine.Bucket { // more than the limit may have been used
 		e.Short = max(e.Short, e.Held+refused.Kept+refused.Needed-refused.Limit)
 	}
 	e.LimitNeeded = refused.Limit + e.Short

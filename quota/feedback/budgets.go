@@ -6,20 +6,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
 // coveredBudget is a budget with its coverage and the length of its window.
 type coveredBudget struct {
 	quota.Budget
-	coverage *quota.Coverage
+	coverage *engine.Coverage
 	span     time.Duration // in which a bucket refills; 0 of calls in flight
 	plain    string        // the name as it is compared
 }
 
 func newCoveredBudget(b quota.Budget) coveredBudget {
 	span := b.Window.Span()
-	if b.Window.Kind() == quota.KindBucket {
+	if b.Window.Kind() == engine.Bucket {
 		span = b.Window.RefillTime(b.Limit)
 	}
 	return coveredBudget{b, b.Coverage(), span, plainName(strings.ToLower(b.Name))}
@@ -33,7 +34,7 @@ func (b *coveredBudget) longest() time.Duration {
 	return b.Horizon()
 }
 
-func (b *coveredBudget) isBucket() bool { return b.Window.Kind() == quota.KindBucket }
+func (b *coveredBudget) isBucket() bool { return b.Window.Kind() == engine.Bucket }
 
 // covering appends the budgets that cover a call, except those for some lanes
 // or regions, which the upstream does not know.
@@ -41,7 +42,8 @@ func (r *reader) covering(call quota.Call, found []*coveredBudget) []*coveredBud
 	for i := range r.budgets {
 		b := &r.budgets[i]
 		isGlobal := len(b.Lanes) == 0 && len(b.Regions) == 0
-		if isGlobal && b.Account == call.Account && b.coverage.Covers(call.Method, call.Caller) {
+		if isGlobal && b.Account == call.Account && b.coverage.Covers(call.Method, call.Caller.Lane,
+			call.Caller.Region) {
 			if limit := b.LimitOf(call.Key); limit != b.Limit {
 				own := *b
 				own.Limit, b = limit, &own

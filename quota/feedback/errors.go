@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -15,7 +16,7 @@ func (a *answer) sortBudgets() {
 		switch {
 		case b.Measure == quota.Errors:
 			a.ofErrors = append(a.ofErrors, b)
-		case b.Window.Kind() == quota.KindInFlight:
+		case b.Window.Kind() == engine.InFlight:
 			a.inFlight = append(a.inFlight, b)
 		default:
 			kept = append(kept, b)

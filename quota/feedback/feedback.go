@@ -27,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -117,7 +118,7 @@ func newReader(name string, o Options) (*reader, error) {
 	if o.Zone == nil && d.Zone != "" {
 		o.Zone = zoneNamed(d.Zone)
 	}
-	if o.Resets.Kind() != quota.KindCalendar && o.Zone != nil {
+	if o.Resets.Kind() != engine.Calendar && o.Zone != nil {
 		o.Resets = quota.Daily(o.Zone)
 	}
 	r := &reader{Options: o, byMethod: d.ByMethod, knowsErrors: len(d.Rules) > 0}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -188,9 +189,9 @@ func (r *reader) untilWindowEnds(a *answer, h *halt, budget *coveredBudget) bool
 	if span == 0 && budget != nil && h.about.left == 0 {
 		span = budget.span
 	}
-	isDaily := budget != nil && budget.Window.Kind() == quota.KindCalendar
+	isDaily := budget != nil && budget.Window.Kind() == engine.Calendar
 	isCalendar := isDaily && sameSpan(budget.span, span)
-	knowsDay := r.Resets.Kind() == quota.KindCalendar
+	knowsDay := r.Resets.Kind() == engine.Calendar
 	isDayOfAll := span == day && budget == nil
 	isResets := knowsDay && (span == r.Resets.Span() || isDayOfAll)
 	h.known, h.moment = true, true
@@ -335,7 +336,7 @@ func (r *reader) stopAtLimit(v *quota.Verdict, a *answer, l *limit, budget *cove
 	case l.reset != unknownReset:
 		h.wait = r.capped(a, l, budget)
 	case r.untilWindowEnds(a, h, budget) && h.moment && !h.double:
-		isLong := budget != nil && budget.Window.Kind() != quota.KindCalendar && r.Resets.Kind() != quota.KindCalendar
+		isLong := budget != nil && budget.Window.Kind() != engine.Calendar && r.Resets.Kind() != engine.Calendar
 		if isLong {
 			h.wait = r.shortest(a, budget, firstGuess)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -56,7 +57,7 @@ func (w *world) sent(b *quota.Budget, since time.Time) usage {
 	for i := len(w.calls) - 1; i >= 0 && !w.calls[i].at.Before(since); i-- {
 		c := w.calls[i]
 		isKnown := w.store.log.known.has(c.events[0].id) && !c.asked.Before(since)
-		if isKnown && coverage.Covers(c.Method, c.Caller) {
+		if isKnown && coverage.Covers(c.Method, c.Caller.Lane, c.Caller.Region) {
 			u.add(&c.Call, quota.Amounts{Units: c.least(w.store.log.known), Calls: 1}.Of(b.Measure))
 		}
 	}
@@ -68,12 +69,12 @@ func (w *world) charged(b *quota.Budget, since time.Time) usage {
 	u := usage{regions: map[string]quota.Units{}}
 	coverage := b.Coverage()
 	for i := len(w.calls) - 1; i >= 0 && !w.calls[i].at.Before(since); i-- {
-		if c := w.calls[i]; coverage.Covers(c.Method, c.Caller) {
+		if c := w.calls[i]; coverage.Covers(c.Method, c.Caller.Lane, c.Caller.Region) {
 			u.add(&c.Call, quota.Amounts{Units: c.most(), Calls: 1}.Of(b.Measure))
 		}
 	}
 	for i := len(w.unsent) - 1; i >= 0 && !w.unsent[i].at.Before(since); i-- {
-		if c := &w.unsent[i].call; coverage.Covers(c.Method, c.Caller) {
+		if c := &w.unsent[i].call; coverage.Covers(c.Method, c.Caller.Lane, c.Caller.Region) {
 			u.add(c, c.Amounts().Of(b.Measure))
 		}
 	}
@@ -84,13 +85,13 @@ func (w *world) charged(b *quota.Budget, since time.Time) usage {
 func (w *world) checkGrant(c *call) {
 	for i := range w.budgets {
 		b := &w.budgets[i]
-		if !b.Coverage().Covers(c.Method, c.Caller) {
+		if !b.Coverage().Covers(c.Method, c.Caller.Lane, c.Caller.Region) {
 			continue
 		}
 		ahead, behind := w.shift(c.at.Add(-b.Horizon()))
 		since := c.at.Add(time.Microsecond + ahead + behind - b.Window.Length())
 		hasFloors := ahead == 0 && behind == 0
-		if b.Window.Kind() == quota.KindCalendar {
+		if b.Window.Kind() == engine.Calendar {
 			day := b.Window.WithMargin(0).Day(c.at)
 			if since = day.Start.Add(max(0, behind-quota.DefaultMargin)); c.at.Add(ahead).After(day.Opens) {
 				continue
@@ -141,7 +142,7 @@ func (w *world) checkRefusal(p *process, c *quota.Call, refused *quota.RefusedEr
 			w.fail("%v was refused by %q for %v", p, b.Name, refused.RetryAfter)
 		}
 		since := time.Now().Add(-b.Window.Length() - slack)
-		if b.Window.Kind() == quota.KindCalendar {
+		if b.Window.Kind() == engine.Calendar {
 			since = b.Window.Day(time.Now().Add(-slack)).Since.Add(-slack)
 		}
 		u := w.charged(b, since)
@@ -156,9 +157,10 @@ func (w *world) checkRefusal(p *process, c *quota.Call, refused *quota.RefusedEr
 // counts returns how long any budget counts a call for sure.
 func (w *world) counts(c *call) (longest time.Duration) {
 	for i := range w.budgets {
-		if b := &w.budgets[i]; b.Coverage().Covers(c.Method, c.Caller) && b.Window.Kind() == quota.KindSliding {
+		if b := &w.budgets[i]; b.Coverage().Covers(c.Method, c.Caller.Lane, c.Caller.Region) &&
+			b.Window.Kind() == engine.Sliding {
 			longest = max(longest, b.Window.Length())
-		} else if b.Coverage().Covers(c.Method, c.Caller) {
+		} else if b.Coverage().Covers(c.Method, c.Caller.Lane, c.Caller.Region) {
 			longest = max(longest, time.Since(b.Window.Day(time.Now()).Start))
 		}
 	}

@@ -1,4 +1,4 @@
-package quota
+package engine
 
 import (
 	"context"
@@ -31,14 +31,17 @@ func (e *LookAlikeError) IsAlike() bool {
 	return e.Account != e.Known && strings.EqualFold(strings.TrimSpace(e.Account), strings.TrimSpace(e.Known))
 }
 
-// checkLookAlike refuses an account whose name looks like that of one which has
-// a log.
-func (g *Guard) checkLookAlike(ctx context.Context, account string) error {
-	for known, err := range g.ledger.Accounts(ctx) {
+// checkLookAlike refuses an account without a log whose name looks like that of
+// one which has one.
+func (a *Account) checkLookAlike(ctx context.Context) error {
+	if a.fold.known.Epoch != 0 {
+		return nil
+	}
+	for known, err := range a.engine.ledger.Accounts(ctx) {
 		if err != nil {
 			return err
 		}
-		if alike := (&LookAlikeError{account, known}); alike.IsAlike() {
+		if alike := (&LookAlikeError{a.name, known}); alike.IsAlike() {
 			return alike
 		}
 	}
