@@ -63,26 +63,7 @@ func (a *Alert) String() string {
 func (d *document) readAlert(n strictyaml.Node) {
 	a := Alert{On: AlertKinds(), Levels: []quota.Units{80, 95}, Repeat: 24 * time.Hour}
 	before := n.Mistakes()
-	n.Fields(d.alertFields(&a)...)
-	if n.Mistakes() > before {
-		return
-	}
-	ways := 0
-	for _, set := range []bool{a.Webhook != "", a.WebhookFile != "", len(a.Command) > 0} {
-		if set {
-			ways++
-		}
-	}
-	if ways != 1 {
-		n.Mistake("an alert goes one way: write one of webhook, webhook_file and command")
-		return
-	}
-	d.Alert = &a
-	d.setOrigin(n, "alert")
-}
-
-func (d *document) alertFields(a *Alert) []strictyaml.Field {
-	return []strictyaml.Field{
+	n.Fields([]strictyaml.Field{
 		{Key: "webhook", Read: func(n strictyaml.Node) {
 			a.Webhook = n.Text(anything)
 			if err := CheckWebhook(a.Webhook); a.Webhook != "" && err != nil {
@@ -109,7 +90,21 @@ func (d *document) alertFields(a *Alert) []strictyaml.Field {
 			}
 		}},
 		{Key: "repeat", Read: func(n strictyaml.Node) { a.Repeat = n.Duration(10*time.Minute, 30*24*time.Hour) }},
+	}...)
+	if n.Mistakes() > before {
+		return
 	}
+	ways := 0
+	for _, set := range []bool{a.Webhook != "", a.WebhookFile != "", len(a.Command) > 0} {
+		if set {
+			ways++
+		}
+	}
+	if ways != 1 {
+		n.Mistake("an alert goes one way: write one of webhook, webhook_file and command")
+		return
+	}
+	d.Alert = &a
 }
 
 // CheckWebhook returns an error, which does not show the address, if it cannot

@@ -120,11 +120,7 @@ func (t *Table) ParseAmounts(call quota.Call, amounts map[string]json.Number) (m
 	var of *Upstream
 	likeness := -1
 	known := map[string]bool{}
-	for i := range t.upstreams {
-		u := &t.upstreams[i]
-		if u.Account != call.Account {
-			continue
-		}
+	for _, u := range t.upstreamsOf(call.Account) {
 		if n := u.likenessOf(call); n > likeness {
 			of, likeness = u, n
 		}

@@ -31,7 +31,6 @@ func (d *document) readAnswers(n strictyaml.Node) {
 		rules = append(rules, rule)
 	})
 	d.Answers = slices.Concat(rules, d.Answers)
-	d.setOrigin(n, "answers")
 }
 
 func (d *document) ruleFields(r *feedback.Rule) []strictyaml.Field {

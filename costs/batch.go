@@ -35,7 +35,11 @@ const maxBatch = 10_000 // the highest most
 func (d *document) readBatches(n strictyaml.Node) {
 	n.Entries(func(key, value strictyaml.Node) {
 		b := BatchMethod{Method: d.readMethod(key)}
-		value.Fields(batchFields(&b)...)
+		value.Fields(
+			strictyaml.Field{Key: "list", Read: func(n strictyaml.Node) { b.List = n.Text(maxText) }},
+			strictyaml.Field{Key: "most", Missing: "most: 25, the calls that one request may hold",
+				Read: func(n strictyaml.Node) { b.Most = n.Int(1, maxBatch) }},
+		)
 		if b.Method != "" && b.Most > 0 {
 			d.site.batches[b.Method] = b
 			d.setOrigin(key, "batches", b.Method)
@@ -47,24 +51,16 @@ func (d *document) readBatches(n strictyaml.Node) {
 	}
 }
 
-func batchFields(b *BatchMethod) []strictyaml.Field {
-	return []strictyaml.Field{
-		{Key: "list", Read: func(n strictyaml.Node) { b.List = n.Text(maxText) }},
-		{Key: "most", Missing: "most: 25, the calls that one request may hold",
-			Read: func(n strictyaml.Node) { b.Most = n.Int(1, maxBatch) }},
-	}
-}
-
 // checkBatches reports a budget that would count a batch as one call. In
 // flight, it is one.
-func (d *document) checkBatches(b *quota.Budget, at *budgetAt) {
+func (d *document) checkBatches(b *budgetEntry) {
 	if b.Measure != quota.Calls || b.Window.Kind() == engine.InFlight {
 		return
 	}
-	coverage, caller := b.Coverage(), coveredCaller(b)
+	coverage, caller := b.Coverage(), coveredCaller(&b.Budget)
 	for _, batch := range d.Batches {
 		if coverage.Covers(batch.Method, caller.Lane, caller.Region) {
-			at.entry.Mistake("budget %q counts calls, and a request of %s, which batches has, holds several: write "+
+			b.at.Mistake("budget %q counts calls, and a request of %s, which batches has, holds several: write "+
 				"count: units, or except: [%s]", b.Name, batch.Method, batch.Method)
 		}
 	}

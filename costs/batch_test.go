@@ -1,7 +1,6 @@
 package costs_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -60,6 +59,13 @@ func TestBatchIsPricedByItsSubrequests(t *testing.T) {
 		"more behind it": {"composite/batch", subrequests(1) + subrequests(25), 25},
 		"a long one": {"composite/batch", `{"batchRequests":["` + strings.Repeat("x", 1<<20) +
 			`"]}`, 25},
+		// Salesforce takes the format of an answer from the end of a path, too.
+		"as JSON":            {"composite/batch.json", subrequests(3), 3},
+		"as XML":             {"composite/batch.xml", subrequests(3), 3},
+		"connect as JSON":    {"connect/batch.json", subrequests(3), 25},
+		"connect as XML":     {"connect/batch.xml", subrequests(3), 25},
+		"chatter as JSON":    {"chatter/batch.json", subrequests(3), 25},
+		"chatter as XML":     {"chatter/batch.xml", subrequests(3), 25},
 		"connect":            {"connect/batch", subrequests(2), 25},
 		"chatter":            {"chatter/batch", subrequests(2), 25},
 		"GraphQL":            {"graphql", `{"query":"{uiapi{query{Account{edges{node{Id}}}}}}"}`, 10},
@@ -150,41 +156,9 @@ type closing struct {
 
 func (c *closing) Close() error { c.closed = true; return nil }
 
-// The transport charges the calls in the body, and sends the body unchanged.
-func TestATransportSendsABatchAsItWas(t *testing.T) {
-	var sent []byte
-	base := roundTrip(func(req *http.Request) (*http.Response, error) {
-		sent, _ = io.ReadAll(req.Body)
-		return &http.Response{StatusCode: 200, Body: http.NoBody, Request: req}, nil
-	})
-	table := salesforce(t)
-	ledger := memledger.Open(nil)
-	guard, err := quota.NewGuard(ledger, table.Budgets(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: table.Price, Base: base}}
-	resp, err := client.Do(post(t, "composite/batch", subrequests(7)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	balances, err := guard.Balances(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if balances[0].Used != 7 || !bytes.Equal(sent, []byte(subrequests(7))) {
-		t.Errorf("%d units charged, %s sent", balances[0].Used, sent)
-	}
-}
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
 func TestParseReportsAllMistakesInBatches(t *testing.T) {
 	const budgets = "budgets:\n"
-	expect(t, []mistake{
+	expect(t, valid, []mistake{
 		{budgets, "batches: {serach.list: {most: 2}}\n" + budgets,
 			`12:11: unknown method of youtube/v3 "serach.list": write search.list`},
 		{budgets, "batches: {search.list: {list: x}}\n" + budgets,
@@ -222,21 +196,6 @@ func TestBatchesByNameCostTheMost(t *testing.T) {
 	for method, want := range map[string]quota.Units{"composite.batch": 5, "graphql": 10} {
 		if call, err := own.Call("", method); err != nil || call.Units != want {
 			t.Errorf("over the preset's, beside a budget in flight: %s: %+v, %v", method, call, err)
-		}
-	}
-}
-
-// TestABatchWithAFormatIsPricedAsOneCall: Salesforce takes the format of
-// an answer from the end of a path, too, and the catch-all route took such
-// a batch.
-func TestABatchWithAFormatIsPricedAsOneCall(t *testing.T) {
-	table := use(t, uses["salesforce"])
-	for path, want := range map[string]quota.Units{"composite/batch.json": 3, "composite/batch.xml": 3,
-		"connect/batch.json": 25, "connect/batch.xml": 25, "chatter/batch.json": 25, "chatter/batch.xml": 25} {
-		req, _ := http.NewRequest("POST", "https://my-domain.my.salesforce.com/services/data/v65.0/"+path,
-			strings.NewReader(`{"batchRequests":[{},{},{}]}`))
-		if call, err := table.Price(req); err != nil || call.Units != want {
-			t.Errorf("%s: %+v, %v; want %d units", path, call, err, want)
 		}
 	}
 }

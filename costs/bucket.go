@@ -14,7 +14,11 @@ import (
 func readBucket(n strictyaml.Node) quota.Window {
 	var restore strictyaml.Node
 	var every time.Duration
-	n.Fields(bucketFields(&restore, &every)...)
+	n.Fields(
+		strictyaml.Field{Key: "restore", Missing: "restore: 50/s, how fast the bucket refills",
+			Read: func(n strictyaml.Node) { restore = n }},
+		strictyaml.Field{Key: "every", Read: func(n strictyaml.Node) { every = readLength(n) }},
+	)
 	if restore == (strictyaml.Node{}) {
 		return quota.Window{}
 	}
@@ -34,14 +38,6 @@ func readBucket(n strictyaml.Node) quota.Window {
 		restore.Mistake("%q is not how fast a bucket refills: write %s", text, advice)
 	}
 	return quota.Window{}
-}
-
-func bucketFields(restore *strictyaml.Node, every *time.Duration) []strictyaml.Field {
-	return []strictyaml.Field{
-		{Key: "restore", Missing: "restore: 50/s, how fast the bucket refills",
-			Read: func(n strictyaml.Node) { *restore = n }},
-		{Key: "every", Read: func(n strictyaml.Node) { *every = readLength(n) }},
-	}
 }
 
 // slowest is the longest time in which a bucket gets back one unit.

@@ -12,43 +12,37 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// budgetAt holds the places of a budget's lines.
-type budgetAt struct {
-	entry  strictyaml.Node
+// budgetEntry is an item of budgets while it is read: over the one that it
+// overrides, and with the places of both.
+type budgetEntry struct {
+	quota.Budget
+	at     strictyaml.Node
 	keys   map[string]strictyaml.Node // those that are there
 	floors map[string]strictyaml.Node // by region
 	layer  int                        // of the lines that wrote to it last
-}
-
-// budgetEntry is an item of budgets while it is read.
-type budgetEntry struct {
-	budget    quota.Budget
-	at        budgetAt
-	overrides int // of the budget that it is written over; -1: none
 
 	isInFlight bool          // in_flight: true
 	lease      time.Duration // 0: none is written
 }
 
 func (d *document) readBudgets(n strictyaml.Node) {
-	entries := 0
 	n.Items(func(n strictyaml.Node) {
-		entries++
-		e := &budgetEntry{at: budgetAt{keys: map[string]strictyaml.Node{}, layer: d.layer}, overrides: -1}
+		e := &budgetEntry{keys: map[string]strictyaml.Node{}, layer: d.layer}
 		allKnown := n.Fields(d.budgetFields(e)...)
-		e.at.entry = d.placeFor(n)
+		e.at = d.placeFor(n)
 		e.finishWindow(n, allKnown && !d.preset)
-		if e.overrides >= 0 {
-			if d.reading == nil {
-				d.checkOverride(n, e, d.Budgets[e.overrides], d.budgets[e.overrides].keys)
-			}
-			d.Budgets[e.overrides], d.budgets[e.overrides] = e.budget, e.at
+		i := d.overridden(e.Name)
+		switch {
+		case i < 0:
+			d.checkNew(n, e.Name)
+			d.budgets = append(d.budgets, e)
 			return
+		case d.reading == nil:
+			(&override{d, n, d.budgets[i], e}).check()
 		}
-		d.checkNew(n, e.budget.Name)
-		d.Budgets, d.budgets = append(d.Budgets, e.budget), append(d.budgets, e.at)
+		d.budgets[i] = e
 	})
-	if n.Kind() == strictyaml.List && entries == 0 {
+	if n.IsEmpty() {
 		n.Mistake("no budget: write one, such as {name: all, limit: 9500, window: 24h}")
 	}
 }
@@ -62,12 +56,12 @@ func (d *document) checkNew(n strictyaml.Node, name string) {
 	if n.Kind() != strictyaml.Map || name == "" {
 		return // malformed, which is reported elsewhere
 	}
-	if slices.ContainsFunc(d.Budgets, func(b quota.Budget) bool { return b.Name == name }) {
-		return // repeated, which is reported elsewhere
-	}
 	var names []string
-	for _, b := range d.Budgets {
-		names = append(names, b.Name)
+	for _, e := range d.budgets {
+		names = append(names, e.Name)
+	}
+	if slices.Contains(names, name) {
+		return // repeated, which is reported elsewhere
 	}
 	for _, key := range []string{"limit", "window"} {
 		what := "its " + key
@@ -81,21 +75,24 @@ func (d *document) checkNew(n strictyaml.Node, name string) {
 	}
 }
 
-// inherit initializes e with the budget of the same name from an earlier layer,
-// if there is one. The keys of e replace its keys.
+// overridden returns the index of the budget of a name from an earlier layer,
+// or -1 if there is none.
+func (d *document) overridden(name string) int {
+	return slices.IndexFunc(d.budgets, func(e *budgetEntry) bool { return e.Name == name && e.layer < d.layer })
+}
+
+// inherit begins e with the keys of the budget that it overrides, if any.
 func (d *document) inherit(e *budgetEntry) {
-	for i := range d.Budgets {
-		if d.Budgets[i].Name == e.budget.Name && d.budgets[i].layer < d.layer {
-			e.budget, e.overrides = d.Budgets[i], i
-			e.at.keys, e.at.floors = maps.Clone(d.budgets[i].keys), d.budgets[i].floors
-			return
-		}
+	if i := d.overridden(e.Name); i >= 0 {
+		from := d.budgets[i]
+		e.Budget, e.floors = from.Budget, from.floors
+		e.keys = maps.Clone(from.keys)
 	}
 }
 
 // budgetFields returns the keys of a budget. The name is read first.
 func (d *document) budgetFields(e *budgetEntry) []strictyaml.Field {
-	b := &e.budget
+	b := &e.Budget
 	method := func(n strictyaml.Node) string { return d.readMethod(n) }
 	lane := func(n strictyaml.Node) string { return n.Text(quota.MaxLabel) }
 	fields := []strictyaml.Field{
@@ -148,7 +145,7 @@ func (d *document) budgetFields(e *budgetEntry) []strictyaml.Field {
 	for i, field := range fields {
 		fields[i].Read = func(n strictyaml.Node) {
 			field.Read(n)
-			e.at.keys[field.Key] = d.placeFor(n)
+			e.keys[field.Key] = d.placeFor(n)
 			d.setOrigin(n, "budgets", b.Name, field.Key)
 		}
 	}
@@ -160,7 +157,7 @@ func readWords(list *[]string, read func(strictyaml.Node) string) func(strictyam
 	return func(n strictyaml.Node) {
 		*list = nil
 		n.Items(func(n strictyaml.Node) { *list = append(*list, read(n)) })
-		if n.Kind() == strictyaml.List && len(*list) == 0 {
+		if n.IsEmpty() {
 			n.Mistake("an empty list: name at least one, or remove the key to cover all")
 		}
 	}
@@ -173,15 +170,15 @@ func newTable(documents []*document) *Table {
 	names, budgets := map[string]bool{}, map[[2]string]bool{}
 	for i, d := range documents {
 		if names[d.Name] && d.Name != "" {
-			d.nameAt.Mistake("repeated upstream %q: write another name", d.Name)
+			d.at["upstream"].Mistake("repeated upstream %q: write another name", d.Name)
 		}
 		names[d.Name] = true
 		if d.ledger != "" {
 			if i > 0 && d.ledger != documents[0].ledger {
-				d.ledgerAt.Mistake("ledger differs from that of the first document: write it there only")
+				d.at["ledger"].Mistake("ledger differs from that of the first document: write it there only")
 			}
 			t.ledger = d.ledger
-			file, line, column := d.ledgerAt.Place()
+			file, line, column := d.at["ledger"].Place()
 			t.ledgerPlace = fmt.Sprintf("%s:%d:%d", file, line, column)
 		}
 		for j, host := range d.Hosts {
@@ -191,21 +188,21 @@ func newTable(documents []*document) *Table {
 			}
 			t.sites[host] = d.site
 		}
-		for j := range d.Budgets {
-			name := [2]string{d.Account, d.Budgets[j].Name}
+		for _, e := range d.budgets {
+			name := [2]string{d.Account, e.Name}
 			if name[1] != "" && budgets[name] {
-				d.budgets[j].entry.Mistake("repeated budget %q in one account: write another name", name[1])
+				e.at.Mistake("repeated budget %q in one account: write another name", name[1])
 			}
 			budgets[name] = true
 			for _, other := range documents {
 				if other.Account == d.Account {
-					other.checkLimit(&d.Budgets[j])
-					other.checkBatches(&d.Budgets[j], &d.budgets[j])
+					other.checkLimit(&e.Budget)
+					other.checkBatches(e)
 				}
 			}
 		}
 		t.addDomains(d)
-		t.upstreams = append(t.upstreams, d.Upstream)
+		t.upstreams = append(t.upstreams, new(d.Upstream))
 	}
 	checkAccounts(documents)
 	checkCoverages(documents)
@@ -220,8 +217,8 @@ func checkAccounts(documents []*document) {
 	for i, d := range documents {
 		for _, before := range documents[:i] {
 			if (&engine.LookAlikeError{Account: d.Account, Known: before.Account}).IsAlike() {
-				d.accountAt.Mistake("account %q differs from account %q only in case or spaces: each would have the "+
-					"whole limit; write both alike, or choose another name", d.Account, before.Account)
+				d.at["account"].Mistake("account %q differs from account %q only in case or spaces: each would have "+
+					"the whole limit; write both alike, or choose another name", d.Account, before.Account)
 				break
 			}
 		}
@@ -237,16 +234,16 @@ func checkCoverages(documents []*document) {
 			seen[d.Account] = map[string]bool{}
 		}
 		coverages := seen[d.Account]
-		for i := range d.Budgets {
+		for _, e := range d.budgets {
 			before := len(coverages)
-			coverages[d.Budgets[i].Coverage().Text()] = true
-			for region := range d.Budgets[i].Floor {
-				of := d.Budgets[i]
+			coverages[e.Coverage().Text()] = true
+			for region := range e.Floor {
+				of := e.Budget
 				of.Regions = []string{region}
 				coverages[of.Coverage().Text()] = true
 			}
 			if before <= quota.MaxCoverages && len(coverages) > quota.MaxCoverages {
-				d.budgets[i].entry.Mistake("the budgets of account %q cover more than %d different sets of calls, "+
+				e.at.Mistake("the budgets of account %q cover more than %d different sets of calls, "+
 					"floors included: remove some", d.Account, quota.MaxCoverages)
 			}
 		}
@@ -279,7 +276,7 @@ func (d *document) checkLimit(b *quota.Budget) {
 	unlisted := func(method string) bool { return d.site.costs[method] == 0 }
 	if b.Amount(&quota.Call{Units: d.Unlisted}) > b.Limit &&
 		(len(b.Methods) == 0 || slices.ContainsFunc(b.Methods, unlisted)) {
-		d.unlistedAt.Mistake("unlisted costs %d, more than the limit %d of budget %q: lower the cost or raise the "+
+		d.at["unlisted"].Mistake("unlisted costs %d, more than the limit %d of budget %q: lower the cost or raise the "+
 			"limit", d.Unlisted, b.Limit, b.Name)
 	}
 }
@@ -306,8 +303,8 @@ func (t *Table) Regions() (names []string) {
 // UpstreamLimit returns what the upstream itself allows in a budget's window,
 // or 0 if that is not known: see Upstream.UpstreamLimits.
 func (t *Table) UpstreamLimit(account, budget string) quota.Units {
-	for i := range t.upstreams {
-		if u := &t.upstreams[i]; u.Account == account && u.UpstreamLimits[budget] > 0 {
+	for _, u := range t.upstreamsOf(account) {
+		if u.UpstreamLimits[budget] > 0 {
 			return u.UpstreamLimits[budget]
 		}
 	}

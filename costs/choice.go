@@ -38,26 +38,22 @@ func readChoice(n strictyaml.Node) *choice {
 		return &choice{method: name}
 	}
 	c := &choice{}
-	c.by.readWith(n, c.fields())
-	return c
-}
-
-func (c *choice) fields() []strictyaml.Field {
-	return append(c.by.fields(), []strictyaml.Field{
+	c.by.readWith(n, append(c.by.fields(), []strictyaml.Field{
 		{Key: "is", Read: func(n strictyaml.Node) {
 			n.Entries(func(key, value strictyaml.Node) {
 				text := key.Scalar(maxText)
 				form := "(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(text), `\*`, ".*") + "$"
 				c.cases = append(c.cases, choiceCase{text, regexp.MustCompile(form), readChoice(value)})
 			})
-			if n.Kind() == strictyaml.Map && len(c.cases) == 0 {
+			if n.IsEmpty() {
 				n.Mistake("no value: write one, such as {\"gpt-4o*\": chat}, or remove the key if the field names " +
 					"the method")
 			}
 			slices.SortStableFunc(c.cases, compareCases)
 		}},
 		{Key: "or", Read: func(n strictyaml.Node) { c.or = readChoice(n) }},
-	}...)
+	}...))
+	return c
 }
 
 // compareCases orders cases by exactness: a text without * comes first, then
@@ -70,6 +66,9 @@ func compareCases(a, b choiceCase) int {
 	}
 	return cmp.Compare(letters(b), letters(a))
 }
+
+// isByField reports whether a field of the request decides.
+func (c *choice) isByField() bool { return c != nil && c.method == "" }
 
 // find returns the method of a request, or why it is not certain.
 func (c *choice) find(s *site, req *http.Request) (method, reason string) {

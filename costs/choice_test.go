@@ -136,8 +136,9 @@ func TestMistakesInFieldsOfARequestSayWhereTheyAre(t *testing.T) {
 			"most 2",
 		"routes: {/x: m}\ncosts: {m: {query: a, or: 1, times: 2, steps: {more: 4}}}": "5:12: times beside steps, " +
 			"which are the whole price: remove one",
-		"routes: {/x: m}\ncosts: {m: {area: [a, b], or: 1}}": "5:19: an area of 2 parameters",
-		"routes: {/x: m}\ncosts: {m: {query: a, or: 1, steps: {9: 1, 2: 2}}}": "5:44: a step that is not " +
+		"routes: {/x: m}\ncosts: {m: {area: [a, b], or: 1}}":            "5:19: an area of 2 parameters",
+		"routes: {/x: m}\ncosts: {m: {query: a, or: 1, steps: {9: 1}}}": "5:37: no price above the last step",
+		"routes: {/x: m}\ncosts: {m: {query: a, or: 1, steps: {9: 1, 2: 2, more: 3}}}": "5:44: a step that is not " +
 			"above the one before",
 		"routes: {/x: m}\ncosts: {m: {query: a, or: 99}}": "5:12: m costs 99, more than " +
 			"the limit 9",
@@ -145,10 +146,7 @@ func TestMistakesInFieldsOfARequestSayWhereTheyAre(t *testing.T) {
 		if !strings.Contains(text, "costs:") {
 			text += "\ncosts: {m: 1}"
 		}
-		text = "version: 1\naccount: a\nhosts: [api.example.com]\n" + text +
-			"\nbudgets: [{name: all, limit: 9, window: 24h}]\n"
-		if _, err := costs.Parse("costs.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v; want %s", text, err, want)
-		}
+		mistaken(t, "version: 1\naccount: a\nhosts: [api.example.com]\n", map[string]string{text: want},
+			"\nbudgets: [{name: all, limit: 9, window: 24h}]")
 	}
 }

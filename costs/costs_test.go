@@ -153,43 +153,6 @@ func methods(t *testing.T) []map[string]string {
 	return all
 }
 
-func TestAllMethodsHaveTheirRoutesAndDocumentedCosts(t *testing.T) {
-	table := load(t)
-	free := parse(t,
-		"version: 1\naccount: a\napi: youtube/v3\nhosts: [youtube.googleapis.com, www.googleapis.com]\nunlisted: "+
-			"7\ncosts: {}\nbudgets: [{name: all, limit: 100, window: 24h}]\n")
-	for _, row := range methods(t) {
-		method := strings.TrimPrefix(row["method_id"], "youtube.")
-		for _, path := range []string{row["path"], row["simple_upload_path"], row["resumable_upload_path"]} {
-			if path == "" {
-				continue
-			}
-			path = strings.ReplaceAll(path, "{id}", "AbC-_1%2Fd=")
-			for _, host := range []string{"youtube.googleapis.com", "www.googleapis.com"} {
-				got, err := free.Quote(row["verb"], "https://"+host+path+"?part=snippet&uploadType=resumable")
-				if err != nil || !reflect.DeepEqual(got.Call, quota.Call{Account: "a", Method: method, Units: 7}) ||
-					len(got.Budgets) != 1 {
-					t.Errorf("%s %s%s: %+v, %v; want %s", row["verb"], host, path, got, err, method)
-				}
-			}
-		}
-		want := row["cost_pre_2026_06"]
-		if method == "videos.insert" {
-			want = "100"
-		}
-		if row["cost_source"] != "documented" || want == "n/a" {
-			want = ""
-		}
-		call, err := table.Call("", method)
-		if want == "" && !errors.Is(err, costs.ErrNoCost) {
-			t.Errorf("%s costs %d (%v), but no document says so", method, call.Units, err)
-		}
-		if want != "" && (err != nil || quota.Units(atoi(want)) != call.Units) {
-			t.Errorf("%s costs %d (%v), documented is %s", method, call.Units, err, want)
-		}
-	}
-}
-
 func atoi(s string) (n int) {
 	for _, digit := range s {
 		n = 10*n + int(digit-'0')

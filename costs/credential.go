@@ -39,8 +39,7 @@ func (t *Table) CheckCredentials(folder string) error {
 	if err != nil {
 		return fmt.Errorf("costs: credential: %w", err)
 	}
-	for i := range t.upstreams {
-		u := &t.upstreams[i]
+	for _, u := range t.upstreams {
 		if u.Credential != nil && !isBelow(resolved(u.Credential.File), resolved(folder)) {
 			return fmt.Errorf("credential of %s: %s is not below %s, where costs.yaml was found but not named, so "+
 				"another author could have it sent away; move it there, or name the folder with --config if you "+
@@ -71,8 +70,13 @@ func isBelow(path, folder string) bool {
 func (d *document) readCredential(n strictyaml.Node) {
 	var c Credential
 	before := n.Mistakes()
-	n.Fields(d.credentialFields(&c)...)
-	d.credentialAt = n
+	n.Fields(
+		strictyaml.Field{Key: "file", Missing: "file: upstream.key, which holds the secret and nothing else",
+			Read: func(n strictyaml.Node) { c.File = d.readSecretFile(n) }},
+		strictyaml.Field{Key: "header", Read: func(n strictyaml.Node) { c.Header = readHeaderName(n) }},
+		strictyaml.Field{Key: "prefix", Read: func(n strictyaml.Node) { c.Prefix = readPrefix(n) }},
+		strictyaml.Field{Key: "query", Read: func(n strictyaml.Node) { c.Query = readParameter(n) }},
+	)
 	switch {
 	case n.Mistakes() > before:
 		return
@@ -84,17 +88,6 @@ func (d *document) readCredential(n strictyaml.Node) {
 		n.Mistake("a prefix belongs to a header: remove it, or write header in place of query")
 	default:
 		d.Credential = &c
-		d.setOrigin(n, "credential")
-	}
-}
-
-func (d *document) credentialFields(c *Credential) []strictyaml.Field {
-	return []strictyaml.Field{
-		{Key: "file", Missing: "file: upstream.key, which holds the secret and nothing else",
-			Read: func(n strictyaml.Node) { c.File = d.readSecretFile(n) }},
-		{Key: "header", Read: func(n strictyaml.Node) { c.Header = readHeaderName(n) }},
-		{Key: "prefix", Read: func(n strictyaml.Node) { c.Prefix = readPrefix(n) }},
-		{Key: "query", Read: func(n strictyaml.Node) { c.Query = readParameter(n) }},
 	}
 }
 

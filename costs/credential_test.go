@@ -36,7 +36,7 @@ func TestCredentialPathIsRelativeToCostsYAML(t *testing.T) {
 }
 
 func TestCredentialsThatCannotBeMeantAreMistakes(t *testing.T) {
-	for text, want := range map[string]string{
+	mistaken(t, withCredential, map[string]string{
 		"{header: Authorization}": `8:13: missing key "file": write file: upstream.key, which holds the secret and ` +
 			`nothing else`,
 		"{file: a}": "8:13: nothing gets the credential: write header: Authorization, or query: key",
@@ -61,18 +61,10 @@ func TestCredentialsThatCannotBeMeantAreMistakes(t *testing.T) {
 		"{file: a, header: Authorization, secret: hunter22}": `8:46: unknown key "secret": write one of file, ` +
 			`header, prefix, query`,
 		"keys/a": `8:13: credential is "keys/a": write a map, {file: …}`,
-	} {
-		_, err := costs.Parse("costs.yaml", []byte(withCredential+text+"\n"))
-		if err == nil || err.Error() != "costs.yaml:"+want {
-			t.Errorf("%s:\ngot  %v\nwant costs.yaml:%s", text, err, want)
-		}
-	}
-	plain := "version: 1\naccount: a\ncosts: {get: 1}\nbudgets: [{name: all, limit: 1, window: 24h}]\ncredential: " +
-		"{file: a, query: key}\n"
-	if _, err := costs.Parse("costs.yaml", []byte(plain)); err == nil ||
-		!strings.Contains(err.Error(), "5:13: a credential without hosts") {
-		t.Errorf("without hosts: %v", err)
-	}
+	}, "")
+	mistaken(t, beforeAlert, map[string]string{
+		"credential: {file: a, query: key}": "5:13: a credential without hosts is sent nowhere",
+	}, "")
 }
 
 // TestAStrangersConfigSendsNoFile: a costs.yaml that happened to be in the

@@ -43,7 +43,7 @@ type method struct {
 	} `json:"mediaUpload"`
 }
 
-type foundRoute struct{ Path, Verb, Method, Kind string }
+type foundRoute struct{ Path, Verb, Method string }
 
 func youtubeRoutes() ([]byte, error) {
 	folder, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", googleAPI).Output()
@@ -70,13 +70,13 @@ func (r *resource) routes(base string) ([]foundRoute, error) {
 	var all []foundRoute
 	for _, m := range r.Methods {
 		id := strings.TrimPrefix(m.ID, "youtube.")
-		all = append(all, foundRoute{base + m.FlatPath, m.HTTPMethod, id, "plainRoute"})
-		for protocol, upload := range m.MediaUpload.Protocols {
-			kind, known := map[string]string{"simple": "uploadRoute", "resumable": "resumableRoute"}[protocol]
-			if !known {
-				return nil, fmt.Errorf("%s: unknown upload protocol %q", m.ID, protocol)
+		all = append(all, foundRoute{base + m.FlatPath, m.HTTPMethod, id})
+		if uploads := m.MediaUpload.Protocols; len(uploads) > 0 {
+			simple := uploads["simple"].Path
+			if len(uploads) != 2 || uploads["resumable"].Path != "/resumable"+simple {
+				return nil, fmt.Errorf("%s: unknown upload protocols %v", m.ID, uploads)
 			}
-			all = append(all, foundRoute{upload.Path, m.HTTPMethod, id, kind})
+			all = append(all, foundRoute{simple, m.HTTPMethod, id})
 		}
 	}
 	for i := range all {
@@ -113,7 +113,7 @@ func routesSource(routes []foundRoute) ([]byte, error) {
 		discoveryDocument, googleAPI)
 	b.WriteString("package costs\n\nvar youtubeV3 = api{name: \"youtube/v3\", routes: []route{\n")
 	for _, r := range routes {
-		fmt.Fprintf(&b, "\t{%q, %q, %q, %s},\n", r.Path, r.Verb, r.Method, r.Kind)
+		fmt.Fprintf(&b, "\t{%q, %q, %q},\n", r.Path, r.Verb, r.Method)
 	}
 	b.WriteString("}}\n")
 	return format.Source(b.Bytes())

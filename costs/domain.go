@@ -94,7 +94,6 @@ func (d *document) readDomains(n strictyaml.Node) {
 			d.Domains = append(d.Domains, name)
 		}
 	})
-	d.setOrigin(n, "domains")
 }
 
 func (d *document) readUnguarded(n strictyaml.Node) {
@@ -112,7 +111,6 @@ func (d *document) readUnguarded(n strictyaml.Node) {
 			}
 		}
 	})
-	d.setOrigin(n, "unguarded")
 }
 
 // checkUnguarded reports unguarded hosts that have no effect.
@@ -136,7 +134,6 @@ func (d *document) readInsecure(n strictyaml.Node) {
 			d.insecureAt = append(d.insecureAt, n)
 		}
 	})
-	d.setOrigin(n, "insecure")
 }
 
 // checkInsecure reports insecure hosts that are not among the hosts.
@@ -166,7 +163,7 @@ func (d *document) hostsNamed(host string) []string {
 // the host in insecure.
 func (t *Table) MayExpose(u *url.URL) bool {
 	host, ok := canonicalHost(u.Scheme, u.Host)
-	isInsecure := func(upstream Upstream) bool { return slices.Contains(upstream.Insecure, host) }
+	isInsecure := func(upstream *Upstream) bool { return slices.Contains(upstream.Insecure, host) }
 	return quota.Confidential(u) || ok && slices.ContainsFunc(t.upstreams, isInsecure)
 }
 

@@ -114,7 +114,7 @@ func TestParseReportsAllMistakesInDomains(t *testing.T) {
 	const hosts = "hosts: [youtube.googleapis.com]"
 	const form = ` is not the name of a domain or host: write one such as example.com, without scheme, port, path ` +
 		`or wildcard`
-	expect(t, []mistake{
+	expect(t, valid, []mistake{
 		{hosts, hosts + "\ndomains: [com, co.uk, localhost, 10.0.0.1, \"a.b:80\", https://a.b, \"*.a.b\", .a.b]",
 			`7:11: "com"` + form + "\n" + `7:16: "co.uk"` + form + "\n" + `7:23: "localhost"` + form + "\n" +
 				`7:34: "10.0.0.1"` + form + "\n" + `7:44: "a.b:80"` + form + "\n" + `7:54: "https://a.b"` + form +

@@ -77,23 +77,19 @@ func covers(list []string, word string) bool {
 // strictest decides; if none does, the strictest of all its documents.
 // Allowance uses the call's Account, Method and Caller.
 func (t *Table) Allowance(call quota.Call) quota.Units {
-	least := func(all bool) (units quota.Units, found bool) {
-		for i := range t.upstreams {
-			u := &t.upstreams[i]
-			if u.Account != call.Account || !all && u.price(call.Method) == 0 {
-				continue
-			}
-			if allowed := u.Allowance(call.Method, call.Caller); !found || allowed < units {
-				units, found = allowed, true
-			}
-		}
-		return units, found
+	all := t.upstreamsOf(call.Account)
+	hasNone := func(u *Upstream) bool { return u.price(call.Method) == 0 }
+	if priced := slices.DeleteFunc(slices.Clone(all), hasNone); len(priced) > 0 {
+		all = priced
 	}
-	if units, found := least(false); found {
-		return units
+	var allowances []quota.Units
+	for _, u := range all {
+		allowances = append(allowances, u.Allowance(call.Method, call.Caller))
 	}
-	units, _ := least(true)
-	return units
+	if len(allowances) == 0 {
+		return 0
+	}
+	return slices.Min(allowances)
 }
 
 // Allowance returns the allowance of the first rule in Down that covers the
@@ -111,7 +107,6 @@ func (u *Upstream) Allowance(method string, caller quota.Caller) quota.Units {
 // readDown reads when_ledger_down: a rule for each method and a default, or a
 // list of rules, the first of which that covers a call decides.
 func (d *document) readDown(n strictyaml.Node) {
-	d.setOrigin(n, "when_ledger_down")
 	isPolicy := n.Has("allow") && !slices.Contains(d.Upstream.methods(), "allow")
 	switch kind := n.Kind(); {
 	case kind == strictyaml.List:
@@ -140,12 +135,17 @@ func (d *document) readDown(n strictyaml.Node) {
 
 // readDownRules reads the list form.
 func (d *document) readDownRules(n strictyaml.Node) {
-	rules := 0
+	label := func(n strictyaml.Node) string { return n.Text(quota.MaxLabel) }
 	n.Items(func(n strictyaml.Node) {
-		rules++
 		rule, then := DownRule{Origin: originOf(n)}, strictyaml.Node{}
 		before := n.Mistakes()
-		n.Fields(d.downFields(&rule, &then)...)
+		n.Fields([]strictyaml.Field{
+			{Key: "methods", Read: readWords(&rule.Methods, func(n strictyaml.Node) string { return d.readMethod(n) })},
+			{Key: "lanes", Read: readWords(&rule.Lanes, label)},
+			{Key: "jobs", Read: readWords(&rule.Jobs, label)},
+			{Key: "regions", Read: readWords(&rule.Regions, d.readRegion)},
+			{Key: "then", Missing: "then: refuse, or then: {allow: 50}", Read: func(n strictyaml.Node) { then = n }},
+		}...)
 		if then == (strictyaml.Node{}) {
 			return // Fields has reported it
 		}
@@ -164,19 +164,8 @@ func (d *document) readDownRules(n strictyaml.Node) {
 		d.Down = append(d.Down, rule)
 		d.allowed = append(d.allowed, placedRule{rule, then})
 	})
-	if rules == 0 {
+	if n.IsEmpty() {
 		n.Mistake("no rule: write one, such as [{then: {allow: 50}}], or remove the key to refuse all")
-	}
-}
-
-func (d *document) downFields(rule *DownRule, then *strictyaml.Node) []strictyaml.Field {
-	label := func(n strictyaml.Node) string { return n.Text(quota.MaxLabel) }
-	return []strictyaml.Field{
-		{Key: "methods", Read: readWords(&rule.Methods, func(n strictyaml.Node) string { return d.readMethod(n) })},
-		{Key: "lanes", Read: readWords(&rule.Lanes, label)},
-		{Key: "jobs", Read: readWords(&rule.Jobs, label)},
-		{Key: "regions", Read: readWords(&rule.Regions, d.readRegion)},
-		{Key: "then", Missing: "then: refuse, or then: {allow: 50}", Read: func(n strictyaml.Node) { *then = n }},
 	}
 }
 
@@ -200,17 +189,12 @@ func readThen(n strictyaml.Node) (units quota.Units) {
 	case strictyaml.Text:
 		n.OneOf("policy", []string{"refuse"}, "{allow: 50}")
 	case strictyaml.Map:
-		n.Fields(allowFields(&units)...)
+		n.Fields(strictyaml.Field{Key: "allow", Missing: "allow: 50, in units",
+			Read: func(n strictyaml.Node) { units = quota.Units(n.Int(1, int64(quota.MaxUnits))) }})
 	default:
 		n.Mistake("neither refuse nor an allowance: write refuse, or {allow: 50}")
 	}
 	return units
-}
-
-func allowFields(units *quota.Units) []strictyaml.Field {
-	return []strictyaml.Field{{Key: "allow", Missing: "allow: 50, in units", Read: func(n strictyaml.Node) {
-		*units = quota.Units(n.Int(1, int64(quota.MaxUnits)))
-	}}}
 }
 
 // placedRule is a rule and the place of its allowance.

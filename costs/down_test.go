@@ -126,7 +126,7 @@ func TestDefaultAllowanceAppliesLast(t *testing.T) {
 
 func TestParseReportsAllMistakesInAllowances(t *testing.T) {
 	const old = "  search.list: refuse\n  default: {allow: 50}"
-	expect(t, []mistake{
+	expect(t, valid, []mistake{
 		{old, "  - {methods: [serach.list], then: refuse}",
 			`19:16: unknown method of youtube/v3 "serach.list": write search.list`},
 		{old, "  - {methods: [search.list], then: {allow: 99}}",

@@ -40,7 +40,7 @@ func (s *site) isOneMethod(verb, raw, whole string) bool {
 	isSameOrNone := func(reading string) bool {
 		for _, loose := range []bool{false, true} {
 			other, otherName := s.findPattern(verb, reading, loose)
-			isByField := other != nil && other.choice != nil
+			isByField := other != nil && other.to.isByField()
 			switch {
 			case other == nil, isByField && other == found:
 				continue
@@ -62,10 +62,10 @@ func (s *site) isOneMethod(verb, raw, whole string) bool {
 // methodOf returns the method of a request that matches p, where name is the
 // text of the capturing segment.
 func (p *pattern) methodOf(name string) string {
-	if p.method == "" {
+	if p.to == nil {
 		return name
 	}
-	return p.method
+	return p.to.method
 }
 
 // maxReadings is the most ways in which a path may be read. A path with more

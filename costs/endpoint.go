@@ -39,8 +39,7 @@ func (t *Table) withEndpoint(upstream, endpoint string) (*Table, error) {
 		return nil, fmt.Errorf("%s has no port from 1 to 65535; write the one at which the server listens", host)
 	}
 	var chosen, routed []*site
-	for i := range t.upstreams {
-		u := &t.upstreams[i]
+	for _, u := range t.upstreams {
 		switch meant := upstream == "" || u.Name == upstream || u.Account == upstream; {
 		case meant && u.API != "":
 			chosen = append(chosen, u.site)

@@ -12,44 +12,42 @@ import (
 // readFloor reads {IN: 500}: the units of a budget that are reserved
 // for regions.
 func (d *document) readFloor(n strictyaml.Node, e *budgetEntry) {
-	e.budget.Floor, e.at.floors = map[string]quota.Units{}, map[string]strictyaml.Node{}
-	entries := 0
+	e.Floor, e.floors = map[string]quota.Units{}, map[string]strictyaml.Node{}
 	n.Entries(func(key, value strictyaml.Node) {
-		entries++
 		name := d.readRegion(key)
-		units := readAmount(value, e.budget.Measure, 1, quota.MaxLimit)
+		units := readAmount(value, e.Measure, 1, quota.MaxLimit)
 		if name != "" && units > 0 {
-			e.budget.Floor[name], e.at.floors[name] = units, key
+			e.Floor[name], e.floors[name] = units, key
 		}
 	})
-	if n.Kind() == strictyaml.Map && entries == 0 {
+	if n.IsEmpty() {
 		n.Mistake("no floor: write one, such as {IN: 500}, or remove the key")
 	}
 }
 
 // finishBudgets checks what needs the whole of a budget.
 func (d *document) finishBudgets() {
-	for i := range d.Budgets {
-		b, at := &d.Budgets[i], &d.budgets[i]
+	for _, b := range d.budgets {
 		b.Account = d.Account
 		if d.preset {
-			d.checkComplete(b, at)
+			d.checkComplete(b)
 		}
-		d.checkFloors(b, at)
+		b.checkFloors()
 		if b.Window.Kind() == engine.Bucket && b.Limit > 0 && !b.Window.Refills(b.Limit) {
-			at.entry.Mistake("bucket %q of %d refills by %s: let it refill within 100 days", b.Name, b.Limit,
+			b.at.Mistake("bucket %q of %d refills by %s: let it refill within 100 days", b.Name, b.Limit,
 				b.Window.Rate())
 		}
+		d.Budgets = append(d.Budgets, b.Budget)
 	}
 }
 
 // checkComplete reports keys of a budget that the preset leaves to the user. A
 // window that comes with the variant of the limit is not reported beside it.
-func (d *document) checkComplete(b *quota.Budget, at *budgetAt) {
+func (d *document) checkComplete(b *budgetEntry) {
 	for _, key := range []string{"limit", "window"} {
 		ask := d.findAsk("budgets." + b.Name + "." + key)
-		if _, ok := at.keys[key]; !ok && ask != "" {
-			at.entry.Mistake("preset %s does not know the %s of budget %q: write %s", d.Preset.Name, key, b.Name, ask)
+		if _, ok := b.keys[key]; !ok && ask != "" {
+			b.at.Mistake("preset %s does not know the %s of budget %q: write %s", d.Preset.Name, key, b.Name, ask)
 			if slices.Contains(d.Preset.windows, b.Name) {
 				return
 			}
@@ -57,12 +55,12 @@ func (d *document) checkComplete(b *quota.Budget, at *budgetAt) {
 	}
 }
 
-func (d *document) checkFloors(b *quota.Budget, at *budgetAt) {
+func (b *budgetEntry) checkFloors() {
 	sum := quota.Units(0)
 	for name, units := range b.Floor {
 		sum += units
 		if len(b.Regions) > 0 && !slices.Contains(b.Regions, name) {
-			at.floors[name].Mistake("a floor for %s, which budget %q does not cover: remove it, or add %s to regions",
+			b.floors[name].Mistake("a floor for %s, which budget %q does not cover: remove it, or add %s to regions",
 				name, b.Name, name)
 		}
 	}
@@ -70,16 +68,16 @@ func (d *document) checkFloors(b *quota.Budget, at *budgetAt) {
 	switch {
 	case len(b.Floor) == 0:
 	case isKnown && !b.Window.CountsSince():
-		at.keys["floor"].Mistake("a floor in window %s: write a window such as 24h or {day: America/Los_Angeles}, "+
+		b.keys["floor"].Mistake("a floor in window %s: write a window such as 24h or {day: America/Los_Angeles}, "+
 			"or remove the floor", b.Window)
 	case b.Limit > 0 && sum > b.Limit:
-		at.keys["floor"].Mistake("floors of %s together, more than the limit %s: lower them or raise the limit",
+		b.keys["floor"].Mistake("floors of %s together, more than the limit %s: lower them or raise the limit",
 			b.Measure.Number(sum), b.Measure.Number(b.Limit))
 	}
-	until := at.keys["floor_until"]
+	until := b.keys["floor_until"]
 	switch {
 	case b.FloorUntil == 0:
-	case len(b.Floor) == 0 && at.keys["floor"] == (strictyaml.Node{}):
+	case len(b.Floor) == 0 && b.keys["floor"] == (strictyaml.Node{}):
 		until.Mistake("floor_until without a floor: write floor: {IN: 500}, or remove it")
 	case b.Window.Kind() != engine.Calendar && isKnown:
 		until.Mistake("floor_until on window %s, which has no end: write window: {day: America/Los_Angeles}, or "+

@@ -17,25 +17,20 @@ import (
 // false if a client could take it for another host: net/http truncates a Host
 // header at a slash or space, and maps letters such as U+FF59 to ASCII.
 func canonicalHost(scheme, host string) (string, bool) {
-	plain := true
-	for i := 0; i < len(host); i++ {
-		if host[i] >= utf8.RuneSelf {
-			return canonicalName(scheme, host)
-		}
-		switch c := host[i]; {
-		case isLower(c), isDigit(c), c == '-', c == '_':
-		case c == '.':
-			plain = plain && i < len(host)-1
-		case isCapital(c), c == ':', c == '[', c == ']':
-			plain = false
-		case c == '%' && host[0] == '[': // the zone of an IPv6 address
-			plain = false
-		default:
-			return "", false
-		}
+	const plain = "abcdefghijklmnopqrstuvwxyz0123456789-_."
+	if !isASCII(host) {
+		return canonicalName(scheme, host)
 	}
-	if plain {
+	host = strings.ToLower(host)
+	others := ":[]"
+	if strings.HasPrefix(host, "[") {
+		others += "%" // the zone of an IPv6 address
+	}
+	switch rest := strings.Trim(host, plain); {
+	case rest == "" && !strings.HasSuffix(host, "."):
 		return host, true
+	case strings.Trim(rest, plain+others) != "":
+		return "", false
 	}
 	name := withoutPort(host)
 	port := strings.TrimPrefix(host[len(name):], ":")
@@ -47,7 +42,7 @@ func canonicalHost(scheme, host string) (string, bool) {
 	if strings.ContainsAny(name, "[]") && !bracketed(name) {
 		return "", false // net/http would dial what is between the brackets
 	}
-	name = strings.TrimRight(strings.ToLower(name), ".")
+	name = strings.TrimRight(name, ".")
 	if port != "" {
 		name += ":" + port
 	}

@@ -17,13 +17,13 @@ func readLease(n strictyaml.Node) time.Duration { return n.Duration(time.Second,
 // finishWindow sets the window of a budget of calls in flight, and reports a
 // missing one if the budget needs one.
 func (e *budgetEntry) finishWindow(n strictyaml.Node, isNeeded bool) {
-	w := &e.budget.Window
+	w := &e.Window
 	hasWindow := n.Has("window")
 	isGiven := hasWindow || n.Has("in_flight")
 	isMissing := isNeeded && !isGiven && n.Kind() == strictyaml.Map
 	switch {
 	case n.Has("in_flight") && hasWindow:
-		e.at.keys["in_flight"].Mistake("in_flight beside a window: remove one, or write two budgets")
+		e.keys["in_flight"].Mistake("in_flight beside a window: remove one, or write two budgets")
 	case e.isInFlight && w.Kind() != engine.InFlight:
 		*w = quota.InFlight(defaultLease)
 	case isMissing:
@@ -33,10 +33,10 @@ func (e *budgetEntry) finishWindow(n strictyaml.Node, isNeeded bool) {
 	if e.lease > 0 && w.Kind() == engine.InFlight {
 		*w = quota.InFlight(e.lease)
 	} else if e.lease > 0 && w.Kind() != 0 {
-		e.at.keys["lease"].Mistake("lease is for budgets of calls in flight: write in_flight: true in place of the " +
+		e.keys["lease"].Mistake("lease is for budgets of calls in flight: write in_flight: true in place of the " +
 			"window, or remove it")
 	}
-	if _, counts := e.at.keys["count"]; w.Kind() == engine.InFlight && !counts {
-		e.budget.Measure = quota.Calls
+	if _, counts := e.keys["count"]; w.Kind() == engine.InFlight && !counts {
+		e.Measure = quota.Calls
 	}
 }

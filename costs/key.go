@@ -30,7 +30,6 @@ func (k *KeyPlace) String() string {
 // readKey reads key: {header: X-Tenant}.
 func (d *document) readKey(n strictyaml.Node) {
 	var f requestField
-	d.keyAt = n
 	fields := append(f.fields(), strictyaml.Field{Key: "path", Read: f.readAs("path")},
 		strictyaml.Field{Key: "json", Read: f.readAs("body")})
 	for i, field := range fields {
@@ -48,7 +47,6 @@ func (d *document) readKey(n strictyaml.Node) {
 	}
 	d.Key = KeyPlace{f.place, f.name}
 	d.site.key = f
-	d.setOrigin(n, "key")
 }
 
 // namesCredential reports whether a header or a query parameter of this name
@@ -68,7 +66,7 @@ func (d *document) checkKey() {
 			func(s segment) bool { return s.kind == anySegment && s.name == d.Key.Name })
 	}
 	if d.Key.Place == "path" && !slices.ContainsFunc(d.site.patterns, isNamed) {
-		d.keyAt.Mistake("no route has a part {%s}: write one, such as \"/v1/{%[1]s}/{rest...}\": read, or another "+
+		d.at["key"].Mistake("no route has a part {%s}: write one, such as \"/v1/{%[1]s}/{rest...}\": read, or another "+
 			"place", d.Key.Name)
 	}
 }
@@ -86,8 +84,8 @@ func readKeyLimits(n strictyaml.Node, b *quota.Budget) {
 
 // checkKeyLimits reports limits of keys in budgets that do not have them.
 func (d *document) checkKeyLimits() {
-	for i := range d.Budgets {
-		b, at := &d.Budgets[i], d.budgets[i].keys["keys"]
+	for _, b := range d.budgets {
+		at := b.keys["keys"]
 		switch {
 		case len(b.Keys) == 0:
 		case !b.PerKey:

@@ -16,11 +16,12 @@ const MaxPriority = 100
 // of lanes.
 func (d *document) readLanes(n strictyaml.Node) {
 	d.Priorities, d.Paced = map[string]int{}, map[string]bool{}
-	entries := 0
 	n.Entries(func(key, value strictyaml.Node) {
-		entries++
 		priority, pace := 0, false
-		value.Fields(laneFields(&priority, &pace)...)
+		value.Fields(
+			strictyaml.Field{Key: "priority", Read: func(n strictyaml.Node) { priority = int(n.Int(0, MaxPriority)) }},
+			strictyaml.Field{Key: "pace", Read: func(n strictyaml.Node) { pace = n.Bool() }},
+		)
 		if value.Kind() == strictyaml.Map && !value.Has("priority") && !value.Has("pace") {
 			value.Mistake("nothing is said of the lane: write priority: 1 or pace: true")
 		}
@@ -29,15 +30,8 @@ func (d *document) readLanes(n strictyaml.Node) {
 			d.setOrigin(key, "lanes", lane)
 		}
 	})
-	if n.Kind() == strictyaml.Map && entries == 0 {
+	if n.IsEmpty() {
 		n.Mistake("no lane: write one, such as {cron: {priority: 1}}, or remove the key")
-	}
-}
-
-func laneFields(priority *int, pace *bool) []strictyaml.Field {
-	return []strictyaml.Field{
-		{Key: "priority", Read: func(n strictyaml.Node) { *priority = int(n.Int(0, MaxPriority)) }},
-		{Key: "pace", Read: func(n strictyaml.Node) { *pace = n.Bool() }},
 	}
 }
 
@@ -45,10 +39,10 @@ func laneFields(priority *int, pace *bool) []strictyaml.Field {
 // the windows, for quota.Options; nil if none is.
 func (t *Table) Paced() func(account, lane string) bool {
 	paced := map[[2]string]bool{}
-	for i := range t.upstreams {
-		for lane, isPaced := range t.upstreams[i].Paced {
+	for _, u := range t.upstreams {
+		for lane, isPaced := range u.Paced {
 			if isPaced {
-				paced[[2]string{t.upstreams[i].Account, lane}] = true
+				paced[[2]string{u.Account, lane}] = true
 			}
 		}
 	}
@@ -62,10 +56,8 @@ func (t *Table) Paced() func(account, lane string) bool {
 // of a higher one come first. If several documents of the account give it one,
 // the highest counts.
 func (t *Table) Priority(account, lane string) (priority int) {
-	for i := range t.upstreams {
-		if u := &t.upstreams[i]; u.Account == account {
-			priority = max(priority, u.Priorities[lane])
-		}
+	for _, u := range t.upstreamsOf(account) {
+		priority = max(priority, u.Priorities[lane])
 	}
 	return priority
 }
@@ -87,8 +79,8 @@ func (t *Table) Lanes() []string {
 			add(lane)
 		}
 	}
-	for i := range t.upstreams {
-		for _, lane := range slices.Sorted(maps.Keys(t.upstreams[i].Priorities)) {
+	for _, u := range t.upstreams {
+		for _, lane := range slices.Sorted(maps.Keys(u.Priorities)) {
 			add(lane)
 		}
 	}

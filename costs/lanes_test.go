@@ -41,19 +41,15 @@ func TestALaneHasTheHighestOfItsPriorities(t *testing.T) {
 }
 
 func TestMistakesInLanesAreReported(t *testing.T) {
-	for lanes, want := range map[string]string{
-		"lanes: {cron: {priority: 101}}": "5:26: priority is 101: write an integer from 0 to 100",
-		"lanes: {cron: {prio: 1}}":       `5:16: unknown key "prio": write one of priority`,
-		"lanes: {cron: {}}":              "5:15: nothing is said of the lane: write priority: 1 or pace: true",
-		"lanes: {cron: 2}":               "5:15: cron is 2: write a map",
-		"lanes: {}":                      "5:8: no lane: write one, such as {cron: {priority: 1}}, or remove the key",
-		"lanes: [cron]":                  "5:8: lanes is a list: write a map",
-	} {
-		if _, err := costs.Parse("costs.yaml", []byte(lanesTable+lanes+"\n")); err == nil ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v; want %s", lanes, err, want)
-		}
-	}
+	mistaken(t, lanesTable, map[string]string{
+		"lanes: {cron: {priority: 101}}":       "5:26: priority is 101: write an integer from 0 to 100",
+		"lanes: {cron: {prio: 1, pace: true}}": `5:16: unknown key "prio": write one of priority`,
+		"lanes: {cron: {}}":                    "5:15: nothing is said of the lane: write priority: 1 or pace: true",
+		"lanes: {cron: 2}":                     "5:15: cron is 2: write a map",
+		"lanes: {}": "5:8: no lane: write one, such as {cron: {priority: 1}}, or " +
+			"remove the key",
+		"lanes: [cron]": "5:8: lanes is a list: write a map",
+	}, "")
 }
 
 func TestPacedLanesAreThoseOfTheirAccount(t *testing.T) {

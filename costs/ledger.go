@@ -13,7 +13,6 @@ import (
 // password. A relative path is resolved relative to costs.yaml. Messages do not
 // include the address.
 func (d *document) readLedger(n strictyaml.Node) {
-	d.ledgerAt = n
 	text := n.Text(anything)
 	if text == "" {
 		return

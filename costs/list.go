@@ -139,7 +139,7 @@ type UsedPreset struct {
 func (t *Table) List() *List {
 	l := &List{Methods: []ListedMethod{}, Budgets: []ListedBudget{}, Routes: []ListedRoute{}, Settings: []Setting{},
 		Down: []ListedRule{}, Presets: []UsedPreset{}}
-	for _, u := range t.Upstreams() {
+	for _, u := range t.upstreams {
 		for _, c := range u.Costs {
 			one := ListedMethod{Account: u.Account, Method: c.Method, Units: c.Units,
 				NotModifiedUnits: u.NotModified(c.Method), Budgets: []string{}, From: u.Origin("costs", c.Method),
@@ -164,7 +164,7 @@ func (t *Table) List() *List {
 			l.Routes = append(l.Routes, ListedRoute{u.Account, r.Pattern, human.Optional(r.When), r.Method,
 				u.Origin("routes", r.Pattern), refused})
 		}
-		l.Settings = append(l.Settings, u.settings()...)
+		l.Settings = append(l.Settings, u.Settings()...)
 		for _, r := range u.Down {
 			r.Methods, r.Lanes = notNil(r.Methods), notNil(r.Lanes)
 			r.Jobs, r.Regions = notNil(r.Jobs), notNil(r.Regions)
@@ -244,8 +244,8 @@ func (b *ListedBudget) Describe() string {
 	return strings.Join(parts, "; ")
 }
 
-// settings returns the lines that stand alone.
-func (u *Upstream) settings() []Setting {
+// Settings returns the lines that stand alone, and those of batches and lanes.
+func (u *Upstream) Settings() []Setting {
 	var all []Setting
 	add := func(line, value string) {
 		if value != "" {

@@ -49,7 +49,6 @@ func (d *document) readMeasures(n strictyaml.Node) {
 	if len(d.Measures) > maxNamed {
 		n.Mistake("%d measures: write at most %d, those of a preset included", len(d.Measures), maxNamed)
 	}
-	d.setOrigin(n, "measures")
 }
 
 // measureNames returns the measures that a budget can count.
@@ -89,9 +88,7 @@ func (d *document) readMethodCost(n strictyaml.Node, method string) (units quota
 	units = 1
 	amounts := map[quota.Measure]Amount{}
 	names := append([]string{"units"}, d.namedMeasures()...)
-	entries := 0
 	n.Entries(func(key, value strictyaml.Node) {
-		entries++
 		name := key.OneOf("measure", names, "or list it in measures")
 		switch m := quota.Measure(name); {
 		case name == "":
@@ -103,7 +100,7 @@ func (d *document) readMethodCost(n strictyaml.Node, method string) (units quota
 			amounts[m] = Amount{Fixed: readAmount(value, m, 0, quota.MaxLimit)}
 		}
 	})
-	if entries == 0 {
+	if n.IsEmpty() {
 		n.Mistake("no amount: write one, such as {%s: 1}", names[len(names)-1])
 	}
 	for _, amount := range amounts {
@@ -123,6 +120,7 @@ func (d *document) readMethodCost(n strictyaml.Node, method string) (units quota
 func (d *document) readComputed(n strictyaml.Node, m quota.Measure) (a Amount) {
 	switch {
 	case n.Has("per"):
+		a.Each = 1
 		n.Fields(
 			strictyaml.Field{Key: "per", Read: func(n strictyaml.Node) {
 				a.Per = map[quota.Measure]quota.Units{}
@@ -133,9 +131,7 @@ func (d *document) readComputed(n strictyaml.Node, m quota.Measure) (a Amount) {
 				})
 			}},
 			strictyaml.Field{Key: "each", Missing: "each: 1000000, for how many the price is",
-				Read: func(n strictyaml.Node) {
-					a.Each = quota.Units(n.Int(1, 1_000_000_000))
-				}},
+				Read: func(n strictyaml.Node) { a.Each = max(1, quota.Units(n.Int(1, 1_000_000_000))) }},
 		)
 	case m == quota.USD:
 		n.Mistake("dollars that a field says: write a number, or {per: {input_tokens: 2.5}, each: 1000000}")
@@ -183,8 +179,8 @@ func checkMeasuresOfAccounts(documents []*document) {
 		}
 		isReported := before > maxNamed || len(d.Measures) > maxNamed
 		if len(known) > maxNamed && !isReported {
-			d.accountAt.Mistake("the documents of account %q have more than %d measures together, errors included: "+
-				"remove some", d.Account, maxNamed)
+			d.at["account"].Mistake("the documents of account %q have more than %d measures together, errors "+
+				"included: remove some", d.Account, maxNamed)
 		}
 	}
 }

@@ -73,6 +73,18 @@ func (u *Upstream) Origin(line ...string) Origin { return u.origins[originKey(li
 
 func originKey(line []string) string { return strings.Join(line, "\x00") }
 
+// placed makes the reading of each field record its place and its origin.
+func (d *document) placed(fields []strictyaml.Field) []strictyaml.Field {
+	for i, field := range fields {
+		fields[i].Read = func(n strictyaml.Node) {
+			d.at[field.Key] = d.placeFor(n)
+			field.Read(n)
+			d.setOrigin(n, field.Key)
+		}
+	}
+	return fields
+}
+
 // setOrigin records the origin of a line.
 func (d *document) setOrigin(n strictyaml.Node, line ...string) {
 	o := originOf(n)
@@ -93,7 +105,7 @@ func originOf(n strictyaml.Node) (o Origin) {
 // the preset.
 func (d *document) placeFor(n strictyaml.Node) strictyaml.Node {
 	if d.reading != nil {
-		return d.presetAt
+		return d.at["preset"]
 	}
 	return n
 }

@@ -14,24 +14,15 @@ import (
 // override is an entry of budgets that overrides a preset's budget of its name.
 type override struct {
 	*document
-	at        strictyaml.Node
-	inherited quota.Budget
-	had       map[string]strictyaml.Node // the preset's keys
-	own       map[string]bool            // the entry's keys
-	now       *quota.Budget              // the result
+	strictyaml.Node              // the entry
+	inherited       *budgetEntry // the preset's
+	now             *budgetEntry // the result
 }
 
-// checkOverride reports an entry whose keys change what an inherited key means.
-// The meaning of a limit depends on what is counted, over which window and of
-// which calls.
-func (d *document) checkOverride(at strictyaml.Node, e *budgetEntry, inherited quota.Budget,
-	had map[string]strictyaml.Node) {
-	o := &override{document: d, at: at, inherited: inherited,
-		had: had, own: map[string]bool{}, now: &e.budget}
-	for key := range e.at.keys {
-		o.own[key] = at.Has(key)
-	}
-	o.own["window"] = o.own["window"] || o.own["in_flight"]
+// check reports an entry whose keys change what an inherited key means. The
+// meaning of a limit depends on what is counted, over which window and of which
+// calls.
+func (o *override) check() {
 	if o.checkCount() {
 		o.checkLimit()
 		o.checkWhole()
@@ -43,14 +34,14 @@ func (d *document) checkOverride(at strictyaml.Node, e *budgetEntry, inherited q
 func (o *override) checkCount() bool {
 	isInFlight := o.now.Window.Kind() == engine.InFlight // which counts calls by itself
 	counts := o.inherited.Measure
-	if o.own["count"] || counts == quota.ByUnits || isInFlight {
+	if o.owns("count") || counts == quota.ByUnits || isInFlight {
 		return true
 	}
 	for _, key := range []string{"limit", "floor"} {
-		if o.own[key] {
-			o.mistake("%s %s counts units as it is written, and %s with count: %[3]s of %[4]s: write count: %[3]s "+
+		if o.owns(key) {
+			o.Mistake("%s %s counts units as it is written, and %s with count: %[3]s of %[4]s: write count: %[3]s "+
 				"or count: units beside it",
-				key, o.formatKey(o.now, key), counts, o.describeSource())
+				key, o.formatKey(&o.now.Budget, key), counts, o.describeSource())
 			return false
 		}
 	}
@@ -59,13 +50,13 @@ func (o *override) checkCount() bool {
 
 // checkLimit reports a key that changes the meaning of the inherited limit.
 func (o *override) checkLimit() {
-	if o.own["limit"] || o.inherited.Limit == 0 {
+	if o.owns("limit") || o.inherited.Limit == 0 {
 		return
 	}
 	for _, key := range []string{"count", "window", "methods", "except", "lanes", "regions", "per"} {
-		if o.own[key] && o.changesMeaning(key) {
-			o.mistake("%s %s over the limit %s of %s, which is for %s: write the limit as well",
-				key, o.formatKey(o.now, key), o.formatKey(&o.inherited, "limit"), o.describeSource(),
+		if o.owns(key) && o.changesMeaning(key) {
+			o.Mistake("%s %s over the limit %s of %s, which is for %s: write the limit as well",
+				key, o.formatKey(&o.now.Budget, key), o.formatKey(&o.inherited.Budget, "limit"), o.describeSource(),
 				o.formatInherited(key))
 			return
 		}
@@ -76,7 +67,7 @@ func (o *override) checkLimit() {
 func (o *override) formatInherited(key string) string {
 	switch {
 	case key == "count", o.isInherited(key):
-		return key + " " + o.formatKey(&o.inherited, key)
+		return key + " " + o.formatKey(&o.inherited.Budget, key)
 	case key == "except":
 		return "calls without except"
 	}
@@ -86,20 +77,21 @@ func (o *override) formatInherited(key string) string {
 // checkWhole reports an entry that would be a complete budget by itself, but
 // with another coverage or other floors.
 func (o *override) checkWhole() {
-	if !o.own["limit"] || !o.own["window"] {
+	if !o.owns("limit") || !o.owns("window") {
 		return
 	}
 	for _, key := range []string{"methods", "except", "lanes", "regions", "per", "keys", "floor", "floor_until"} {
-		if !o.own[key] && o.isInherited(key) {
-			o.mistake("limit and window make budget %q a whole one, and %s has %s %s beside them: write %s as well, "+
+		if !o.owns(key) && o.isInherited(key) {
+			o.Mistake("limit and window make budget %q a whole one, and %s has %s %s beside them: write %s as well, "+
 				"or another name for a budget of your own",
-				o.now.Name, o.describeSource(), key, o.formatKey(&o.inherited, key), key)
+				o.now.Name, o.describeSource(), key, o.formatKey(&o.inherited.Budget, key), key)
 			return
 		}
 	}
 }
 
-func (o *override) mistake(format string, args ...any) { o.at.Mistake(format, args...) }
+// owns reports whether the entry has a key.
+func (o *override) owns(key string) bool { return o.Has(key) || key == "window" && o.Has("in_flight") }
 
 // describeSource names the inherited budget.
 func (o *override) describeSource() string {
@@ -108,18 +100,16 @@ func (o *override) describeSource() string {
 
 // isInherited reports whether the preset has a key.
 func (o *override) isInherited(key string) bool {
-	_, ok := o.had[key]
-	if key == "window" && !ok {
-		_, ok = o.had["in_flight"]
-	}
-	return ok
+	_, ok := o.inherited.keys[key]
+	_, isInFlight := o.inherited.keys["in_flight"]
+	return ok || key == "window" && isInFlight
 }
 
 // changesMeaning reports whether a key has another value than the preset's, of
 // a kind that matters to the limit. Another zone or time of day begins the same
 // window elsewhere.
 func (o *override) changesMeaning(key string) bool {
-	a, b := o.inherited, o.now
+	a, b := &o.inherited.Budget, &o.now.Budget
 	switch key {
 	case "count":
 		return a.Measure != b.Measure
@@ -129,7 +119,7 @@ func (o *override) changesMeaning(key string) bool {
 		isGiven := b.Window.Kind() != 0
 		return o.isInherited(key) && isGiven && !a.Window.IsLike(b.Window)
 	}
-	before, after := slices.Sorted(slices.Values(narrowingWords(&a, key))),
+	before, after := slices.Sorted(slices.Values(narrowingWords(a, key))),
 		slices.Sorted(slices.Values(narrowingWords(b, key)))
 	return !slices.Equal(before, after)
 }

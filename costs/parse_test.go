@@ -3,10 +3,12 @@ package costs_test
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/internal/strictyaml"
 	"github.com/ration-dev/ration/quota"
@@ -35,8 +37,7 @@ when_ledger_down:
   default: {allow: 50}
 `
 
-// mistake replaces a text of the valid file; want is all mistakes of
-// the result.
+// mistake replaces a text of a valid file; want is all mistakes of the result.
 type mistake struct{ old, new, want string }
 
 // parseReportsAllMistakesInADocumentCases are the cases of
@@ -60,8 +61,6 @@ var parseReportsAllMistakesInADocumentCases = []mistake{
 	{"sqlite:ration.db", "ration.db",
 		"4:9: ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database"},
 	{"sqlite:ration.db", `C:\ration.db`,
-		"4:9: ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database"},
-	{"sqlite:ration.db", "ration",
 		"4:9: ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database"},
 	{"sqlite:ration.db", "ration@redis:6379",
 		"4:9: ledger has no scheme: write sqlite:ration.db, redis://host:6379/0 or postgres://user@host/database"},
@@ -114,11 +113,11 @@ var parseReportsAllMistakesInADocumentCases = []mistake{
 
 func TestParseReportsAllMistakesInADocument(t *testing.T) {
 	parse(t, valid)
-	expect(t, parseReportsAllMistakesInADocumentCases)
+	expect(t, valid, parseReportsAllMistakesInADocumentCases)
 }
 
 func TestParseReportsAllMistakesInCostsAndBudgets(t *testing.T) {
-	expect(t, []mistake{
+	expect(t, valid, []mistake{
 		{"  videos.list: 1", "  vidoes.list: 1", `11:3: unknown method of youtube/v3 "vidoes.list": write videos.list`},
 		{"  videos.list: 1", "  x: 1", `11:3: unknown method of youtube/v3 "x": remove it`},
 		{"  videos.list: 1", "  videos.list: 0", "11:16: videos.list is 0: write an integer from 1 to 2147483647"},
@@ -134,9 +133,6 @@ func TestParseReportsAllMistakesInCostsAndBudgets(t *testing.T) {
 		{"[search.list]", "[]", "17:14: an empty list: name at least one, or remove the key to cover all"},
 		{"{day: UTC}", "{day: UTC, counter: 10m}",
 			"16:24: there are no counter windows: write window: 10m, a sliding window of that length"},
-		{"{day: UTC}", "{sliding: 2s, at: \"06:00\"}",
-			`16:13: only days, weeks and months begin at a time of day: remove at, or write {day: ` +
-				`America/Los_Angeles, at: "06:00"}`},
 		{"{day: UTC}", "{day: UTC, margin: 1s}",
 			"16:13: margin is for sliding windows and buckets: write {sliding: 2s, margin: 20ms}; windows on the " +
 				"clock take reset_margin"},
@@ -147,9 +143,6 @@ func TestParseReportsAllMistakesInCostsAndBudgets(t *testing.T) {
 		{"{day: UTC}", "daily",
 			`16:13: window is "daily", without a zone: write {day: America/Los_Angeles}, {week: UTC}, {month: UTC} ` +
 				`or {hour: UTC}`},
-		{"{day: UTC}", "week",
-			`16:13: window is "week", without a zone: write {day: America/Los_Angeles}, {week: UTC}, {month: UTC} ` +
-				`or {hour: UTC}`},
 		{"{day: UTC}", "1m1ns", "16:13: a window is whole microseconds: round it"},
 		{"{day: UTC}", "1ns", `16:13: window is "1ns": write a duration from 1ms to 9600h, such as 24h, 10m or 30s`},
 		{"    limit: 500\n", "", "14:5: missing key \"limit\": write limit: 9500"},
@@ -158,8 +151,6 @@ func TestParseReportsAllMistakesInCostsAndBudgets(t *testing.T) {
 				` lanes, regions, per, keys, floor, floor_until, upstream_limit, shadow`},
 		{"  search.list: refuse", "  search.list: {allow: 99}",
 			"19:16: search.list costs 100, more than its allowance of 99 units: write refuse, or at least 100"},
-		{"  search.list: refuse", "  search.list: open",
-			`19:16: unknown policy "open": write one of refuse, {allow: 50}`},
 		{"  default: {allow: 50}", "  defualt: 50", `20:3: unknown method of youtube/v3 "defualt": write default` +
 			"\n20:12: neither refuse nor an allowance: write refuse, or {allow: 50}"},
 		{"  default: {allow: 50}\n",
@@ -177,16 +168,12 @@ func TestParseReportsAllMistakesInCostsAndBudgets(t *testing.T) {
 
 func TestParseReportsAllMistakesInWindowsAndFloors(t *testing.T) {
 	const window = "window: {day: UTC}"
-	expect(t, []mistake{
+	expect(t, valid, []mistake{
 		{"{day: UTC}", "{day: UTC, month: UTC}",
 			"16:13: a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC}, {every: 15m}, " +
 				"{bucket: {restore: 50/s}} or {in_flight: 2m}"},
-		{"{day: UTC}", `{counter: 10m, at: "00:00"}`,
-			`16:14: there are no counter windows: write window: 10m, a sliding window of that length`},
 		{"{day: UTC}", "{counter: 1000}",
 			"16:14: there are no counter windows: write window: 10m, a sliding window of that length"},
-		{"{day: UTC}", "{day: UTC, at: 6am}",
-			`16:28: "6am" is not a time of day: write one from 00:00 to 23:59, such as at: "06:00"`},
 		{"{day: UTC}", `{day: UTC, at: "24:00"}`,
 			`16:28: "24:00" is not a time of day: write one from 00:00 to 23:59, such as at: "06:00"`},
 		{"{day: UTC}", `{day: UTC, at: "6:00"}`,
@@ -194,8 +181,6 @@ func TestParseReportsAllMistakesInWindowsAndFloors(t *testing.T) {
 		{"{day: UTC}", "{day: UTC, at: 6}", `16:28: at is 6: write it in quotes if a text is meant`},
 		{"{day: America/Los_Angeles}", "{day: UTC, month: UTC}",
 			"7:9: day and month are both there: write the one at whose end the upstream starts afresh"},
-		{"unlisted: refuse", "reset_margin: 2h",
-			`8:15: reset_margin is "2h": write a duration from 0s to 1h, such as 10m or 30s`},
 		{"unlisted: refuse", "reset_margin: 1ns", "8:15: a margin is whole microseconds: round it"},
 		{"limit: 500", "limit: 500\n    floor: {IN: 300, US: 201}",
 			"16:12: floors of 501 together, more than the limit 500: lower them or raise the limit"},
@@ -220,41 +205,53 @@ func TestParseReportsAllMistakesInWindowsAndFloors(t *testing.T) {
 		{window, "floor: {IN: 1}\n    floor_until: 2h\n    window: 24h",
 			"17:18: floor_until on window 24h, which has no end: write window: {day: America/Los_Angeles}, or " +
 				"remove it"},
-		{window, "floor: {IN: 1}\n    window: {counter: 1h}",
-			"17:14: there are no counter windows: write window: 1h, a sliding window of that length"},
 		{window, "floor: {IN: 83, US: 83, DE: 83, FR: 83, GB: 83, BR: 83}\n    window: 24h",
 			`10:16: search.list costs 100, which never fits beside the floors of budget "search", 415 of its limit ` +
-				`500: lower the floors or raise the limit`},
-		{window, "floor: {IN: 84, US: 84, DE: 83, FR: 83, GB: 83, BR: 83}\n    window: 24h",
-			`10:16: search.list costs 100, which never fits beside the floors of budget "search", 416 of its limit ` +
 				`500: lower the floors or raise the limit`},
 	})
 }
 
-func expect(t *testing.T, cases []mistake) {
+// mistaken expects one mistake of each text, which follows what is before it
+// and precedes what is after; wants are the mistakes, or parts of them.
+func mistaken(t *testing.T, before string, wants map[string]string, after string) {
+	t.Helper()
+	for text, want := range wants {
+		_, err := costs.Parse("costs.yaml", []byte(before+text+after+"\n"))
+		isOne := err != nil && !strings.Contains(err.Error(), "\n")
+		if !isOne || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+func expect(t *testing.T, valid string, cases []mistake) {
 	t.Helper()
 	for _, c := range cases {
 		if !strings.Contains(valid, c.old) {
 			t.Errorf("the valid file has no %q", c.old)
 		}
-		_, err := costs.Parse("costs.yaml", []byte(strings.Replace(valid, c.old, c.new, 1)))
-		mistakes, ok := errors.AsType[*strictyaml.Error](err)
-		if !ok {
-			t.Errorf("%q: %v", c.new, err)
-			continue
-		}
-		got := map[string]bool{}
-		for _, m := range mistakes.Mistakes {
-			got[strings.TrimPrefix(m.String(), "costs.yaml:")] = true
-		}
-		for _, want := range strings.Split(c.want, "\n") {
-			if !got[want] {
-				t.Errorf("%q: no mistake %s in\n%v", c.new, want, err)
-			}
-			delete(got, want)
-		}
-		if len(got) > 0 || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "xxx") {
-			t.Errorf("%q: too much in\n%v", c.new, err)
+		expectAll(t, strings.Replace(valid, c.old, c.new, 1), c.want)
+	}
+}
+
+// expectAll expects all mistakes of a text, one a line of want, in any order.
+func expectAll(t *testing.T, text, want string) {
+	t.Helper()
+	_, err := costs.Parse("costs.yaml", []byte(text))
+	if err == nil {
+		t.Errorf("%s\nhas no mistake; want %s", text, want)
+		return
+	}
+	got := strings.Split(strings.ReplaceAll(err.Error(), "costs.yaml:", ""), "\n")
+	wanted := strings.Split(want, "\n")
+	slices.Sort(got)
+	slices.Sort(wanted)
+	if diff := cmp.Diff(slices.Compact(wanted), slices.Compact(got)); diff != "" {
+		t.Errorf("%s\n%s", text, diff)
+	}
+	for _, secret := range []string{"hunter2", "xxx"} {
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("%s in %v", secret, err)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,8 +18,7 @@ type pattern struct {
 	text     string // as in the file
 	verb     string // "" matches any
 	segments []segment
-	method   string  // "" means the text of the capturing segment
-	choice   *choice // not nil: it decides about the method
+	to       *choice // the method; nil means the text of the capturing segment
 }
 
 type segment struct {
@@ -52,10 +50,7 @@ var commonVerbs = []string{http.MethodGet, http.MethodHead, http.MethodPost, htt
 
 // readRoutes reads routes such as {"GET /v1/{path...}": read}.
 func (d *document) readRoutes(n strictyaml.Node) {
-	d.routesAt = d.placeFor(n)
-	entries := 0
 	n.Entries(func(key, value strictyaml.Node) {
-		entries++
 		text, method := key.Text(maxText), ""
 		var by *choice
 		if value.Kind() == strictyaml.Map {
@@ -72,6 +67,9 @@ func (d *document) readRoutes(n strictyaml.Node) {
 			key.Mistake("%v", err)
 			return
 		}
+		if by != nil {
+			p.to = by
+		}
 		for i, other := range d.site.patterns {
 			if other.compare(p) != 0 {
 				continue
@@ -83,26 +81,21 @@ func (d *document) readRoutes(n strictyaml.Node) {
 			d.site.patterns = slices.Delete(d.site.patterns, i, i+1) // the preset's
 			break
 		}
-		p.choice = by
 		d.site.patterns = append(d.site.patterns, p)
 		d.setOrigin(key, "routes", p.text)
 	})
-	if n.Kind() == strictyaml.Map && entries == 0 {
+	if n.IsEmpty() {
 		n.Mistake("no route: write one, such as \"GET /v1/{path...}\": read")
 	}
 	slices.SortFunc(d.site.patterns, (*pattern).compare)
 	d.Routes = nil
 	for _, p := range d.site.patterns {
-		by := p.choice
-		if by == nil {
-			by = &choice{method: cmp.Or(p.method, "{method}")}
-		}
-		d.Routes = append(d.Routes, by.routes(p.text)...)
+		d.Routes = append(d.Routes, cmp.Or(p.to, &choice{method: "{method}"}).routes(p.text)...)
 	}
 }
 
 func parsePattern(text, method string) (*pattern, error) {
-	p := &pattern{text: text, method: method}
+	p := &pattern{text: text}
 	verb, rest, found := strings.Cut(text, " ")
 	if p.verb = verb; !found {
 		p.verb, rest = "", text
@@ -153,10 +146,11 @@ func parsePattern(text, method string) (*pattern, error) {
 			names[parameter[1]] = true
 		}
 	}
-	if captured {
-		p.method = ""
-	} else if method != "" && !methodForm.MatchString(method) {
+	if !captured && method != "" && !methodForm.MatchString(method) {
 		return nil, fmt.Errorf("route %q leads to method %q: write a name, or one of the path's {name}", text, method)
+	}
+	if !captured {
+		p.to = &choice{method: method}
 	}
 	return p, nil
 }
@@ -236,11 +230,8 @@ func (s *site) findMethod(verb string, req *http.Request) (method, reason string
 		return "",
 			"the path can be read in several ways; write it plainly, letter for letter as the upstream documents it"
 	}
-	switch {
-	case found.choice != nil:
-		return found.choice.find(s, req)
-	case found.method != "":
-		return found.method, ""
+	if found.to != nil {
+		return found.to.find(s, req)
 	}
 	if reason := s.whyNoName(name); reason != "" {
 		return "", "its path" + reason
@@ -369,20 +360,7 @@ const blanks = " \t\r\n\x00"
 
 // cleanPath returns a path as the most lenient server reads it.
 func cleanPath(reading string) string {
-	reading = strings.ReplaceAll(reading, `\`, "/")
-	if end := strings.IndexAny(reading, "?#"); end >= 0 {
-		reading = reading[:end]
-	}
-	parts := strings.Split(reading, "/")
-	for i, part := range parts {
-		part, _, _ = strings.Cut(part, ";")
-		part = strings.Trim(part, blanks)
-		if bare := strings.TrimRight(part, "."+blanks); bare != "" {
-			part = bare
-		}
-		parts[i] = part
-	}
-	return path.Clean("/" + strings.Join(parts, "/"))
+	return cleanSlashes(trimSegments(cutSegmentParameters(cutQuery(splitBackslashes(reading)))))
 }
 
 func (s *site) whyNoPattern(raw string) string {

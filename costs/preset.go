@@ -101,11 +101,13 @@ func presetNames() []string {
 // readPreset reads NAME or {name: NAME, variant: VARIANT}, and the lines of
 // that preset.
 func (d *document) readPreset(n strictyaml.Node) {
-	d.presetAt = n
 	name, variant := n, strictyaml.Node{}
 	if n.Kind() == strictyaml.Map {
 		name = strictyaml.Node{}
-		n.Fields(presetFields(&name, &variant)...)
+		n.Fields(
+			strictyaml.Field{Key: "name", Missing: "name: youtube/2026-06", Read: func(n strictyaml.Node) { name = n }},
+			strictyaml.Field{Key: "variant", Read: func(n strictyaml.Node) { variant = n }},
+		)
 	}
 	if name == (strictyaml.Node{}) {
 		return
@@ -115,19 +117,12 @@ func (d *document) readPreset(n strictyaml.Node) {
 	}
 }
 
-func presetFields(name, variant *strictyaml.Node) []strictyaml.Field {
-	return []strictyaml.Field{
-		{Key: "name", Missing: "name: youtube/2026-06", Read: func(n strictyaml.Node) { *name = n }},
-		{Key: "variant", Read: func(n strictyaml.Node) { *variant = n }},
-	}
-}
-
 // applyPreset reads the lines of a preset, and over them those of its variant
 // if there is one.
 func (d *document) applyPreset(name string, variant strictyaml.Node) {
 	data, err := presetFiles.ReadFile("presets/" + name + presetEnd)
 	if err != nil {
-		d.presetAt.Mistake("preset %s cannot be read: choose another (%v)", name, err)
+		d.at["preset"].Mistake("preset %s cannot be read: choose another (%v)", name, err)
 		return
 	}
 	file := strictyaml.Parse("preset "+name, data)
@@ -146,7 +141,7 @@ func (d *document) applyPreset(name string, variant strictyaml.Node) {
 	}
 	d.reading = nil
 	if err := file.Err(); err != nil { // the tests read all that ship
-		d.presetAt.Mistake("preset %s is broken: choose another (%v)", name, err)
+		d.at["preset"].Mistake("preset %s is broken: choose another (%v)", name, err)
 	}
 }
 
@@ -263,7 +258,7 @@ func (d *document) checkAsks() {
 	}
 	for _, ask := range d.Preset.Required {
 		if !strings.Contains(ask.Line, ".") && d.Origin(ask.Line) == (Origin{}) {
-			d.presetAt.Mistake("preset %s does not know the %s: write %s", d.Preset.Name, ask.Line, ask.Write)
+			d.at["preset"].Mistake("preset %s does not know the %s: write %s", d.Preset.Name, ask.Line, ask.Write)
 		}
 	}
 }

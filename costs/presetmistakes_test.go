@@ -2,11 +2,9 @@ package costs_test
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
 )
@@ -65,17 +63,7 @@ func TestParseReportsAllMistakesWithPresets(t *testing.T) {
 			"7:9: repeated upstream \"youtube\": write another name\n" +
 			"7:9: repeated budget \"youtube-day\" in one account: write another name",
 	} {
-		_, err := costs.Parse("costs.yaml", []byte(head+lines+"\n"))
-		var got []string
-		if err != nil {
-			got = strings.Split(strings.ReplaceAll(err.Error(), "costs.yaml:", ""), "\n")
-		}
-		wanted := strings.Split(want, "\n")
-		slices.Sort(got)
-		slices.Sort(wanted)
-		if diff := cmp.Diff(wanted, got); diff != "" {
-			t.Errorf("%q: %s", lines, diff)
-		}
+		expectAll(t, head+lines+"\n", want)
 	}
 }
 

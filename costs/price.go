@@ -52,17 +52,11 @@ func (t *Table) Price(req *http.Request) (quota.Call, error) {
 			kind: ErrNoRoute}
 	}
 	s, reason := t.site(req)
-	if reason != "" {
-		return quota.Call{}, newPriceError(req, reason)
-	}
-	if s == nil {
+	if s == nil && reason == "" {
 		return quota.Call{}, quota.ErrUnguarded
 	}
-	if reason := whyNotPlain(req); reason != "" {
-		return quota.Call{}, newPriceError(req, reason)
-	}
-	q, reason := readQuery(req.URL.RawQuery)
-	if reason != "" {
+	q, whyNotRead := readQuery(req.URL.RawQuery)
+	if reason = cmp.Or(reason, whyNotPlain(req), whyNotRead); reason != "" {
 		return quota.Call{}, newPriceError(req, reason)
 	}
 	verb := cmp.Or(req.Method, http.MethodGet) // as net/http sends it
@@ -75,7 +69,7 @@ func (t *Table) Price(req *http.Request) (quota.Call, error) {
 	}
 	routes := s.api.routesFor(req.URL)
 	found := routeOf(routes, verb)
-	if len(routes) > 0 && routes[0].kind != plainRoute && isChunk(req, verb, routes, found != nil, &q) {
+	if len(routes) > 0 && routes[0].isUpload() && isChunk(req, verb, found != nil, &q) {
 		return quota.Call{}, s.paidError(req, routes)
 	}
 	if found == nil {
@@ -259,12 +253,12 @@ func readQuery(raw string) (q query, reason string) {
 // charged when it began. The request must have one upload_id, no upload type
 // but resumable and, if its verb could begin an upload too, a Content-Range.
 // Any other request is charged.
-func isChunk(req *http.Request, verb string, routes []route, couldBegin bool, q *query) bool {
+func isChunk(req *http.Request, verb string, couldBegin bool, q *query) bool {
 	if verb != http.MethodPost && verb != http.MethodPut {
 		return false
 	}
 	hasOneID := q.ids == 1 && !q.emptyID
-	isResumable := q.resumable > 0 || routes[0].kind == resumableRoute
+	isResumable := q.resumable > 0 || strings.HasPrefix(req.URL.Path, resumablePrefix)
 	if !hasOneID || q.other || !isResumable {
 		return false
 	}

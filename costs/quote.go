@@ -41,7 +41,7 @@ func (t *Table) Quote(verb, rawURL string) (Quote, error) {
 // completeURL says what to write for a URL without a scheme or a host. u is nil
 // if it is malformed.
 func (t *Table) completeURL(u *url.URL) string {
-	hosts := t.Upstreams()[0].Hosts
+	hosts := t.upstreams[0].Hosts
 	isPath := u != nil && u.Scheme == "" && !strings.Contains(u.Path, "@")
 	if !isPath || len(hosts) == 0 {
 		return "https://, the host and the path"

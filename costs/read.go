@@ -48,9 +48,9 @@ func (t *Table) setConfig(path string) {
 	if info, err := os.Stat(path); err == nil {
 		config.Changed = info.ModTime()
 	}
-	for i := range t.upstreams {
-		for j := range t.upstreams[i].Budgets {
-			t.upstreams[i].Budgets[j].Config = config
+	for _, u := range t.upstreams {
+		for i := range u.Budgets {
+			u.Budgets[i].Config = config
 		}
 	}
 }
@@ -95,28 +95,19 @@ type document struct {
 	reading *Preset // the preset whose lines are being read; nil: the file itself
 	layer   int     // number of layers read before: preset, variant
 
-	nameAt       strictyaml.Node
-	presetAt     strictyaml.Node
-	ledgerAt     strictyaml.Node
-	credentialAt strictyaml.Node
-	apiAt        strictyaml.Node
-	accountAt    strictyaml.Node
-	routesAt     strictyaml.Node
-	keyAt        strictyaml.Node
-	marginAt     strictyaml.Node
-	hostsAt      []strictyaml.Node // one for each host
-	hostsMisread bool              // they are there, and reported
-	hasUnknown   bool              // there is an unknown key, which may be a typo of one that is missing
-	unlistedAt   strictyaml.Node   // of the file's own
+	at           map[string]strictyaml.Node // where each key is, or the preset that has it
+	hostsAt      []strictyaml.Node          // one for each host
+	hostsMisread bool                       // they are there, and reported
+	hasUnknown   bool                       // there is an unknown key, which may be a typo of one that is missing
 	costsAt      map[string]strictyaml.Node
 	measuresAt   map[quota.Measure]strictyaml.Node // of the file's own
-	budgets      []budgetAt                        // one for each budget
+	budgets      []*budgetEntry
 	allowed      []placedRule
 	later        []func(budgets []string) // checks of names in answers, once all documents are read
 }
 
 func newDocument(node strictyaml.Node) *document {
-	d := &document{nameAt: node, costsAt: map[string]strictyaml.Node{}}
+	d := &document{at: map[string]strictyaml.Node{"upstream": node}, costsAt: map[string]strictyaml.Node{}}
 	d.measuresAt = map[quota.Measure]strictyaml.Node{}
 	d.site = &site{costs: map[string]quota.Units{}, batches: map[string]BatchMethod{}}
 	d.site.measured, d.site.lease = map[string]map[quota.Measure]Amount{}, defaultLease
@@ -135,35 +126,31 @@ const (
 // fields returns the keys of a document in the order in which they are read:
 // the preset comes before the lines that override it.
 func (d *document) fields() []strictyaml.Field {
-	return slices.Concat([]strictyaml.Field{
+	return slices.Concat(d.placed([]strictyaml.Field{
 		{Key: "version", Missing: "version: 1", Read: func(n strictyaml.Node) { n.Int(1, 1) }},
 		{Key: "preset", Read: d.readPreset},
 		{Key: "account", Missing: "account: my-project, the upstream project whose quota it is", Read: d.readAccount},
 		{Key: "ledger", Read: d.readLedger},
 		{Key: "credential", Read: d.readCredential},
 		{Key: "insecure", Read: d.readInsecure},
-	}, d.lineFields(), []strictyaml.Field{
+	}), d.lineFields(), d.placed([]strictyaml.Field{
 		{Key: "lanes", Read: d.readLanes},
 		{Key: "when_ledger_down", Read: d.readDown},
 		{Key: "alert", Read: d.readAlert},
-	})
+	}))
 }
 
 // lineFields returns the keys that presets and variants have too. The api comes
 // before keys with names of methods.
 func (d *document) lineFields() []strictyaml.Field {
-	return []strictyaml.Field{
-		{Key: "upstream", Read: func(n strictyaml.Node) {
-			d.nameAt, d.Name = d.placeFor(n), n.Text(maxText)
-			d.setOrigin(n, "upstream")
-		}},
+	return d.placed([]strictyaml.Field{
+		{Key: "upstream", Read: func(n strictyaml.Node) { d.Name = n.Text(maxText) }},
 		{Key: "api", Read: d.readAPI},
 		{Key: "hosts", Read: func(n strictyaml.Node) {
 			d.Hosts, d.hostsAt = nil, nil
 			before := n.Mistakes()
 			n.Items(d.readHost)
 			d.hostsMisread = n.Mistakes() > before
-			d.setOrigin(n, "hosts")
 		}},
 		{Key: "domains", Read: d.readDomains},
 		{Key: "unguarded", Read: d.readUnguarded},
@@ -175,23 +162,21 @@ func (d *document) lineFields() []strictyaml.Field {
 		{Key: "unlisted", Read: d.readUnlisted},
 		{Key: "feedback", Read: func(n strictyaml.Node) {
 			d.Feedback = n.OneOf("feedback", feedback.Names(), "or rules of your own under answers")
-			d.setOrigin(n, "feedback")
 		}},
 		{Key: "measures", Read: d.readMeasures},
-		{Key: "lease", Read: func(n strictyaml.Node) {
-			d.site.lease = n.Seconds(time.Second, 24*time.Hour)
-			d.setOrigin(n, "lease")
-		}},
+		{Key: "lease", Read: func(n strictyaml.Node) { d.site.lease = n.Seconds(time.Second, 24*time.Hour) }},
 		{Key: "answers", Read: d.readAnswers},
 		{Key: "not_modified_units", Read: func(n strictyaml.Node) {
 			d.NotModifiedUnits = new(quota.Units(n.Int(0, int64(quota.MaxUnits))))
-			d.setOrigin(n, "not_modified_units")
 		}},
 		{Key: "costs", Missing: d.orPreset("costs: {search.list: 100}, a cost for each method"), Read: d.readCosts},
 		{Key: "batches", Read: d.readBatches},
 		{Key: "budgets", Missing: d.orPreset("budgets: [{name: all, limit: 9500, window: 24h}]"), Read: d.readBudgets},
-	}
+	})
 }
+
+// has reports whether the file, or its preset, has a key of a document.
+func (d *document) has(key string) bool { return d.at[key] != strictyaml.Node{} }
 
 // orPreset returns what to write for a missing key, or "" if there is a preset,
 // which has it.
@@ -203,22 +188,20 @@ func (d *document) orPreset(write string) string {
 }
 
 func (d *document) readAccount(n strictyaml.Node) {
-	d.accountAt, d.Account = n, n.Text(maxText)
+	d.Account = n.Text(maxText)
 	if strings.Contains(d.Account, "AIza") {
 		n.Mistake("account looks like an API key, and would be shown in logs and key names: write the name of the " +
 			"project")
 		d.Account = ""
 	}
 	d.site.account = d.Account
-	d.setOrigin(n, "account")
 }
 
 func (d *document) readAPI(n strictyaml.Node) {
-	d.apiAt, d.API = d.placeFor(n), n.OneOf("api", apiNames())
+	d.API = n.OneOf("api", apiNames())
 	if d.site.api = apiNamed(d.API); d.site.api != nil {
 		d.methods = d.site.api.methods()
 	}
-	d.setOrigin(n, "api")
 }
 
 func (d *document) readHost(n strictyaml.Node) {
@@ -246,10 +229,7 @@ func (d *document) readHost(n strictyaml.Node) {
 }
 
 func (d *document) readUnlisted(n strictyaml.Node) {
-	d.Unlisted, d.unlistedAt = 0, strictyaml.Node{}
-	if d.reading == nil {
-		d.unlistedAt = n
-	}
+	d.Unlisted = 0
 	switch n.Kind() {
 	case strictyaml.Text:
 		n.OneOf("policy", []string{"refuse"}, "what a method without a cost costs")
@@ -259,14 +239,11 @@ func (d *document) readUnlisted(n strictyaml.Node) {
 		n.Mistake("unlisted is neither refuse nor a number: write refuse, or what a method without a cost costs")
 	}
 	d.site.unlisted = d.Unlisted
-	d.setOrigin(n, "unlisted")
 }
 
 func (d *document) readCosts(n strictyaml.Node) {
 	keys := map[string]strictyaml.Node{}
-	entries := 0
 	n.Entries(func(key, value strictyaml.Node) {
-		entries++
 		var method string
 		if d.API != "" {
 			method = d.readMethod(key)
@@ -286,8 +263,7 @@ func (d *document) readCosts(n strictyaml.Node) {
 	for method, key := range keys {
 		d.checkSpelling(key, method)
 	}
-	hasNoCost := entries == 0 && d.Unlisted == 0
-	if n.Kind() == strictyaml.Map && hasNoCost && !d.preset {
+	if n.IsEmpty() && d.Unlisted == 0 && !d.preset {
 		n.Mistake("no method has a cost: write one, such as search.list: 100")
 	}
 }
@@ -323,7 +299,7 @@ func (d *document) checkWhole(node strictyaml.Node) {
 	d.checkAsks()
 	routed := d.API != "" || len(d.site.patterns) > 0
 	// if malformed, reported elsewhere
-	hasRouteLine := d.apiAt != (strictyaml.Node{}) || d.routesAt != (strictyaml.Node{})
+	hasRouteLine := d.has("api") || d.has("routes")
 	hostsTold := d.hasUnknown || d.hostsMisread || d.findAsk("hosts") != ""
 	switch {
 	case d.hasUnknown:
@@ -332,16 +308,16 @@ func (d *document) checkWhole(node strictyaml.Node) {
 			"/v1/{path...}\": read}", apiNames()[0])
 	case len(d.Hosts) == 0 && hostsTold:
 	case d.API != "" && len(d.Hosts) == 0:
-		d.apiAt.Mistake("an api without hosts: write hosts: [youtube.googleapis.com, www.googleapis.com]")
+		d.at["api"].Mistake("an api without hosts: write hosts: [youtube.googleapis.com, www.googleapis.com]")
 	case routed && len(d.Hosts) == 0:
-		d.routesAt.Mistake("routes without hosts: write hosts: [api.example.com]")
+		d.at["routes"].Mistake("routes without hosts: write hosts: [api.example.com]")
 	}
 	if d.API != "" && len(d.site.patterns) > 0 {
-		d.routesAt.Mistake("routes beside an api: remove one, since api %s says which verb and path is which method",
-			d.API)
+		d.at["routes"].Mistake("routes beside an api: remove one, since api %s says which verb and path is which "+
+			"method", d.API)
 	}
-	if d.credentialAt != (strictyaml.Node{}) && len(d.Hosts) == 0 && !hostsTold {
-		d.credentialAt.Mistake("a credential without hosts is sent nowhere: write hosts: [api.example.com], or " +
+	if d.has("credential") && len(d.Hosts) == 0 && !hostsTold {
+		d.at["credential"].Mistake("a credential without hosts is sent nowhere: write hosts: [api.example.com], or " +
 			"remove it")
 	}
 	d.setDomains()

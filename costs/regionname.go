@@ -55,5 +55,5 @@ var isoCodes = map[string]string{"UK": "GB", "EL": "GR"}
 // HasFreeRegions reports whether some upstream has no api, so that regions are
 // not only countries.
 func (t *Table) HasFreeRegions() bool {
-	return slices.ContainsFunc(t.upstreams, func(u Upstream) bool { return u.API == "" })
+	return slices.ContainsFunc(t.upstreams, func(u *Upstream) bool { return u.API == "" })
 }

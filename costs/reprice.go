@@ -66,9 +66,8 @@ type loggedPrice struct {
 }
 
 func (t *Table) loggedPrice(account, method string) loggedPrice {
-	for i := range t.upstreams {
-		u := &t.upstreams[i]
-		if u.Account != account || u.price(method) == 0 {
+	for _, u := range t.upstreamsOf(account) {
+		if u.price(method) == 0 {
 			continue
 		}
 		// No answer of an api says what a call cost.

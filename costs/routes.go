@@ -20,16 +20,17 @@ type route struct {
 	path   string // a prefix that ends in / if the last segment is a parameter
 	verb   string
 	method string
-	kind   routeKind
 }
 
-type routeKind uint8
-
+// The prefixes of the paths of uploads. Each path of an upload, which may be
+// simple, multipart or the start of a resumable one, is also that of resumable
+// uploads alone, behind resumablePrefix.
 const (
-	plainRoute     routeKind = iota
-	uploadRoute              // /upload/…: simple, multipart, or the start of a resumable upload
-	resumableRoute           // /resumable/upload/…
+	uploadPrefix    = "/upload/"
+	resumablePrefix = "/resumable"
 )
+
+func (r *route) isUpload() bool { return strings.HasPrefix(r.path, uploadPrefix) }
 
 // apis returns the tables that costs.yaml may name.
 func apis() []*api { return []*api{&youtubeV3} }
@@ -89,6 +90,9 @@ func (a *api) routesAt(path string) []route {
 }
 
 func (a *api) find(path string) []route {
+	if upload, found := strings.CutPrefix(path, resumablePrefix); found && strings.HasPrefix(upload, uploadPrefix) {
+		path = upload
+	}
 	low := sort.Search(len(a.routes), func(i int) bool { return a.routes[i].path >= path })
 	high := low
 	for high < len(a.routes) && a.routes[high].path == path {

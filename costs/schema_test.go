@@ -2,14 +2,15 @@ package costs
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/ration-dev/ration/internal/strictyaml"
-	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/feedback"
 )
 
@@ -37,87 +38,77 @@ func readSchema(t *testing.T) (root schema) {
 	return root
 }
 
+// TestSchemaHasTheParsersKeys compares the keys that mistakes name with those
+// of the schema.
 func TestSchemaHasTheParsersKeys(t *testing.T) {
 	root := readSchema(t)
-	var units quota.Units
-	var name, variant strictyaml.Node
 	budget := root.Definitions["budget"]
-	down := root.Properties["when_ledger_down"].OneOf[1].Items
+	window, answer := budget.Properties["window"].OneOf[1], root.Definitions["answer"]
 	batch, lane := schema{}, schema{}
-	if form, err := json.Marshal(root.Properties["lanes"].AdditionalProperties); err != nil ||
-		json.Unmarshal(form, &lane) != nil {
-		t.Fatal("lanes has no form")
+	for line, into := range map[string]*schema{"lanes": &lane, "batches": &batch} {
+		if form, err := json.Marshal(root.Properties[line].AdditionalProperties); err != nil ||
+			json.Unmarshal(form, into) != nil {
+			t.Fatalf("%s has no form", line)
+		}
 	}
-	if form, err := json.Marshal(root.Properties["batches"].AdditionalProperties); err != nil ||
-		json.Unmarshal(form, &batch) != nil {
-		t.Fatal("batches has no form")
-	}
-	without, with := &document{}, &document{preset: true}
-	whole := root
+	whole, wholeBudget := root, budget
 	whole.Required = append(slices.Clone(root.Required), root.Else.Required...)
-	wholeBudget := budget
 	wholeBudget.Required = root.Else.Properties["budgets"].Items.Required
-	checkKeys(t, map[string]fieldsAndSchema{
-		"a document":               {without.fields(), whole},
-		"a document with a preset": {with.fields(), root},
-		"a preset":                 {presetFields(&name, &variant), root.Properties["preset"].OneOf[1]},
-		"a credential":             {without.credentialFields(&Credential{}), root.Properties["credential"]},
-		"an alert":                 {without.alertFields(&Alert{}), root.Properties["alert"]},
-		"resets":                   {calendarFields(&windowSpec{}), root.Properties["resets"]},
-		"a budget":                 {without.budgetFields(&budgetEntry{}), wholeBudget},
-		"a budget over a preset's": {with.budgetFields(&budgetEntry{}), budget},
-		"a window":                 {windowFields(&windowSpec{}), budget.Properties["window"].OneOf[1]},
-		"a bucket": {bucketFields(&strictyaml.Node{}, new(time.Duration)),
-			budget.Properties["window"].OneOf[1].Properties["bucket"]},
-		"a lane":             {laneFields(new(int), new(bool)), lane},
-		"a choice":           {(&choice{}).fields(), root.Definitions["choice"].OneOf[1]},
-		"a price by a field": {(&FieldPrice{}).fields(), root.Definitions["fieldPrice"]},
-		"a batch":            {batchFields(&BatchMethod{}), batch},
-		"an allowance":       {allowFields(&units), root.Definitions["then"].OneOf[1]},
-		"a rule":             {without.downFields(&DownRule{}, &name), *down},
-	})
-	answer := root.Definitions["answer"]
-	checkKeys(t, map[string]fieldsAndSchema{
-		"an answer":         {without.ruleFields(&feedback.Rule{}), answer},
-		"what an answer is": {without.whenFields(&feedback.RuleCondition{}), answer.Properties["when"]},
-		"a stop":            {without.stopFields(&feedback.Stop{}), answer.Properties["stop"].OneOf[1]},
-		"a value":           {valueFields(&feedback.RuleValue{}), root.Definitions["value"]},
-		"an end":            {untilFields(&feedback.RuleUntil{}), root.Definitions["until"]},
-		"a limit":           {without.limitFields(&feedback.Limit{}), root.Definitions["limitOf"]},
-	})
+	for text, form := range map[string]schema{
+		"{%s}":                             whole,
+		"{preset: slack, %s}":              root,
+		"preset: {%s}":                     root.Properties["preset"].OneOf[1],
+		"credential: {%s}":                 root.Properties["credential"],
+		"alert: {%s}":                      root.Properties["alert"],
+		"resets: {day: UTC, %s}":           root.Properties["resets"],
+		"budgets: [{in_flight: true, %s}]": wholeBudget,
+		"preset: slack\nbudgets: [{%s}]":   budget,
+		"budgets: [{name: b, limit: 9, window: {%s}}]":           window,
+		"budgets: [{name: b, limit: 9, window: {bucket: {%s}}}]": window.Properties["bucket"],
+		"lanes: {cron: {%s}}":                                    lane,
+		"routes: {/x: {%s}}":                                     root.Definitions["choice"].OneOf[1],
+		"costs: {m: {query: q, %s}}":                             root.Definitions["fieldPrice"],
+		"costs: {m: 1}\nbatches: {m: {%s}}":                      batch,
+		"when_ledger_down: {default: {%s}}":                      root.Definitions["then"].OneOf[1],
+		"when_ledger_down: [{%s}]":                               *root.Properties["when_ledger_down"].OneOf[1].Items,
+		"answers: [{%s}]":                                        answer,
+		"answers: [{when: {%s}}]":                                answer.Properties["when"],
+		"answers: [{when: {}, stop: {%s}}]":                      answer.Properties["stop"].OneOf[1],
+		"answers: [{when: {}, limits: {left: {%s}}}]":            root.Definitions["value"],
+		"answers: [{when: {}, stop: {until: {%s}}}]":             root.Definitions["until"],
+		"answers: [{when: {}, limits: {%s}}]":                    root.Definitions["limitOf"],
+	} {
+		keys := strings.Split(strings.Join(inMistakes(text, "zzzzzz: 1", `"zzzzzz": write one of (.*)`), ""), ", ")
+		slices.Sort(keys)
+		if diff := cmp.Diff(keys, slices.Sorted(maps.Keys(form.Properties))); diff != "" {
+			t.Errorf("keys of %s: %s", text, diff)
+		}
+		if diff := cmp.Diff(inMistakes(text, "", `missing key "(\w+)"`), form.Required); diff != "" {
+			t.Errorf("required keys of %s: %s", text, diff)
+		}
+		if form.AdditionalProperties != false {
+			t.Errorf("%s takes other keys", text)
+		}
+	}
 }
 
-type fieldsAndSchema struct {
-	fields []strictyaml.Field
-	schema schema
-}
-
-// checkKeys compares the parser's keys with the schema's.
-func checkKeys(t *testing.T, all map[string]fieldsAndSchema) {
-	t.Helper()
-	for name, c := range all {
-		var keys, required, properties []string
-		for _, field := range c.fields {
-			keys = append(keys, field.Key)
-			if field.Missing != "" {
-				required = append(required, field.Key)
+// inMistakes returns what is found in the mistakes of a text with a key. A text
+// with lines of its own is otherwise complete.
+func inMistakes(text, key, find string) (found []string) {
+	text = fmt.Sprintf(text, key)
+	if !strings.HasPrefix(text, "{") {
+		text = "version: 1\naccount: a\n" + text + "\n"
+		for _, line := range []string{"costs: {m: 1}", "budgets: [{name: b, limit: 9, window: 1h}]"} {
+			if name, _, _ := strings.Cut(line, ":"); !strings.Contains(text, "\n"+name) {
+				text += line + "\n"
 			}
 		}
-		for key := range c.schema.Properties {
-			properties = append(properties, key)
-		}
-		slices.Sort(keys)
-		slices.Sort(properties)
-		if diff := cmp.Diff(keys, properties); diff != "" {
-			t.Errorf("keys of %s: %s", name, diff)
-		}
-		if diff := cmp.Diff(required, c.schema.Required); diff != "" {
-			t.Errorf("required keys of %s: %s", name, diff)
-		}
-		if c.schema.AdditionalProperties != false {
-			t.Errorf("%s takes other keys", name)
-		}
 	}
+	_, err := Parse("costs.yaml", []byte(text))
+	for _, match := range regexp.MustCompile(find).FindAllStringSubmatch(fmt.Sprint(err), -1) {
+		found = append(found, match[1])
+	}
+	return found
 }
 
 func TestSchemaHasTheParsersWords(t *testing.T) {
@@ -142,6 +133,10 @@ func TestSchemaHasTheParsersWords(t *testing.T) {
 
 func TestEveryRouteIsFoundAndNoPrefixOfIt(t *testing.T) {
 	for _, r := range youtubeV3.routes {
+		resumable := routeOf(youtubeV3.routesAt(resumablePrefix+r.path), r.verb)
+		if r.isUpload() != (resumable != nil && *resumable == r) {
+			t.Errorf("%s %s as a resumable upload is %v", r.verb, r.path, resumable)
+		}
 		path := r.path
 		if path[len(path)-1] == '/' {
 			path += "x"

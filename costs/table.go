@@ -37,7 +37,7 @@ type Table struct {
 	path        string
 	ledger      string
 	ledgerPlace string
-	upstreams   []Upstream
+	upstreams   []*Upstream
 	sites       map[string]*site   // by canonical host
 	domains     map[string]*domain // by name
 	unguarded   map[string]bool    // hosts in these domains whose requests are sent without a charge
@@ -150,15 +150,26 @@ func (t *Table) Ledger() string { return t.ledger }
 func (t *Table) LedgerPlace() string { return t.ledgerPlace }
 
 // Upstreams returns the upstreams in the order of the file.
-func (t *Table) Upstreams() []Upstream { return slices.Clone(t.upstreams) }
+func (t *Table) Upstreams() (all []Upstream) {
+	for _, u := range t.upstreams {
+		all = append(all, *u)
+	}
+	return all
+}
+
+// upstreamsOf returns the upstreams of an account.
+func (t *Table) upstreamsOf(account string) []*Upstream {
+	isOther := func(u *Upstream) bool { return u.Account != account }
+	return slices.DeleteFunc(slices.Clone(t.upstreams), isOther)
+}
 
 // UpstreamOf returns the upstream that guards the host of a URL, or nil if none
 // does. The endpoint of WithEndpoint counts as a guarded host.
 func (t *Table) UpstreamOf(u *url.URL) *Upstream {
 	if host, ok := canonicalHost(u.Scheme, u.Host); ok && t.sites[host] != nil {
-		for i := range t.upstreams {
-			if t.upstreams[i].site == t.sites[host] {
-				return &t.upstreams[i]
+		for _, u := range t.upstreams {
+			if u.site == t.sites[host] {
+				return u
 			}
 		}
 	}
@@ -168,8 +179,8 @@ func (t *Table) UpstreamOf(u *url.URL) *Upstream {
 // Accounts returns the accounts of all upstreams in the order of the file,
 // each once.
 func (t *Table) Accounts() (names []string) {
-	for i := range t.upstreams {
-		if name := t.upstreams[i].Account; !slices.Contains(names, name) {
+	for _, u := range t.upstreams {
+		if name := u.Account; !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -178,10 +189,8 @@ func (t *Table) Accounts() (names []string) {
 
 // Measures returns the named measures of an account's calls.
 func (t *Table) Measures(account string) (all []quota.Measure) {
-	for i := range t.upstreams {
-		if t.upstreams[i].Account == account {
-			all = append(all, t.upstreams[i].Measures...)
-		}
+	for _, u := range t.upstreamsOf(account) {
+		all = append(all, u.Measures...)
 	}
 	return all
 }
@@ -189,8 +198,8 @@ func (t *Table) Measures(account string) (all []quota.Measure) {
 // Budgets returns the budgets of all upstreams in the order of the file.
 func (t *Table) Budgets() []quota.Budget {
 	var all []quota.Budget
-	for i := range t.upstreams {
-		all = append(all, t.upstreams[i].Budgets...)
+	for _, u := range t.upstreams {
+		all = append(all, u.Budgets...)
 	}
 	return all
 }
@@ -200,8 +209,7 @@ func (t *Table) Budgets() []quota.Budget {
 // for quota.Options.
 func (t *Table) History() map[string]time.Duration {
 	longest := map[string]time.Duration{}
-	for i := range t.upstreams {
-		u := &t.upstreams[i]
+	for _, u := range t.upstreams {
 		longest[u.Account] = max(longest[u.Account], u.History)
 	}
 	return longest
@@ -231,8 +239,7 @@ func (t *Table) Call(upstream, method string) (quota.Call, error) {
 	}
 	var priced, asked []*Upstream
 	known := map[string]bool{}
-	for i := range t.upstreams {
-		u := &t.upstreams[i]
+	for _, u := range t.upstreams {
 		if upstream != "" && u.Name != upstream && u.Account != upstream {
 			continue
 		}
@@ -282,8 +289,8 @@ func (u *Upstream) price(method string) quota.Units {
 
 func (t *Table) names() []string {
 	var names []string
-	for i := range t.upstreams {
-		names = append(names, t.upstreams[i].Name)
+	for _, u := range t.upstreams {
+		names = append(names, u.Name)
 	}
 	return names
 }

@@ -15,8 +15,7 @@ import (
 type windowSpec struct {
 	kinds  []string // the keys that say which kind of window it is
 	zone   *time.Location
-	length time.Duration // of a sliding window, or of steps on the clock
-	window quota.Window  // a bucket, or one in flight
+	window quota.Window // without from, at and margin
 	from   strictyaml.Node
 	at     *time.Duration
 	margin *time.Duration
@@ -71,29 +70,26 @@ func (w *windowSpec) read(n strictyaml.Node) (quota.Window, bool) {
 		n.Mistake("margin is for sliding windows and buckets: write {sliding: 2s, margin: 20ms}; windows on the " +
 			"clock take reset_margin")
 	default:
-		return w.newWindow(kind)
+		return w.begin(kind)
 	}
 	return quota.Window{}, false
 }
 
-// newWindow returns the window of a kind.
-func (w *windowSpec) newWindow(kind string) (window quota.Window, ok bool) {
-	first, ok := w.readFrom(kind)
-	switch kind {
-	case "day":
-		window = quota.Daily(w.zone)
-	case "week":
-		window = quota.Weekly(w.zone, time.Weekday(first))
-	case "month":
-		window = quota.Monthly(w.zone).From(first)
-	case "hour":
-		window = quota.Hourly(w.zone)
-	case "every":
-		window = quota.Every(w.length)
-	case "sliding":
-		window = quota.Sliding(w.length)
+// begin reads the day on which a week or a month begins, and returns the
+// window that begins there.
+func (w *windowSpec) begin(kind string) (window quota.Window, ok bool) {
+	window = w.window
+	before := w.from.Mistakes()
+	switch {
+	case w.from == strictyaml.Node{}:
+	case kind == "week":
+		day := w.from.OneOf("day of the week", weekdays)
+		window = quota.Weekly(w.zone, time.Weekday(slices.Index(weekdays, day)))
+	case kind == "month":
+		window = window.From(int(w.from.Int(1, 28)))
 	default:
-		window = w.window
+		w.from.Mistake("from is the day on which a week or a month begins: write {week: UTC, from: sunday} or " +
+			"{month: UTC, from: 12}, or remove it")
 	}
 	if w.at != nil {
 		window = window.At(*w.at)
@@ -103,26 +99,7 @@ func (w *windowSpec) newWindow(kind string) (window quota.Window, ok bool) {
 	} else if margin > 0 {
 		window = window.WithMargin(margin)
 	}
-	return window, ok
-}
-
-// readFrom reads the day on which a week or a month begins.
-func (w *windowSpec) readFrom(kind string) (first int, ok bool) {
-	if kind == "week" || kind == "month" {
-		first = 1 // Monday, or the first of the month
-	}
-	before := w.from.Mistakes()
-	switch {
-	case w.from == strictyaml.Node{}:
-	case kind == "week":
-		first = slices.Index(weekdays, w.from.OneOf("day of the week", weekdays))
-	case kind == "month":
-		first = int(w.from.Int(1, 28))
-	default:
-		w.from.Mistake("from is the day on which a week or a month begins: write {week: UTC, from: sunday} or " +
-			"{month: UTC, from: 12}, or remove it")
-	}
-	return first, w.from.Mistakes() == before
+	return window, w.from.Mistakes() == before
 }
 
 var weekdays = []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
@@ -159,32 +136,30 @@ func windowFields(w *windowSpec) []strictyaml.Field {
 		}}
 	}
 	return append(calendarFields(w),
-		kind("every", func(n strictyaml.Node) { w.length = readStep(n) }),
-		kind("sliding", func(n strictyaml.Node) { w.length = readLength(n) }),
+		kind("every", func(n strictyaml.Node) { w.window = quota.Every(readStep(n)) }),
+		kind("sliding", func(n strictyaml.Node) { w.window = quota.Sliding(readLength(n)) }),
 		kind("bucket", func(n strictyaml.Node) { w.window = readBucket(n) }),
 		kind("in_flight", func(n strictyaml.Node) { w.window = quota.InFlight(readLease(n)) }),
 		strictyaml.Field{Key: "margin", Read: func(n strictyaml.Node) {
-			margin := n.Seconds(0, maxMargin)
-			if margin%time.Microsecond != 0 {
-				n.Mistake("a margin is whole microseconds: round it")
-			}
-			w.margin = &margin
+			w.margin = new(wholeMicroseconds(n, "a margin", n.Seconds(0, maxMargin)))
 		}})
 }
 
 // calendarFields returns the keys of windows in a zone.
 func calendarFields(w *windowSpec) (fields []strictyaml.Field) {
-	for _, key := range []string{"day", "week", "month", "hour"} {
+	for i, key := range []string{"day", "week", "month", "hour"} {
 		fields = append(fields, strictyaml.Field{Key: key, Read: func(n strictyaml.Node) {
 			w.kinds = append(w.kinds, key)
-			w.zone = n.Zone()
+			if w.zone = n.Zone(); w.zone != nil {
+				w.window = []quota.Window{quota.Daily(w.zone), quota.Weekly(w.zone, time.Monday),
+					quota.Monthly(w.zone), quota.Hourly(w.zone)}[i]
+			}
 		}})
 	}
 	return append(fields,
 		strictyaml.Field{Key: "from", Read: func(n strictyaml.Node) { w.from = n }},
 		strictyaml.Field{Key: "at", Read: func(n strictyaml.Node) {
-			at := readTimeOfDay(n)
-			w.at = &at
+			w.at = new(readTimeOfDay(n))
 		}})
 }
 
@@ -215,36 +190,23 @@ func (d *document) readResets(n strictyaml.Node) {
 			d.Resets, d.ResetWindow = w.zone, window
 		}
 	}
-	d.setOrigin(n, "resets")
 }
 
 // maxMargin is the bound of package quota.
 const maxMargin = time.Hour
 
 func (d *document) readMargin(n strictyaml.Node) {
-	d.marginAt = d.placeFor(n)
-	margin := n.Seconds(0, maxMargin)
-	if margin%time.Microsecond != 0 {
-		n.Mistake("a margin is whole microseconds: round it")
-		margin = quota.DefaultMargin
-	}
-	d.ResetMargin = margin
-	d.setOrigin(n, "reset_margin")
+	d.ResetMargin = wholeMicroseconds(n, "a margin", n.Seconds(0, maxMargin))
 }
 
 func (d *document) readHistory(n strictyaml.Node) {
-	d.History = n.Duration(0, quota.MaxHistory)
-	if d.History%time.Microsecond != 0 {
-		n.Mistake("a history is whole microseconds: round it")
-		d.History = 0
-	}
-	d.setOrigin(n, "history")
+	d.History = wholeMicroseconds(n, "a history", n.Duration(0, quota.MaxHistory))
 }
 
 // setMargins gives all calendar windows of the document its reset_margin, or as
 // much of it as they can have.
 func (d *document) setMargins() {
-	if d.marginAt == (strictyaml.Node{}) {
+	if !d.has("reset_margin") {
 		return
 	}
 	calendars := 0
@@ -255,11 +217,11 @@ func (d *document) setMargins() {
 		}
 	}
 	set(&d.ResetWindow)
-	for i := range d.Budgets {
-		set(&d.Budgets[i].Window)
+	for _, e := range d.budgets {
+		set(&e.Window)
 	}
 	if calendars == 0 {
-		d.marginAt.Mistake("reset_margin without a calendar window: write one, such as window: {day: " +
+		d.at["reset_margin"].Mistake("reset_margin without a calendar window: write one, such as window: {day: " +
 			"America/Los_Angeles}, or remove it")
 	}
 }
@@ -280,9 +242,15 @@ func readTimeOfDay(n strictyaml.Node) time.Duration {
 }
 
 func readLength(n strictyaml.Node) time.Duration {
-	d := n.Duration(time.Millisecond, quota.MaxHistory)
+	return wholeMicroseconds(n, "a window", n.Duration(time.Millisecond, quota.MaxHistory))
+}
+
+// wholeMicroseconds returns a duration that was read, which a ledger can keep.
+// It returns 0 after a mistake.
+func wholeMicroseconds(n strictyaml.Node, what string, d time.Duration) time.Duration {
 	if d%time.Microsecond != 0 {
-		n.Mistake("a window is whole microseconds: round it")
+		n.Mistake("%s is whole microseconds: round it", what)
+		return 0
 	}
 	return d
 }
@@ -291,15 +259,11 @@ func readLength(n strictyaml.Node) time.Duration {
 // the margin of its calendar windows. Of several upstreams it is when the last
 // of them does. It is zero if no upstream of the account says.
 func (t *Table) NextReset(account string, at time.Time) (next time.Time) {
-	for _, u := range t.Upstreams() {
-		window := u.ResetWindow
-		if window.Kind() != engine.Calendar && u.Resets != nil {
-			window = quota.Daily(u.Resets)
-		}
-		if u.Account != account || window.Kind() != engine.Calendar {
+	for _, u := range t.upstreamsOf(account) {
+		if u.Resets == nil {
 			continue
 		}
-		if opens := window.Day(at).Opens; opens.After(next) {
+		if opens := u.ResetWindow.Day(at).Opens; opens.After(next) {
 			next = opens
 		}
 	}

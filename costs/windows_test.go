@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -82,7 +81,7 @@ func TestMarginsOfStepsAreAQuarterAtMost(t *testing.T) {
 }
 
 func TestMistakesInWindowsSayWhatToWrite(t *testing.T) {
-	for text, want := range map[string]string{
+	mistaken(t, "version: 1\naccount: a\ncosts: {get: 1}\nbudgets: [{name: all, limit: 10, ", map[string]string{
 		"window: {every: 7m}": "4:50: a day has no whole number of steps of 7m: write " +
 			"one such as 15m, 1h or 6h",
 		"window: {every: 15m, at: \"06:00\"}": `4:42: only days, weeks and months begin at a time of ` +
@@ -113,13 +112,7 @@ func TestMistakesInWindowsSayWhatToWrite(t *testing.T) {
 			"in_flight: true in place of the window, or remove it",
 		"shadow: true": `4:11: missing key "window": write window: 24h, {day: ` +
 			`America/Los_Angeles}, {bucket: {restore: 50/s}}, or in_flight: true`,
-	} {
-		_, err := costs.Parse("costs.yaml",
-			[]byte("version: 1\naccount: a\ncosts: {get: 1}\nbudgets: [{name: all, limit: 10, "+text+"}]\n"))
-		if err == nil || err.Error() != "costs.yaml:"+want {
-			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
-		}
-	}
+	}, "}]")
 }
 
 // TestABudgetInFlightIsOverridden like any other.
@@ -129,8 +122,6 @@ func TestABudgetInFlightIsOverridden(t *testing.T) {
 	if b := u.Budgets[0]; b.Window != quota.InFlight(2*time.Minute) || b.Measure != quota.Calls {
 		t.Errorf("it is %+v", b)
 	}
-	_, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: a\n"+preset+"in_flight: true}]\n"))
-	if err == nil || !strings.Contains(err.Error(), "write the limit as well") {
-		t.Errorf("a limit of a day became one in flight: %v", err)
-	}
+	mistaken(t, "version: 1\naccount: a\n"+preset, map[string]string{"in_flight: true": "write the limit as well"},
+		"}]")
 }

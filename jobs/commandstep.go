@@ -70,7 +70,7 @@ func readArguments(n strictyaml.Node, values *command.Values) []string {
 	}
 	var args []string
 	n.Items(func(item strictyaml.Node) { args = append(args, readArgument(item, len(args) == 0, values)) })
-	if n.Kind() == strictyaml.List && len(args) == 0 {
+	if n.IsEmpty() {
 		n.Mistake("command is empty: write command: [./fetch.sh]")
 	}
 	return args

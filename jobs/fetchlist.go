@@ -95,7 +95,7 @@ func readStep(step Step, at, options strictyaml.Node, add addStep) {
 		step.Pages = 1
 		fields = []strictyaml.Field{pages, {Key: "queries", Missing: "queries: [music]", Read: func(n strictyaml.Node) {
 			n.Items(func(n strictyaml.Node) { queries = append(queries, n.Text(maxQuery)) }) // "" has a mistake
-			if len(queries) == 0 && n.Kind() == strictyaml.List {
+			if n.IsEmpty() {
 				n.Mistake("queries is empty: write queries: [music]")
 			}
 		}}}

@@ -126,11 +126,7 @@ func (r *reader) document(n strictyaml.Node) {
 	if r.fetch != (strictyaml.Node{}) {
 		(&reader{zone: r.zone, dir: r.dir}).readSteps(r.fetch, "") // reports its mistakes even if every region is wrong
 	}
-	entries := 0
-	regions.Entries(func(key, value strictyaml.Node) {
-		entries++
-		r.readRegion(key, value, shared)
-	})
+	regions.Entries(func(key, value strictyaml.Node) { r.readRegion(key, value, shared) })
 	if isKnown && len(r.unscheduled) > 0 {
 		n.Mistake("no schedule for %s: write schedule: \"0 */6 * * *\", here or in each region", firstOf(r.unscheduled))
 	}
@@ -138,7 +134,7 @@ func (r *reader) document(n strictyaml.Node) {
 		n.Mistake("nothing to fetch for %s: write fetch: [{trending: {pages: 4}}], here or in each region",
 			firstOf(r.idle))
 	}
-	if entries == 0 {
+	if regions.IsEmpty() {
 		regions.Mistake("no region: write regions: {US: {}}")
 	}
 }

@@ -25,8 +25,8 @@ type ConfigDescription struct {
 
 type property struct{ name, value string }
 
-// set adds a property; empty ones are left out, and so is a subject that has
-// no others.
+// set adds a property, or a value to one; empty ones are left out, and so is a
+// subject that has no others.
 func (d *ConfigDescription) set(subject, name string, value any) {
 	text := fmt.Sprint(value)
 	if text == "" || text == "[]" || text == "map[]" {
@@ -35,7 +35,12 @@ func (d *ConfigDescription) set(subject, name string, value any) {
 	if d.properties[subject] == nil {
 		d.subjects = append(d.subjects, subject)
 	}
-	d.properties[subject] = append(d.properties[subject], property{name, text})
+	known := d.properties[subject]
+	if i := slices.IndexFunc(known, func(p property) bool { return p.name == name }); i >= 0 {
+		known[i].value += "; " + text
+		return
+	}
+	d.properties[subject] = append(known, property{name, text})
 }
 
 // DescribeConfig returns the description of a configuration.
@@ -73,33 +78,8 @@ func DescribeConfig(table *costs.Table, config *jobs.Config) *ConfigDescription 
 func (d *ConfigDescription) addUpstream(u *costs.Upstream, in string) {
 	subject := "upstream " + human.Name(u.Name)
 	d.set(subject, "account", u.Account)
-	d.set(subject, "api", u.API)
-	d.set(subject, "hosts", strings.Join(u.Hosts, " "))
-	d.set(subject, "domains", strings.Join(u.Domains, " "))
-	d.set(subject, "insecure", strings.Join(u.Insecure, " "))
-	d.set(subject, "unguarded", strings.Join(u.Unguarded, " "))
-	d.set(subject, "key", u.Key.String())
-	d.set(subject, "feedback", u.Feedback)
-	if u.Unlisted > 0 {
-		d.set(subject, "unlisted", u.Unlisted)
-	} else {
-		d.set(subject, "unlisted", "refuse")
-	}
-	d.set(subject, "reset_margin", u.ResetMargin)
-	if u.Credential != nil {
-		d.set(subject, "credential", human.Name(u.Credential.String()))
-	}
-	if u.Alert != nil {
-		d.set(subject, "alert", human.Name(u.Alert.String()))
-	}
-	if u.History > 0 {
-		d.set(subject, "history", u.History)
-	}
-	if u.Resets != nil {
-		d.set(subject, "resets", u.ResetWindow)
-	}
-	if u.NotModifiedUnits != nil {
-		d.set(subject, "not_modified_units", *u.NotModifiedUnits)
+	for _, line := range u.Settings() {
+		d.set(subject, line.Line, human.Name(line.Value))
 	}
 	if u.Preset != nil {
 		d.set(subject, "preset", u.Preset.Name+" "+u.Variant)
@@ -116,9 +96,6 @@ func (d *ConfigDescription) addUpstream(u *costs.Upstream, in string) {
 		if d.set(subject, "units", cost.Units); cost.By != nil {
 			d.set(subject, "by", cost.By.String())
 		}
-	}
-	for i := range u.Batches {
-		d.set("batches of "+human.Name(u.Batches[i].Method)+in, "calls", u.Batches[i].String())
 	}
 	var rules []string
 	for i := range u.Down {

@@ -32,12 +32,14 @@ func TestAReloadReportsEachChange(t *testing.T) {
 	}
 	for _, c := range []struct{ more, zone, says string }{
 		{"", "UTC", ""},
-		{"history: 48h\n", "UTC", "upstream u: history none -> 48h0m0s"},
+		{"history: 48h\n", "UTC", "upstream u: history none -> 48h"},
 		{"unlisted: 5\n", "UTC", "upstream u: unlisted refuse -> 5"},
 		{"domains: [other.example]\n", "UTC", "upstream u: domains test.example -> other.example"},
 		{"insecure: [api.test.example]\n", "UTC", "upstream u: insecure none -> api.test.example"},
 		{"unguarded: [free.test.example]\n", "UTC", "upstream u: unguarded none -> free.test.example"},
-		{"batches: {m: {most: 25}}\n", "UTC", "batches of m: added, calls m: 25 calls each"},
+		{"batches: {m: {most: 25}}\n", "UTC", "upstream u: batches none -> m: 25 calls each"},
+		{"lanes: {cron: {priority: 2}, late: {pace: true}}\n", "UTC",
+			"upstream u: lanes none -> cron: priority 2; late: priority 0, paced"},
 		{"", "Asia/Tokyo", "region US: timezone UTC -> Asia/Tokyo"},
 	} {
 		if said := strings.Join(load("", "UTC").Changes(load(c.more, c.zone)), "; "); said != c.says {

@@ -71,6 +71,15 @@ func (n Node) Has(key string) bool {
 	return slices.ContainsFunc(pairs, func(pair *ast.MappingValueNode) bool { return pair.Key.GetToken().Value == key })
 }
 
+// IsEmpty reports whether n is a map or a list without entries.
+func (n Node) IsEmpty() bool {
+	if list, isList := n.node.(*ast.SequenceNode); isList {
+		return len(list.Values) == 0
+	}
+	pairs, isMap := n.entries()
+	return isMap && len(pairs) == 0
+}
+
 // Mistake reports a mistake at n. The message says what is wrong and, after a
 // colon, what to write instead.
 func (n Node) Mistake(format string, args ...any) {
