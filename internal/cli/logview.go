@@ -8,8 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/costs/client"
@@ -51,16 +52,10 @@ func (v *LogView) measureNames() (names []string) {
 // Print writes what the flags select. Without a ledger, c is nil.
 func (v *LogView) Print(ctx context.Context, c *client.Client) error {
 	found, err := v.Query.Select(ctx, v.Setup, c, v.Source)
-	switch {
-	case err != nil && len(found.Periods) == 0:
+	if err != nil && len(found.Periods) == 0 {
 		return err
-	case v.Query.ByPeriod():
-		err = errors.Join(v.printPeriods(ctx, found.Periods), err)
-	case v.Query.By != "":
-		err = v.printTotals(ctx, found.Totals)
-	default:
-		err = v.printLines(ctx, found.Lines)
 	}
+	err = errors.Join(v.print(ctx, &found), err)
 	switch {
 	case err != nil || c == nil || v.Query.ByHistory(v.Source):
 		return err
@@ -69,6 +64,75 @@ func (v *LogView) Print(ctx context.Context, c *client.Client) error {
 		return nil
 	}
 	return v.NoteMissing(ctx, c.Guard())
+}
+
+// print writes the documents that were selected: as they are read JSON or CSV,
+// or a table.
+func (v *LogView) print(ctx context.Context, found *Selection) error {
+	var rows []any
+	write, end := func(row any) error { rows = append(rows, row); return nil },
+		func() error { v.table(rows, found.Totals); return nil }
+	switch {
+	case v.JSON:
+		write, end = json.NewEncoder(v.Stdout).Encode, func() error { return nil }
+	case v.CSV:
+		w := csv.NewWriter(v.Stdout)
+		_ = w.Write(v.csvHeadings()) // Error says it at the end
+		write = func(row any) error { return w.Write(v.csvCells(row)) }
+		end = func() error { w.Flush(); return w.Error() }
+	}
+	none := true
+	for row, err := range v.Query.Documents(found) {
+		if err == nil {
+			none, err = false, write(row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if none {
+		if err := v.printNone(ctx); err != nil || !v.CSV {
+			return err
+		}
+	}
+	return end()
+}
+
+// csvHeadings returns the headings of what csvCells returns.
+func (v *LogView) csvHeadings() []string {
+	switch by, isDay := strings.CutSuffix(v.Query.By, usage.AndDay); {
+	case v.Query.ByPeriod():
+		return []string{"by", "name", "account", "units", "calls", "refusals"}
+	case by == "":
+		headings := []string{"at", "run", "id", "account", "method", "units", "calls", "lane", "job", "region", "kind",
+			"key", "host"}
+		return append(headings, v.measureNames()...)
+	case isDay:
+		return append([]string{"by", "name", "day", "account", "units", "calls", "share", "first", "last"},
+			v.measureNames()...)
+	}
+	return append([]string{"by", "name", "account", "units", "calls", "share", "first", "last"}, v.measureNames()...)
+}
+
+// csvCells returns one of Documents as CSV.
+func (v *LogView) csvCells(row any) []string {
+	switch d := row.(type) {
+	case usage.Period:
+		return []string{d.By, d.Name, Cell(d.Account), fmt.Sprint(d.Units), fmt.Sprint(d.Calls),
+			refusalText(d.Refusals, "")}
+	case usage.Total:
+		cells := []string{d.By, Cell(d.Name), Cell(d.Account), fmt.Sprint(d.Units), fmt.Sprint(d.Calls),
+			strconv.FormatFloat(d.Share, 'f', 4, 64), d.First.Format(time.RFC3339Nano), d.Last.Format(time.RFC3339Nano)}
+		if d.Day != "" {
+			cells = slices.Insert(cells, 2, d.Day)
+		}
+		return append(cells, d.Amounts.Numbers(v.Measures)...)
+	}
+	e := row.(*usage.LineReport)
+	cells := []string{e.At.UTC().Format(time.RFC3339Nano), e.Run, e.ID, Cell(e.Account), Cell(e.Method),
+		fmt.Sprint(e.Units), fmt.Sprint(e.Calls), Cell(e.Lane), Cell(e.Job), Cell(e.Region), e.Kind,
+		Cell(cmp.Or(e.Key, "-")), Cell(e.Host)}
+	return append(cells, e.Amounts.Numbers(v.Measures)...)
 }
 
 // printNone says that nothing was selected, and which filter is to blame. Only
@@ -89,53 +153,6 @@ func (v *LogView) printNone(ctx context.Context) error {
 	}
 	v.Remark("log", "%s", said)
 	return nil
-}
-
-// printLines prints entries: a table, or as they are read JSON or CSV.
-func (v *LogView) printLines(ctx context.Context, lines iter.Seq2[usage.Line, error]) error {
-	writer := v.lineWriter()
-	none := true
-	for line, err := range lines {
-		if err != nil {
-			return err
-		}
-		none = false
-		if err := writer.write(usage.NewLineReport(&line)); err != nil {
-			return err
-		}
-	}
-	if none {
-		if err := v.printNone(ctx); err != nil || !v.CSV {
-			return err
-		}
-	}
-	return writer.end()
-}
-
-// lineWriter writes entries one by one, and what is left at the end.
-type lineWriter struct {
-	write func(*usage.LineReport) error
-	end   func() error
-}
-
-func (v *LogView) lineWriter() lineWriter {
-	switch {
-	case v.JSON:
-		encoder := json.NewEncoder(v.Stdout)
-		return lineWriter{func(e *usage.LineReport) error { return encoder.Encode(e) }, func() error { return nil }}
-	case v.CSV:
-		w := csv.NewWriter(v.Stdout)
-		headings := []string{"at", "run", "id", "account", "method", "units", "calls", "lane", "job", "region", "kind",
-			"key", "host"}
-		_ = w.Write(append(headings, v.measureNames()...)) // Error says it at the end
-		write := func(e *usage.LineReport) error {
-			return w.Write(append(lineCells(e), e.Amounts.Numbers(v.Measures)...))
-		}
-		return lineWriter{write, func() error { w.Flush(); return w.Error() }}
-	}
-	var lines []*usage.LineReport
-	return lineWriter{func(e *usage.LineReport) error { lines = append(lines, e); return nil },
-		func() error { v.lineTable(lines); return nil }}
 }
 
 // lineTable shows entries, and their hosts if there are several.
@@ -162,11 +179,4 @@ func (v *LogView) lineTable(lines []*usage.LineReport) {
 		t.Row(append(row, e.Remark)...)
 	}
 	t.Print()
-}
-
-// lineCells returns an entry as CSV.
-func lineCells(e *usage.LineReport) []string {
-	return []string{e.At.UTC().Format(time.RFC3339Nano), e.Run, e.ID, Cell(e.Account), Cell(e.Method),
-		fmt.Sprint(e.Units), fmt.Sprint(e.Calls), Cell(e.Lane), Cell(e.Job), Cell(e.Region), e.Kind,
-		Cell(cmp.Or(e.Key, "-")), Cell(e.Host)}
 }

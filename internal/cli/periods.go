@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,30 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// printPeriods prints what was added up by time, oldest first.
-func (v *LogView) printPeriods(ctx context.Context, all []usage.Period) error {
-	if len(all) == 0 {
-		if err := v.printNone(ctx); err != nil || !v.CSV {
-			return err
-		}
-	}
-	switch {
-	case v.JSON:
-		encoder := json.NewEncoder(v.Stdout)
-		for _, p := range all {
-			if err := encoder.Encode(p); err != nil {
-				return err
-			}
-		}
-		return nil
-	case v.CSV:
-		records := [][]string{{"by", "name", "account", "units", "calls", "refusals"}}
-		for _, p := range all {
-			records = append(records, []string{p.By, p.Name, Cell(p.Account), fmt.Sprint(p.Units), fmt.Sprint(p.Calls),
-				refusalText(p.Refusals, "")})
-		}
-		return csv.NewWriter(v.Stdout).WriteAll(records)
-	}
+// periodTable shows what was added up by time.
+func (v *LogView) periodTable(all []usage.Period) {
 	several := slices.ContainsFunc(all, func(p usage.Period) bool { return p.Account != all[0].Account })
 	headings := []string{v.Query.By, "units", "calls"}
 	if v.Query.By == "day" {
@@ -57,7 +33,6 @@ func (v *LogView) printPeriods(ctx context.Context, all []usage.Period) error {
 		t.Row(row...)
 	}
 	t.Print()
-	return nil
 }
 
 func refusalText(n *int64, unknown string) string {

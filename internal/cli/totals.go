@@ -1,38 +1,37 @@
 package cli
 
 import (
-	"context"
-	"encoding/csv"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/internal/usage"
 )
 
-// printTotals prints what was added up, who spent most first.
-func (v *LogView) printTotals(ctx context.Context, all *usage.Totals) error {
-	if all.Len() == 0 {
-		if err := v.printNone(ctx); err != nil || !v.CSV {
-			return err
-		}
-	}
+// table shows what was selected. totals are all of what was added up, also what
+// rows do not have.
+func (v *LogView) table(rows []any, totals *usage.Totals) {
 	switch {
-	case v.JSON:
-		encoder := json.NewEncoder(v.Stdout)
-		for _, s := range all.Largest(v.Query.Top) {
-			if err := encoder.Encode(s); err != nil {
-				return err
-			}
-		}
-		return nil
-	case v.CSV:
-		return v.totalsCSV(all)
+	case v.Query.ByPeriod():
+		v.periodTable(rowsOf[usage.Period](rows))
+	case v.Query.By != "":
+		v.totalTable(rowsOf[usage.Total](rows), totals)
+	default:
+		v.lineTable(rowsOf[*usage.LineReport](rows))
 	}
+}
+
+func rowsOf[T any](documents []any) []T {
+	rows := make([]T, len(documents))
+	for i, d := range documents {
+		rows[i] = d.(T)
+	}
+	return rows
+}
+
+// totalTable shows totals, and how much of all of them they leave out.
+func (v *LogView) totalTable(rows []usage.Total, all *usage.Totals) {
 	by, isDay := strings.CutSuffix(v.Query.By, usage.AndDay)
 	dimensions := []string{by}
 	if isDay {
@@ -45,8 +44,8 @@ func (v *LogView) printTotals(ctx context.Context, all *usage.Totals) error {
 		headings = append(headings, "account")
 	}
 	t := v.Table(headings...)
-	left, rest := all.Len(), all.Units()
-	for _, s := range all.Largest(v.Query.Top) {
+	rest := all.Units()
+	for _, s := range rows {
 		row := []any{human.Name(s.Name)}
 		if isDay {
 			row = append(row, s.Day)
@@ -55,39 +54,15 @@ func (v *LogView) printTotals(ctx context.Context, all *usage.Totals) error {
 		for _, number := range s.Amounts.Numbers(v.Measures) {
 			row = append(row, number)
 		}
-		row = append(row, percent(s.Share), v.clock(s.First), v.clock(s.Last))
+		row = append(row, strconv.FormatFloat(100*s.Share, 'f', 1, 64)+" %", v.clock(s.First), v.clock(s.Last))
 		if several {
 			row = append(row, human.Name(s.Account))
 		}
 		t.Row(row...)
-		left--
 		rest -= s.Units
 	}
 	t.Print()
-	if left > 0 {
+	if left := all.Len() - len(rows); left > 0 {
 		v.Remark("log", "%s spent %s; --top 0 shows all", human.Count(left, "other"), human.Count(rest, "unit"))
 	}
-	return nil
-}
-
-func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + " %" }
-
-func (v *LogView) totalsCSV(all *usage.Totals) error {
-	w := csv.NewWriter(v.Stdout)
-	headings := []string{"by", "name", "account", "units", "calls", "share", "first", "last"}
-	isDay := strings.HasSuffix(v.Query.By, usage.AndDay)
-	if isDay {
-		headings = slices.Insert(headings, 2, "day")
-	}
-	_ = w.Write(append(headings, v.measureNames()...)) // Error says it at the end
-	for _, s := range all.Largest(v.Query.Top) {
-		cells := []string{s.By, Cell(s.Name), Cell(s.Account), fmt.Sprint(s.Units), fmt.Sprint(s.Calls),
-			strconv.FormatFloat(s.Share, 'f', 4, 64), s.First.Format(time.RFC3339Nano), s.Last.Format(time.RFC3339Nano)}
-		if isDay {
-			cells = slices.Insert(cells, 2, s.Day)
-		}
-		_ = w.Write(append(cells, s.Amounts.Numbers(v.Measures)...))
-	}
-	w.Flush()
-	return w.Error()
 }
