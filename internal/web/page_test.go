@@ -238,6 +238,18 @@ func TestAShadowSaysWhatItWouldRefuse(t *testing.T) {
 	}
 }
 
+// TestALowerLimitOfAnotherConfigurationIsShown beside that of this one: the
+// page said that the budget cannot be shown.
+func TestALowerLimitOfAnotherConfigurationIsShown(t *testing.T) {
+	s := newScene(t, sceneOptions{})
+	lower := newScene(t, sceneOptions{ledger: filepath.Join(s.state, "ration.db"),
+		costs: strings.Replace(sceneCosts, "limit: 1500,", "limit: 200,", 1)})
+	s.spend("search.list", "US", "search:music", 1)
+	lower.refuse()
+	contains(t, s.fetch("/").text, `<data value="1500">1,500</data> here; another configuration asked for `+
+		`<data value="200">200</data> within a day`)
+}
+
 // TestATimeOfAnotherYearShowsItsYear: a cooldown until January 2031 was shown
 // as one until this January.
 func TestATimeOfAnotherYearShowsItsYear(t *testing.T) {

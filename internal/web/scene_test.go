@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -69,11 +70,15 @@ func newScene(t *testing.T, o sceneOptions) *scene {
 	if o.costs == "" {
 		o.costs = sceneCosts
 	}
-	table, err := costs.Parse("costs.yaml", []byte(o.costs))
+	s := &scene{t: t, state: t.TempDir()}
+	file := filepath.Join(s.state, "costs.yaml")
+	if err := os.WriteFile(file, []byte(o.costs), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	table, err := costs.Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scene{t: t, state: t.TempDir()}
 	if o.catalog == "" {
 		o.catalog = filepath.Join(s.state, "catalog.db")
 	}
