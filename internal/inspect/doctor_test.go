@@ -30,21 +30,6 @@ func (c *Checkup) last() string {
 	return f.Grade + " " + f.What
 }
 
-func TestDoctorFindsOldPresets(t *testing.T) {
-	table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: u\naccount: a\npreset: youtube/2026-06\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	day := table.Upstreams()[0].Preset.Date
-	for age, want := range map[int]string{0: "ok preset youtube/2026-06 of ",
-		400: "warning preset youtube/2026-06 has figures of "} {
-		c := newCheckup(day.AddDate(0, 0, age))
-		if c.CheckPresets(table); !strings.HasPrefix(c.last(), want) {
-			t.Errorf("after %d days: %s; want %s", age, c.last(), want)
-		}
-	}
-}
-
 // TestDoctorFindsAnUpstreamWithoutHosts: nothing said that no request is
 // guarded.
 func TestDoctorFindsAnUpstreamWithoutHosts(t *testing.T) {
@@ -127,21 +112,6 @@ when_ledger_down:
 		"warning costs.yaml:7: budget c names cron twice", "warning costs.yaml:9: when_ledger_down names get twice"}
 	if !slices.Equal(found, want) {
 		t.Errorf("%q; want %q", found, want)
-	}
-}
-
-func TestDoctorFindsTyposInBudgets(t *testing.T) {
-	c := newCheckup(time.Now())
-	c.CheckCoverage([]quota.Budget{{Name: "b", Lanes: []string{"crom", "cron", "mine"}, Regions: []string{"IN", "XX"},
-		Floor: map[string]quota.Units{"XX": 1}}}, []string{"IN"})
-	var found []string
-	for _, f := range c.Findings {
-		found = append(found, f.What)
-	}
-	if got, want := strings.Join(found, "; "),
-		"budget b covers lane crom, which is almost cron; "+
-			"budget b names region XX, which regions.yaml does not have"; got != want {
-		t.Errorf("%s; want %s", got, want)
 	}
 }
 

@@ -59,19 +59,6 @@ func TestClearLeavesAMovedAccountClosed(t *testing.T) {
 	}
 }
 
-// TestSetNamesTheOtherLedgerOfAMovedAccount: a cooldown there would hold
-// nothing back.
-func TestSetNamesTheOtherLedgerOfAMovedAccount(t *testing.T) {
-	move := quota.Move{Account: "p", Ledger: there}
-	s := closedStand(t, move)
-	for _, budget := range []string{"", "few"} {
-		set, err := s.set(t, quota.Cooldown{Account: "p", Budget: budget, For: time.Minute})
-		if got, ok := errors.AsType[*report.MoveError](err); !ok || got.Move != move || set != nil {
-			t.Errorf("set %q: %+v, %v; want a MoveError", budget, set, err)
-		}
-	}
-}
-
 // TestAMovedAccountIsListedBeforeItsCooldowns: it is closed, and is not a
 // cooldown with an end.
 func TestAMovedAccountIsListedBeforeItsCooldowns(t *testing.T) {
