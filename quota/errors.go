@@ -202,9 +202,8 @@ func (e *RefusedError) Short() string {
 	if isCounted := e.Measure == Calls || e.Measure == ByUnits; isCounted && e.Limit == 1 {
 		measure = strings.TrimSuffix(measure, "s")
 	}
-	return fmt.Sprintf("%s has %s of %s %s left%s, %s needs %s",
-		e.Budget+keyText(e.ownKey()), number(e.Remaining), number(e.Limit), measure, reserved, e.Method,
-		number(e.Needed)) +
+	return human.UnitsLeft(e.Budget+keyText(e.ownKey()), number(e.Remaining), number(e.Limit)+" "+measure, reserved,
+		e.Method, number(e.Needed)) +
 		limitNote(e.Measure, e.Limit, e.ConfiguredLimit, e.LimitUntil)
 }
 

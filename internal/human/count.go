@@ -1,6 +1,7 @@
 package human
 
 import (
+	"fmt"
 	"strconv"
 )
 
@@ -22,6 +23,13 @@ func Grouped[N int | int64](n N) string {
 		digits = digits[:i] + "," + digits[i:]
 	}
 	return sign + digits
+}
+
+// UnitsLeft says that a call is refused since a budget has too little left of
+// its limit: all has 1 of 10 units left, m needs 6. What is beside it, such as
+// " (3 reserved for other regions)", may be empty.
+func UnitsLeft(budget, left, limit, beside, call, needed string) string {
+	return fmt.Sprintf("%s has %s of %s left%s, %s needs %s", budget, left, limit, beside, call, needed)
 }
 
 // Scope names a budget or, if budget is empty, its whole account, or one key of

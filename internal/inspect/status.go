@@ -4,6 +4,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -85,19 +86,17 @@ func (r *Report) Read(ctx context.Context, s *setup.Setup, c *client.Client) err
 		return err
 	}
 	r.Refusing = refusing
-	r.Unplanned = r.addSchedule(ctx, s, c)
-	report.DropForecasts(r.Budgets, refusing)
-	for i, b := range r.Budgets {
-		if !b.Shadow {
-			continue
-		}
-		replayed, err := plan.ClientShadow(ctx, c, i, r.At)
-		if err != nil {
-			return err
-		}
-		plan.AddShadow(b, &replayed)
+	regions, unread := s.Schedule(c.Table())
+	if unread == nil && regions != nil {
+		r.Passes, unread = readPasses(ctx, s, c, regions)
 	}
-	return nil
+	if unread != nil {
+		regions = nil
+	}
+	unplanned, err := plan.Foresee(ctx, c, r.Budgets, regions, r.At)
+	r.Unplanned = cmp.Or(unread, unplanned)
+	report.DropForecasts(r.Budgets, refusing)
+	return err
 }
 
 // ReadReport returns the whole report of an open ledger. After the ledger's
@@ -128,11 +127,9 @@ func (r *Report) ReadBudgets(ctx context.Context, guard *quota.Guard, accounts [
 	if err != nil {
 		return err
 	}
-	r.statuses = statuses
+	r.statuses, r.Budgets = statuses, keys.Reports(statuses)
 	for i := range statuses {
-		b := usage.NewBudgetReport(&statuses[i])
-		b.Keys = keys.CountOf(&statuses[i].Budget)
-		r.Budgets, r.At = append(r.Budgets, b), statuses[i].At
+		r.At = statuses[i].At
 		r.addMove(statuses[i].Moved)
 	}
 	r.Keyed, r.MoreKeys = keys.Fullest, keys.More
@@ -147,23 +144,6 @@ func (r *Report) addMove(m *quota.Move) {
 	}
 	r.Moves = append(r.Moves, report.Cooldown{Account: m.Account, Reason: m.String(),
 		Move: &report.MoveReport{Ledger: m.Ledger, Arriving: m.Arriving}})
-}
-
-// addSchedule adds what the schedule says: who has the current passes, and when
-// its first calls are refused.
-func (r *Report) addSchedule(ctx context.Context, s *setup.Setup, c *client.Client) error {
-	regions, err := s.Schedule(c.Table())
-	if err != nil || regions == nil {
-		return err
-	}
-	if r.Passes, err = readPasses(ctx, s, c, regions); err != nil {
-		return err
-	}
-	times, err := plan.ForecastFrom(ctx, c.Guard(), c.Table(), regions)
-	for i := range times {
-		r.Budgets[i].PlanOutAt = human.OptionalTime(times[i])
-	}
-	return err
 }
 
 // AddHost adds what this host knows of the ledger without asking it.

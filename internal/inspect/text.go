@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,20 +77,13 @@ func EachDimension(s *usage.Attribution, measure string, most int, row func(by, 
 
 // ranked lists who spent most first: search.list 800, videos.list 32.
 func ranked(sums map[string]quota.Units, m quota.Measure, most int) string {
-	names := slices.SortedFunc(maps.Keys(sums), func(x, y string) int {
-		return cmp.Or(cmp.Compare(sums[y], sums[x]), cmp.Compare(x, y))
-	})
+	names, others, rest := usage.Ranked(sums, most)
 	var parts []string
-	rest := quota.Units(0)
-	for i, name := range names {
-		if i < most {
-			parts = append(parts, human.Name(name)+" "+m.Number(sums[name]))
-		} else {
-			rest += sums[name]
-		}
+	for _, name := range names {
+		parts = append(parts, human.Name(name)+" "+m.Number(sums[name]))
 	}
 	if rest > 0 {
-		parts = append(parts, human.Count(len(names)-most, "other")+" "+m.Number(rest))
+		parts = append(parts, human.Count(others, "other")+" "+m.Number(rest))
 	}
 	return strings.Join(parts, ", ")
 }

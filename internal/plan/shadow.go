@@ -10,6 +10,7 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/internal/usage"
+	"github.com/ration-dev/ration/jobs"
 )
 
 // ClientShadow returns what the budget at an index of the client's table, a
@@ -21,10 +22,27 @@ func ClientShadow(ctx context.Context, c *client.Client, index int, now time.Tim
 	return ReplayShadow(ctx, c.Guard(), in, index, now)
 }
 
-// AddShadow adds to a budget's report what its replay found.
-func AddShadow(b *usage.BudgetReport, replayed *ReplayedBudget) {
-	b.WouldRefuse, b.WouldRefuseUnits = &replayed.Refused, &replayed.RefusedUnits
-	if replayed.Refused > 0 {
-		b.WouldRefuseAt = human.OptionalTime(replayed.Last)
+// Foresee adds to the reports of a client's budgets when a call of the schedule
+// of regions will first be refused, and what shadows would have refused.
+// unplanned is why the first is missing.
+func Foresee(ctx context.Context, c *client.Client, budgets []*usage.BudgetReport, regions []jobs.Region,
+	now time.Time) (unplanned, err error) {
+	times, unplanned := ForecastFrom(ctx, c.Guard(), c.Table(), regions)
+	for i := range times {
+		budgets[i].PlanOutAt = human.OptionalTime(times[i])
 	}
+	for i, b := range budgets {
+		if !b.Shadow {
+			continue
+		}
+		replayed, err := ClientShadow(ctx, c, i, now)
+		if err != nil {
+			return unplanned, err
+		}
+		b.WouldRefuse, b.WouldRefuseUnits = &replayed.Refused, &replayed.RefusedUnits
+		if replayed.Refused > 0 {
+			b.WouldRefuseAt = human.OptionalTime(replayed.Last)
+		}
+	}
+	return unplanned, nil
 }

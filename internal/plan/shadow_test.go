@@ -13,7 +13,6 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/internal/plan"
 	"github.com/ration-dev/ration/internal/testledger"
-	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )
@@ -152,19 +151,5 @@ func TestTheCollectorShowsShadows(t *testing.T) {
 	if want := map[string]float64{"ration_budget_would_refuse_calls p tried": 4,
 		"ration_budget_would_refuse_units p tried": 8}; !maps.Equal(got, want) {
 		t.Errorf("%v; want %v", got, want)
-	}
-}
-
-// TestStatusShowsAShadowsLastRefusal: the report of a shadow has when it would
-// have refused last, and none for one that would have refused nothing.
-func TestStatusShowsAShadowsLastRefusal(t *testing.T) {
-	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	var refused, quiet usage.BudgetReport
-	plan.AddShadow(&refused, &plan.ReplayedBudget{Refused: 2, RefusedUnits: 30, Last: at})
-	plan.AddShadow(&quiet, &plan.ReplayedBudget{})
-	if *refused.WouldRefuse != 2 || *refused.WouldRefuseUnits != 30 || refused.WouldRefuseAt == nil ||
-		!refused.WouldRefuseAt.Equal(at) ||
-		*quiet.WouldRefuse != 0 || quiet.WouldRefuseAt != nil {
-		t.Errorf("%+v, %+v", refused, quiet)
 	}
 }

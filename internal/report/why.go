@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
@@ -40,7 +41,7 @@ func NewWhy(refusal *client.Refusal, at time.Time) *Why {
 	d := &Why{At: at.UTC(), Refusal: refusal, Attribution: usage.Attribution{}.NotNil(), Helped: []string{}}
 	d.Now.Reasons = []string{}
 	if refusal != nil {
-		d.set(usage.NewExplanation(refusal.RefusedError()), 0)
+		d.set(&usage.Explanation{}, 0)
 	}
 	return d
 }
@@ -88,9 +89,9 @@ func (d *Why) set(found *usage.Explanation, upstream quota.Units) {
 	}
 	d.Held = found.Held
 	d.Attribution = found.Attribution.NotNil()
-	d.Short = found.Short
 	d.Helped = nil
-	r := d.Refusal
+	r, refused := d.Refusal, d.Refusal.RefusedError()
+	key := keyAlone(refused)
 	later := fmt.Sprintf("a call %s later, at %s, if nothing else had been spent meanwhile",
 		human.Duration(r.RetryAt.Sub(r.At)), human.Time(r.RetryAt))
 	switch quota.Reason(r.Reason) {
@@ -99,16 +100,20 @@ func (d *Why) set(found *usage.Explanation, upstream quota.Units) {
 			later = "a call a moment later: room returns when calls that were in flight end, or turn out to cost " +
 				"less than was reserved for them"
 		}
-		if d.Limit = nil; isAllowed(found.LimitNeeded, upstream) {
-			d.Limit = &found.LimitNeeded
+		d.Short = r.Needed - r.Remaining
+		if r.Remaining == 0 && found.Window.Kind() != engine.Bucket { // more than the limit may have been used
+			d.Short = max(d.Short, d.Held+r.Kept+r.Needed-r.Limit)
+		}
+		if d.Limit = nil; isAllowed(r.Limit+d.Short, upstream) {
+			d.Limit = new(r.Limit + d.Short)
 			d.helped("a limit of %s or more for %s%s", quota.Measure(r.Measure).Text(*d.Limit),
-				human.Scope(r.Account, *r.Budget, keyAlone(r.RefusedError())), otherLimit(r.RefusedError()))
+				human.Scope(r.Account, *r.Budget, key), otherLimit(refused))
 		}
 		if found.Most.Units > 0 {
 			d.helped("%s less spent before; %s had %s", quota.Measure(r.Measure).Text(d.Short), &found.Most,
 				quota.Measure(r.Measure).Number(found.Most.Units))
 		}
-		if found.FloorsMattered {
+		if r.Kept > 0 && r.Kept >= d.Short {
 			d.helped("fewer than the %s that %s kept for the floors of other regions",
 				quota.Measure(r.Measure).Text(r.Kept), human.Was(r.Kept))
 		}
@@ -120,7 +125,7 @@ func (d *Why) set(found *usage.Explanation, upstream quota.Units) {
 			d.helped("%s", later)
 		}
 		d.helped("lifting the cooldown, if the upstream serves again: %s",
-			human.ClearCommand(r.Account, r.RefusedError().Budget, keyAlone(r.RefusedError())))
+			human.ClearCommand(r.Account, refused.Budget, key))
 	case quota.ReasonPace:
 		d.helped("%s: pace: true of the lane spreads its calls over the window", later)
 	case quota.ReasonShare:
@@ -198,10 +203,9 @@ func nowText(r *quota.RefusedError) string {
 		return fmt.Sprintf("%s is in cooldown until %s", human.Scope(r.Account, r.Budget, keyAlone(r)),
 			human.Time(r.RetryAt))
 	}
-	measure := r.Measure.String()
-	limit := quota.Measure(measure).Text(r.Limit)
-	number, scope := r.Measure.Number, human.Scope(r.Account, r.Budget, keyAlone(r))
-	text := fmt.Sprintf("%s has %s of %s left, it needs %s", scope, number(r.Remaining), limit, number(r.Needed))
+	number := r.Measure.Number
+	text := human.UnitsLeft(human.Scope(r.Account, r.Budget, keyAlone(r)), number(r.Remaining),
+		r.Measure.Text(r.Limit), "", "it", number(r.Needed))
 	switch {
 	case r.Reason == quota.ReasonInFlight:
 		text += "; room returns when calls that are in flight end"

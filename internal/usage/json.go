@@ -81,8 +81,8 @@ func NewBudgetReport(b *BudgetStatus) *BudgetReport {
 		LimitText: b.Budget.LimitText(b.Limit()), ConfiguredLimit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
 		Reserved: b.Open,
 		Window:   b.Budget.Window.String(), WindowText: b.Budget.Window.Words(), Shadow: b.Budget.Shadow,
-		Measure: b.Budget.Measure.String(), Ahead: seconds(b.Ahead),
-		LimitUntil: jsonTime(b.LimitUntil), NextFreeAt: jsonTime(b.NextFree),
+		Measure: b.Budget.Measure.String(), Ahead: human.Seconds(b.Ahead),
+		LimitUntil: human.OptionalTime(b.LimitUntil), NextFreeAt: human.OptionalTime(b.NextFree),
 		NextFree: append([]Return{}, b.Returns...), Attribution: b.Attribution.NotNil(), Reconciled: b.Corrected,
 		Reported: b.Reported, Floors: map[string]Floor{}}
 	for region, units := range b.Budget.Floor { // as long as there is no ledger, none of it is used
@@ -92,11 +92,11 @@ func NewBudgetReport(b *BudgetStatus) *BudgetReport {
 		s.Floors[f.Region] = Floor{Floor: f.Floor, Used: f.Used, Kept: f.Kept}
 	}
 	if b.PaceOver > 0 {
-		s.PaceHour, s.PaceOver = &b.Pace, new(seconds(b.PaceOver))
-		s.RunsOutAt = jsonTime(b.RunsOut.Truncate(time.Second))
+		s.PaceHour, s.PaceOver = &b.Pace, new(human.Seconds(b.PaceOver))
+		s.RunsOutAt = human.OptionalTime(b.RunsOut.Truncate(time.Second))
 	}
 	if c := b.Cooldown; c != nil {
-		s.CooldownUntil, s.CooldownReason = jsonTime(c.Until), &c.Reason
+		s.CooldownUntil, s.CooldownReason = human.OptionalTime(c.Until), &c.Reason
 	}
 	return s
 }
@@ -193,18 +193,4 @@ func remark(e *quota.Entry) string {
 		return "found missing " + byHand
 	}
 	return "found missing " + byOthers
-}
-
-// seconds returns a duration in whole seconds, rounded up.
-func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
-
-// jsonTime returns a time for JSON, or nil for the zero time.
-func jsonTime(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	if t.Unix() > human.MaxUnix {
-		t = time.Unix(human.MaxUnix, 0)
-	}
-	return new(t.UTC())
 }

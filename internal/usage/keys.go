@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -54,13 +55,17 @@ func TopKeys(ctx context.Context, guard *quota.Guard, accounts []string, n int) 
 	return r, nil
 }
 
-// CountOf returns how many keys have something of a budget, or nil if it is not
-// per key.
-func (r *KeysReport) CountOf(b *quota.Budget) *quota.KeyCount {
-	if !b.PerKey || b.Shadow {
-		return nil
+// Reports returns the statuses of budgets for JSON, those per key with how many
+// keys have something of them.
+func (r *KeysReport) Reports(statuses []BudgetStatus) (all []*BudgetReport) {
+	for i := range statuses {
+		b := NewBudgetReport(&statuses[i])
+		if of := &statuses[i].Budget; of.PerKey && !of.Shadow {
+			b.Keys = new(r.Counts[[2]string{of.Account, of.Name}])
+		}
+		all = append(all, b)
 	}
-	return new(r.Counts[[2]string{b.Account, b.Name}])
+	return all
 }
 
 // newKeyReport returns the budget of a key that has the greatest part of its
@@ -71,7 +76,7 @@ func newKeyReport(balances []quota.Balance) (best KeyReport, used bool) {
 			best = KeyReport{Account: b.Budget.Account, Key: b.Key, Budget: b.Budget.Name, Used: b.Used,
 				Limit:     b.Limit(),
 				Remaining: b.Remaining, Measure: b.Budget.Measure.String(), Share: share,
-				NextFreeAt: jsonTime(b.NextFree), Ahead: seconds(b.Ahead)}
+				NextFreeAt: human.OptionalTime(b.NextFree), Ahead: human.Seconds(b.Ahead)}
 			used = true
 		}
 	}

@@ -119,9 +119,6 @@ func (s *series) add(e *quota.Entry, labels unique.Handle[catalog.SumLabels]) {
 }
 
 func labelsOf(e *quota.Entry) unique.Handle[catalog.SumLabels] {
-	return unique.Make(catalog.SumLabels{Method: seriesName(e.Method), Region: seriesName(e.Caller.Region),
-		Job: Spender(e.Kind, e.Caller.Job), Lane: seriesName(e.Caller.Lane)})
+	return unique.Make(catalog.SumLabels{Method: name(e.Method), Region: name(e.Caller.Region),
+		Job: Spender(e.Kind, e.Caller.Job), Lane: name(e.Caller.Lane)})
 }
-
-// name returns s, or "-" if s is empty, as in reports.
-func seriesName(s string) string { return cmp.Or(s, "-") }

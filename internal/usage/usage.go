@@ -4,10 +4,13 @@ package usage
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/human"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -58,6 +61,19 @@ func (a *Attribution) Breakdowns() (all []Breakdown) {
 		}
 	}
 	return all
+}
+
+// Ranked returns the names that spent most, at most most of them, the largest
+// first, and how many others there are and what those spent.
+func Ranked(sums map[string]quota.Units, most int) (names []string, others int, rest quota.Units) {
+	names = slices.SortedFunc(maps.Keys(sums), func(x, y string) int {
+		return cmp.Or(cmp.Compare(sums[y], sums[x]), cmp.Compare(x, y))
+	})
+	others = max(0, len(names)-most)
+	for _, name := range names[len(names)-others:] {
+		rest += sums[name]
+	}
+	return names[:len(names)-others], others, rest
 }
 
 // NotNil returns the attribution with empty maps in place of nil, for JSON.
@@ -133,7 +149,7 @@ func amount(c *engine.Coverage, method string, caller quota.Caller, amounts quot
 
 // Log summarizes the log of an account, without the logs of its keys.
 func Log(ctx context.Context, guard *quota.Guard, account string) (*LogReport, error) {
-	r := &LogReport{Account: account, Keeps: seconds(guard.Retention(account))}
+	r := &LogReport{Account: account, Keeps: human.Seconds(guard.Retention(account))}
 	var oldest, newest time.Time
 	var units, calls Drift
 	for s, err := range guard.Sums(ctx, quota.Query{Account: account}) {
@@ -155,7 +171,7 @@ func Log(ctx context.Context, guard *quota.Guard, account string) (*LogReport, e
 			newest = s.Last
 		}
 	}
-	r.Oldest, r.Newest = jsonTime(oldest), jsonTime(newest)
+	r.Oldest, r.Newest = human.OptionalTime(oldest), human.OptionalTime(newest)
 	r.ReconciledUnits, r.ReportedUnits = units.Corrected, units.Reported
 	r.ReconciledCalls, r.ReportedCalls = calls.Corrected, calls.Reported
 	return r, nil

@@ -8,31 +8,13 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Explanation says why a budget refused a call: who had spent its window, and
-// what would have had to be different.
+// Explanation says who had spent the window of a budget that refused a call.
 type Explanation struct {
 	Window quota.Window // the budget's window; invalid if the guard has no such budget
 	Since  time.Time    // the beginning of the window at the time of the refusal
 	Held   quota.Units  // what the ledger still holds of the window
 	Attribution
 	Most LargestCaller
-
-	// Short is how many units or calls were missing, and LimitNeeded the limit
-	// that would have admitted the call. Both are 0 unless the reason of the
-	// refusal is quota.ReasonSpent or ReasonInFlight.
-	Short       quota.Units
-	LimitNeeded quota.Units
-	// FloorsMattered reports whether the call would have been admitted without
-	// the floors of other regions.
-	FloorsMattered bool
-}
-
-// NewExplanation returns what follows from a refusal alone: Short, LimitNeeded
-// and FloorsMattered.
-func NewExplanation(refused *quota.RefusedError) *Explanation {
-	e := &Explanation{}
-	e.solve(refused)
-	return e
 }
 
 // Explain explains a refusal that was given at a time on the ledger's clock,
@@ -48,11 +30,7 @@ func Explain(ctx context.Context, guard *quota.Guard, refused *quota.RefusedErro
 			err = e.read(ctx, guard, b, refused, at)
 		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	e.solve(refused)
-	return e, nil
+	return e, err
 }
 
 // read sets what e says about the window of a budget at the time of the
@@ -91,17 +69,4 @@ func (e *Explanation) read(ctx context.Context, guard *quota.Guard, b *quota.Bal
 	}
 	e.Most = spent.largest()
 	return nil
-}
-
-// solve sets what would have had to be different.
-func (e *Explanation) solve(refused *quota.RefusedError) {
-	if refused.Reason != quota.ReasonSpent && refused.Reason != quota.ReasonInFlight {
-		return
-	}
-	e.Short = refused.Needed - refused.Remaining
-	if refused.Remaining == 0 && e.Window.Kind() != engine.Bucket { // more than the limit may have been used
-		e.Short = max(e.Short, e.Held+refused.Kept+refused.Needed-refused.Limit)
-	}
-	e.LimitNeeded = refused.Limit + e.Short
-	e.FloorsMattered = refused.Kept > 0 && refused.Kept >= e.Short
 }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -123,20 +122,17 @@ func (row *budgetRow) addReturns() {
 const mostSpenders = 8
 
 func rankSpenders(sums map[string]quota.Units) []spender {
-	names := slices.SortedFunc(maps.Keys(sums), func(x, y string) int {
-		return cmp.Or(cmp.Compare(sums[y], sums[x]), cmp.Compare(x, y))
-	})
+	most := mostSpenders
+	if len(sums) == most+1 { // one other has a name
+		most++
+	}
+	names, others, rest := usage.Ranked(sums, most)
 	var ranked []spender
-	rest := quota.Units(0)
-	for i, name := range names {
-		if i < mostSpenders || len(names) == mostSpenders+1 {
-			ranked = append(ranked, spender{name, sums[name]})
-		} else {
-			rest += sums[name]
-		}
+	for _, name := range names {
+		ranked = append(ranked, spender{name, sums[name]})
 	}
 	if rest > 0 {
-		ranked = append(ranked, spender{fmt.Sprintf("%d others", len(names)-mostSpenders), rest})
+		ranked = append(ranked, spender{fmt.Sprintf("%d others", others), rest})
 	}
 	return ranked
 }

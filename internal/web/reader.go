@@ -124,18 +124,14 @@ func (r *reader) readLedger(ctx context.Context, s *snapshot) error {
 			return err
 		}
 	}
-	for i := range found {
-		b := usage.NewBudgetReport(&found[i])
-		b.Keys = keys.CountOf(&found[i].Budget)
+	budgets := keys.Reports(found)
+	for i, b := range budgets {
 		accounts[b.Account].Budgets = append(accounts[b.Account].Budgets, b)
 		accounts[b.Account].addLimit(&found[i])
 	}
-	s.PlanErr = r.redact(r.readPlan(s, accounts))
-	r.simulate(ctx, s, accounts)
+	s.PlanErr = r.redact(r.foresee(ctx, s, accounts, budgets))
 	s.Refusing, err = report.Refusing(ctx, r.client, found, s.At)
-	for _, account := range s.Accounts {
-		report.DropForecasts(account.Budgets, s.Refusing)
-	}
+	report.DropForecasts(budgets, s.Refusing)
 	return err
 }
 
