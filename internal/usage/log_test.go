@@ -98,37 +98,6 @@ func TestAYoungLogMissesNoEntries(t *testing.T) {
 	}
 }
 
-// TestSumsKeepCorrectionsApartFromJobs: sums by job added the calls of a job
-// called reconcile to the corrections, whose job has that name too.
-func TestSumsKeepCorrectionsApartFromJobs(t *testing.T) {
-	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
-	call := quota.Call{Account: "p", Method: "list", Units: 5,
-		Caller: quota.Caller{Lane: quota.LaneManual, Job: "reconcile"}}
-	s.spend(t, call)
-	correction := quota.Note{Call: call, Kind: quota.EntryCorrection}
-	correction.Units = 40
-	if err := s.guard.Note(t.Context(), correction); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]quota.Units{"reconcile": 5, usage.Corrections: 40}
-	if by := s.status(t)[0].ByJob; !maps.Equal(by, want) {
-		t.Errorf("status by job: %v; want %v", by, want)
-	}
-	for job, want := range map[string]map[string]quota.Units{"": want, "reconcile": want,
-		usage.Corrections: {usage.Corrections: 40}} {
-		source := &usage.LogReader{Guard: testledger.Guard(t, s.ledger), Accounts: []string{"p"},
-			Filter: usage.Filter{Job: job}}
-		all, err := totals(t.Context(), source, "job")
-		by := map[string]quota.Units{}
-		for _, total := range all {
-			by[total.Name] = total.Units
-		}
-		if err != nil || !maps.Equal(by, want) {
-			t.Errorf("log by job, of job %q: %v, %v; want %v", job, by, err, want)
-		}
-	}
-}
-
 // TestTheJobOfCorrectionsIsKnown: where another filter matched nothing, the job
 // of corrections was said to be the one that does not occur.
 func TestTheJobOfCorrectionsIsKnown(t *testing.T) {

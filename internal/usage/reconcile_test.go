@@ -3,9 +3,6 @@ package usage_test
 import (
 	"errors"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,12 +12,9 @@ import (
 
 	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
-	"github.com/ration-dev/ration/internal/servers"
 	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
-	"github.com/ration-dev/ration/quota/redisledger"
-	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // stand is an account with budgets that share calls, on a ledger.
@@ -80,35 +74,6 @@ func (s *reconcileStand) holds(want map[string]quota.Units) {
 	}
 }
 
-// eachLedger runs a test on every ledger, with a clock that the test sets.
-func eachLedger(t *testing.T, at time.Time, test func(t *testing.T, l quota.Ledger, clock *time.Time)) {
-	open := map[string]func(t *testing.T, now func() time.Time) (quota.Ledger, error){
-		"memory": func(_ *testing.T, now func() time.Time) (quota.Ledger, error) {
-			return memledger.Open(&memledger.Options{Now: now}), nil
-		},
-		"SQLite": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
-			return sqliteledger.Open(filepath.Join(t.TempDir(), "ration.db"), &sqliteledger.Options{Now: now})
-		},
-		"Redis": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
-			return redisledger.Open(servers.StartRedis(t).URL(), &redisledger.Options{Now: now})
-		},
-	}
-	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("RATION_REQUIRE_REDIS") == "" {
-		delete(open, "Redis") // make deps installs it
-	}
-	for name, open := range open {
-		t.Run(name, func(t *testing.T) {
-			clock := at
-			l, err := open(t, func() time.Time { return clock })
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { l.Close() })
-			test(t, l, &clock)
-		})
-	}
-}
-
 // TestReconcileCorrectsNoLedgerThatWasLeft: a correction where an account has
 // moved from counts nowhere, and one where it arrives counts twice.
 func TestReconcileCorrectsNoLedgerThatWasLeft(t *testing.T) {
@@ -129,47 +94,6 @@ func TestReconcileCorrectsNoLedgerThatWasLeft(t *testing.T) {
 			t.Errorf("arriving %t: %v", arriving, err)
 		}
 		s.holds(map[string]quota.Units{"all": 0})
-	}
-}
-
-// TestReconcileCountsOnceInAnyOrder: a console shows 844 units, 800 of
-// them searches. Given one after the other in the order of status, they once
-// became 1,644. In any order, together or apart, each corrected budget then
-// holds its reading, or the command is refused and changes nothing.
-func TestReconcileCountsOnceInAnyOrder(t *testing.T) {
-	budgets := func() []quota.Budget {
-		return []quota.Budget{{Name: "youtube"}, {Name: "youtube-day", Window: quota.Sliding(25 * time.Hour)},
-			{Name: "youtube-search", Methods: []string{"search.list"}}}
-	}
-	console := map[string]quota.Units{"youtube": 844, "youtube-day": 844, "youtube-search": 800}
-	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	for _, order := range [][]string{
-		{"youtube", "youtube-day", "youtube-search"}, {"youtube-search", "youtube-day", "youtube"},
-		{"youtube-day", "youtube-search", "youtube"},
-		{"youtube-search", "youtube", "youtube-day"}, {"youtube", "youtube-search", "youtube-day"},
-		{"youtube-day", "youtube", "youtube-search"},
-	} {
-		t.Run(strings.Join(order, ","), func(t *testing.T) {
-			eachLedger(t, at, func(t *testing.T, l quota.Ledger, clock *time.Time) {
-				r := newReconcileStand(t, l, budgets())
-				taken := map[string]quota.Units{}
-				for _, name := range order {
-					*clock = clock.Add(time.Minute)
-					err := r.reconcile(false, map[string]quota.Units{name: console[name]})
-					if err == nil {
-						taken[name] = console[name]
-					} else if text := err.Error(); !rejected(err) || !strings.Contains(text,
-						"for all of these budgets: youtube") || !strings.Contains(text, name+"=") {
-						t.Fatalf("%s: %v; want the readings to give", name, err)
-					}
-					r.holds(taken)
-				}
-				if err := r.reconcile(false, console); err != nil {
-					t.Fatal(err)
-				}
-				r.holds(console)
-			})
-		})
 	}
 }
 

@@ -216,20 +216,6 @@ func TestLineReportSaysWhatIsNotACall(t *testing.T) {
 	}
 }
 
-func TestDriftSaysWhereItComesFrom(t *testing.T) {
-	for want, d := range map[string]usage.Drift{
-		"": {}, "3 units by ration ledger reconcile": {Corrected: 3},
-		"2 units by the upstream's answers or a restoration": {Reported: 2},
-		"1 unit by ration ledger reconcile":                  {Corrected: 1},
-		"3 units by ration ledger reconcile, 2 units by the upstream's answers or a restoration": {Corrected: 3,
-			Reported: 2},
-	} {
-		if got := d.Text("units"); got != want {
-			t.Errorf("%+v: %q; want %q", d, got, want)
-		}
-	}
-}
-
 // TestAShortWindowHasSeveralReturns: of a budget of a minute, all units were
 // one return, at the time of the last, though most came back long before.
 func TestAShortWindowHasSeveralReturns(t *testing.T) {
