@@ -142,8 +142,7 @@ func (r *Report) addMove(m *quota.Move) {
 		func(known report.Cooldown) bool { return known.Account == m.Account }) {
 		return
 	}
-	r.Moves = append(r.Moves, report.Cooldown{Account: m.Account, Reason: m.String(),
-		Move: &report.MoveReport{Ledger: m.Ledger, Arriving: m.Arriving}})
+	r.Moves = append(r.Moves, report.NewMove(m))
 }
 
 // AddHost adds what this host knows of the ledger without asking it.

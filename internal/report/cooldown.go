@@ -34,7 +34,8 @@ func newReport(c *quota.Cooldown, at time.Time) Cooldown {
 		Until: human.JSONTime(c.Until), In: human.SecondsUntil(at, c.Until), Reason: c.Reason}
 }
 
-func newMoveReport(m *quota.Move) Cooldown {
+// NewMove returns an account that moves, for the list of what stops calls.
+func NewMove(m *quota.Move) Cooldown {
 	return Cooldown{Account: m.Account, Reason: m.String(), Move: &MoveReport{m.Ledger, m.Arriving}}
 }
 
@@ -55,7 +56,7 @@ func ListCooldowns(ctx context.Context, guard *quota.Guard, accounts []string) (
 			return at, nil, err
 		}
 		if moves {
-			list = append(list, newMoveReport(&move))
+			list = append(list, NewMove(&move))
 		}
 		for i := range held {
 			list = append(list, newReport(&held[i], at))

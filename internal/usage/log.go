@@ -21,10 +21,14 @@ type Filter struct{ Method, Region, Job, Lane, Run, Key, Host string }
 // process: the client of a quota.ID.
 func Dimensions() []string { return []string{"run", "job", "region", "lane", "method", "key", "host"} }
 
-// field returns the filter's field for a dimension.
-func (f *Filter) field(dimension string) string {
-	return map[string]string{"run": f.Run, "job": f.Job, "region": f.Region, "lane": f.Lane, "method": f.Method,
-		"key": f.Key, "host": f.Host}[dimension]
+// Field returns the filter's field for one of Dimensions, and nil for any other
+// word.
+func (f *Filter) Field(dimension string) *string {
+	fields := []*string{&f.Run, &f.Job, &f.Region, &f.Lane, &f.Method, &f.Key, &f.Host} // as Dimensions
+	if i := slices.Index(Dimensions(), dimension); i >= 0 {
+		return fields[i]
+	}
+	return nil
 }
 
 // Selects reports whether f selects an entry.
@@ -165,10 +169,10 @@ func (s *LogReader) Names(ctx context.Context) (map[string][]string, error) {
 		for _, dimension := range Dimensions()[1:] { // without run
 			n := nameIn(dimension, &entries[i])
 			own := map[string]string{"job": name(entries[i].Caller.Job), "host": name(entries[i].Host)}[dimension]
-			if own != "" && own == s.Filter.field(dimension) {
+			if own != "" && own == *s.Filter.Field(dimension) {
 				n = own // of corrections, which it selects
 			}
-			isListed := len(names[dimension]) < maxNames || n == s.Filter.field(dimension)
+			isListed := len(names[dimension]) < maxNames || n == *s.Filter.Field(dimension)
 			if isListed && !slices.Contains(names[dimension], n) {
 				names[dimension] = append(names[dimension], n)
 			}
@@ -182,7 +186,7 @@ func (s *LogReader) Names(ctx context.Context) (map[string][]string, error) {
 // is one.
 func (f *Filter) Unknown(names map[string][]string) (dimension, unknown string, found bool) {
 	for _, dimension := range slices.Sorted(maps.Keys(names)) {
-		if name := f.field(dimension); name != "" && !slices.Contains(names[dimension], name) {
+		if name := *f.Field(dimension); name != "" && !slices.Contains(names[dimension], name) {
 			return dimension, name, true
 		}
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// series is what is told apart in a chart.
-type series struct{ region, job, method, lane, host, key string }
+// series is what is told apart in a chart: the names of a Filter, without the
+// run.
+type series = usage.Filter
 
 // hours holds what was spent, or will be requested, in each hour since the
 // Unix epoch.
@@ -65,8 +66,8 @@ func readActivity(ctx context.Context, log *quota.Guard, account string, s *snap
 			continue
 		}
 		if hour > cut {
-			a.hours.add(hour, series{e.Caller.Region, usage.Spender(e.Kind, e.Caller.Job), e.Method, e.Caller.Lane,
-				usage.Spender(e.Kind, e.Host), e.Key}, e.Units)
+			a.hours.add(hour, series{Region: e.Caller.Region, Job: usage.Spender(e.Kind, e.Caller.Job),
+				Method: e.Method, Lane: e.Caller.Lane, Host: usage.Spender(e.Kind, e.Host), Key: e.Key}, e.Units)
 		}
 		if !e.Amounts().IsZero() {
 			a.addRun(account, &e)

@@ -23,22 +23,9 @@ func dimensions(days int) []string {
 	return []string{"region", "job", "method", "lane", "host", "key"}
 }
 
-// in returns the name of a series in a dimension.
-func (s *series) in(dimension string) string {
-	name := s.region
-	switch dimension {
-	case "job":
-		name = s.job
-	case "method":
-		name = s.method
-	case "lane":
-		name = s.lane
-	case "host":
-		name = s.host
-	case "key":
-		name = s.key
-	}
-	return cmp.Or(name, usage.Unattributed)
+// nameOf returns the name of a series in a dimension.
+func nameOf(s series, dimension string) string {
+	return cmp.Or(*s.Field(dimension), usage.Unattributed)
 }
 
 const (
@@ -131,7 +118,9 @@ func newDayChart(ctx context.Context, id string, s *snapshot, account *accountSt
 		for i := range sums {
 			name, number := sums[i].Name, sums[i].Day.Unix()/int64(day/time.Second)
 			refused[number] += int(sums[i].Refusals)
-			spent.add(number, series{name, name, name, name, name, name}, quota.Units(sums[i].Units))
+			one := series{}
+			*one.Field(v.By) = name
+			spent.add(number, one, quota.Units(sums[i].Units))
 		}
 	}
 	c.fill(spent, nil, today.Unix()/int64(day/time.Second), v.Days, 0, day)
@@ -158,7 +147,7 @@ func (c *chart) fill(spent, planned hours, now int64, past, ahead int, each time
 		column := column{At: time.Unix(at*int64(each/time.Second), 0).UTC(), X: i * columnWidth, Ahead: isAhead,
 			Layers: make([]quota.Units, len(c.Layers))}
 		for s, units := range from[at] {
-			column.Layers[names[s.in(c.By)]] += units
+			column.Layers[names[nameOf(s, c.By)]] += units
 			column.Total += units
 		}
 		if !isAhead {
@@ -182,7 +171,7 @@ func (c *chart) rank(spent, planned hours, first, next, end int64) map[string]in
 	collect := func(from hours, since, until int64, add func(*layer, quota.Units)) {
 		for hour := since; hour < until; hour++ {
 			for s, units := range from[hour] {
-				name := s.in(c.By)
+				name := nameOf(s, c.By)
 				if sums[name] == nil {
 					sums[name] = &layer{Name: name}
 				}

@@ -39,7 +39,7 @@ func (p *Page) find(r *http.Request, c *client.Client) *found {
 		name, value, hasName := strings.Cut(rest, ":")
 		var field *string
 		if hasName {
-			field = filterField(&source.Filter, name)
+			field = source.Filter.Field(name)
 		}
 		if field != nil {
 			rest = value
@@ -93,12 +93,6 @@ func searchWord(name string) string {
 		return strconv.Quote(name)
 	}
 	return name
-}
-
-// filterField returns the field of a filter by its name, or nil.
-func filterField(f *usage.Filter, name string) *string {
-	return map[string]*string{"method": &f.Method, "region": &f.Region, "job": &f.Job, "lane": &f.Lane, "host": &f.Host,
-		"key": &f.Key, "run": &f.Run}[name]
 }
 
 // hasWords reports whether a line has each of some words in lower case.

@@ -51,7 +51,7 @@ func (r *reader) addStep(accounts map[string]*accountState, hour int64, region s
 			account.planned = hours{}
 		}
 		units := call.Units * quota.Units(calls.Most) * quota.Units(step.Pages)
-		account.planned.add(hour, series{region: region, job: step.Name(), method: calls.Method}, units)
+		account.planned.add(hour, series{Region: region, Job: step.Name(), Method: calls.Method}, units)
 	}
 	return nil
 }
