@@ -22,7 +22,7 @@ type Balance struct {
 	Remaining Units            // never negative; a part may be reserved by Floors
 	NextFree  time.Time        // when the next units become free; zero if none are used
 	Cooldown  *Cooldown        // the cooldown in force, or nil
-	Moved     *Move            // why the account is closed, or nil
+	Moved     *MovedError      // why the account is closed, or nil
 	Floors    []FloorBalance   // sorted by region
 	Ahead     time.Duration    // how far the log's newest timestamp is ahead of At; 0 if that is at most two minutes
 
@@ -85,7 +85,7 @@ type state struct {
 	engine.Held
 	at       time.Time
 	ahead    time.Duration
-	moved    *Move
+	moved    *MovedError
 	cooldown *Cooldown
 	floors   []FloorBalance
 }
@@ -93,10 +93,9 @@ type state struct {
 // states returns the states of charges on one log, all at one time.
 func (g *Guard) states(ctx context.Context, account, key string, charges []*charge) (states []state, err error) {
 	err = g.Account(account).View(ctx, func(v *engine.View) {
-		moved := v.Moved()
 		for _, c := range charges {
 			s := state{Held: v.Held(c.engine, key), at: ledgerTime(v.Now()), ahead: micros(v.Ahead()),
-				moved: moveOf(account, &moved), cooldown: cooldownIn(v, account, c.Name, key)}
+				moved: moveOf(account, v.Moved()), cooldown: cooldownIn(v, account, c.Name, key)}
 			hasFloors := c.FloorUntil == 0 || s.at.Before(c.Window.Day(s.at).Next.Add(-c.FloorUntil))
 			for _, floor := range c.floors {
 				b := FloorBalance{Region: floor.coverage.Regions[0], Floor: floor.units,
@@ -142,15 +141,15 @@ func (g *Guard) Probe(ctx context.Context, call Call) error {
 	if err != nil || len(refusals) == 0 {
 		return err
 	}
-	if moved := refusals[0].move; moved != nil {
-		return moved.orError(refusals[0])
+	if refusals[0].moved != nil {
+		return refusals[0].orMoved()
 	}
 	return slices.MaxFunc(refusals, func(x, y *RefusedError) int { return x.RetryAt.Compare(y.RetryAt) })
 }
 
 // ProbeAll is Probe, and returns the refusals of all cooldowns and budgets that
 // refuse call, each until call would fit that. For an account that has moved,
-// that is one with a Move. It returns an error if waiting does not help
+// that is one with a Moved. It returns an error if waiting does not help
 // otherwise, or if nothing is known.
 func (g *Guard) ProbeAll(ctx context.Context, call Call) (refusals []*RefusedError, err error) {
 	r := g.request(ctx, call, 1)
@@ -161,7 +160,7 @@ func (g *Guard) ProbeAll(ctx context.Context, call Call) (refusals []*RefusedErr
 	err = g.Account(r.Account).View(ctx, func(v *engine.View) {
 		for _, no := range v.Refusals(g.engineRequest(r)) {
 			if no.Moved != nil {
-				refusals = append(refusals, moveOf(r.Account, no.Moved).refusal(&r.Call, ledgerTime(v.Now())))
+				refusals = append(refusals, moveOf(r.Account, *no.Moved).refusal(&r.Call, ledgerTime(v.Now())))
 				continue
 			}
 			err := r.refusal(no, v.Now())

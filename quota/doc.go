@@ -36,10 +36,9 @@
 // budgets and [Options], which may be nil. Options.Replica keeps this host's
 // copy of what the ledger has, from which a ledger that has lost records gets
 // them back, and by which an [Allowance] may be spent while the ledger is down;
-// package costs/client opens one. Each budget
-// has a [Window], such as [Sliding], [Daily], [Bucket] or [InFlight]. Its
-// [Measure] says what it counts of the [Amounts] of calls: units, calls or a
-// named measure.
+// package costs/client opens one. Each budget has a [Window], such as
+// [Sliding], [Daily], [Bucket] or [InFlight]. Its [Measure] says what it counts
+// of the [Amounts] of calls: units, calls or a named measure.
 //
 // A Transport charges the requests of an http.Client. [Guard.Spend] and
 // [Guard.Wait] charge a call by hand and return a [Grant], which can be settled
@@ -54,7 +53,7 @@
 // [Guard.Balances] returns the [Balance] of each budget, with a [FloorBalance]
 // for each of its floors; package usage breaks it down by method, job, lane and
 // region. [Guard.TopKeys] returns a [KeySummary]: the balances of the keys that
-// have used most, and the [KeyCount] of each budget.
+// have used most, and how many there are.
 //
 // A Transport with a Feedback function applies the [Verdict] that it reads from
 // each answer: the real cost, a cooldown, what the upstream says is left of
@@ -72,10 +71,9 @@
 // a [Cooldown], and [Guard.Note] records a [Note]. `ration ledger reconcile`
 // corrects a log to match the upstream's console, one process at a time, for
 // which it has [Guard.Correct]. `ration ledger copy` moves an account to
-// another ledger; after that the old one returns a [MovedError], and
-// [Guard.Moves] a [Move]. Where two configurations give a budget different
-// limits, the [Config] of each says where it comes from, and the lower limit
-// holds.
+// another ledger; after that the old one returns a [MovedError]. Where two
+// configurations give a budget different limits, the [Config] of each says
+// where it comes from, and the lower limit holds.
 //
 // # For those who look closer
 //

@@ -138,7 +138,7 @@ type RefusedError struct {
 	// not 0, the clock was wrong at some time and RetryAt is not reliable.
 	Ahead time.Duration
 
-	move *Move // what refuses the call, if it is not a budget or a cooldown
+	moved *MovedError // what refuses the call, if it is not a budget or a cooldown
 }
 
 // newRefusal returns the refusal of a call that needs units of a budget.

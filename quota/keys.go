@@ -8,20 +8,15 @@ import (
 	"github.com/ration-dev/ration/internal/engine"
 )
 
-// KeyCount says how many keys have something of a budget with PerKey.
-type KeyCount struct {
-	Used int `json:"used"` // keys with some of the limit used, but not calls without a key
-	Full int `json:"full"` // those of them that have nothing left
-}
-
 // KeySummary is the state of an account's keys.
 type KeySummary struct {
 	// Fullest are the balances of the budgets with PerKey, in the guard's order,
 	// for each of the fullest keys, which Balance.Key names.
 	Fullest [][]Balance
-	Counts  map[string]KeyCount // by the name of a budget with PerKey
-	Read    int                 // how many keys were compared: at most MaxKeys, in the order of their names
-	All     bool                // these were all keys of the account
+	Used    map[string]int // how many keys have used some of a budget with PerKey, by its name
+	Full    map[string]int // how many of them have nothing left
+	Read    int            // how many keys were compared: at most MaxKeys, in the order of their names
+	All     bool           // these were all keys of the account
 }
 
 // keysAtOnce is how many keys are read before callers of the account get their
@@ -35,7 +30,7 @@ func (g *Guard) TopKeys(ctx context.Context, account string, n int) (*KeySummary
 	budgets := slices.DeleteFunc(slices.Clone(g.accounts[account]), func(b chargedBudget) bool {
 		return b.Shadow || !b.PerKey
 	})
-	s := &KeySummary{Counts: map[string]KeyCount{}, All: true}
+	s := &KeySummary{Used: map[string]int{}, Full: map[string]int{}, All: true}
 	if len(budgets) == 0 {
 		return s, nil
 	}
@@ -48,7 +43,7 @@ func (g *Guard) TopKeys(ctx context.Context, account string, n int) (*KeySummary
 		keys = keys[:MaxKeys]
 	}
 	s.Read = len(keys)
-	fullest, err := g.compareKeys(ctx, account, keys, charges, s.Counts)
+	fullest, err := g.compareKeys(ctx, account, keys, charges, s)
 	if err != nil {
 		return nil, opError("balances of the keys of "+account, err)
 	}
@@ -69,7 +64,7 @@ func (g *Guard) TopKeys(ctx context.Context, account string, n int) (*KeySummary
 // compareKeys returns the keys with the largest part of a limit first, and adds
 // them to the counts of the charges.
 func (g *Guard) compareKeys(ctx context.Context, account string, keys []string, charges []*charge,
-	counts map[string]KeyCount) ([]string, error) {
+	s *KeySummary) ([]string, error) {
 	shares := make(map[string]float64, len(keys))
 	for some := range slices.Chunk(keys, keysAtOnce) {
 		err := g.Account(account).Known(ctx, func(v *engine.View) {
@@ -77,14 +72,12 @@ func (g *Guard) compareKeys(ctx context.Context, account string, keys []string, 
 				for _, c := range charges {
 					used, limit := v.Use(c.engine, key)
 					shares[key] = max(shares[key], float64(used)/float64(limit))
-					n := counts[c.Name]
 					if used > 0 {
-						n.Used++
+						s.Used[c.Name]++
 					}
 					if used >= limit {
-						n.Full++
+						s.Full[c.Name]++
 					}
-					counts[c.Name] = n
 				}
 			}
 		})

@@ -13,7 +13,7 @@ type knownState struct {
 	now      time.Time
 	ids      []engine.ID    // of its calls: those of the request, unless they were refunded before
 	repeats  []engine.Entry // of each call that was granted before, and counts
-	moved    *Move
+	moved    *MovedError
 	cooldown *Cooldown
 	left     []Units            // of each charge
 	counted  map[engine.ID]bool // grants of the outage that left takes into account
@@ -32,8 +32,7 @@ func (g *Guard) knownDown(ctx context.Context, r *request, now time.Time) (known
 		return known, err
 	}
 	err = g.Account(r.Account).Known(ctx, func(v *engine.View) {
-		moved := v.Moved()
-		known.moved = moveOf(r.Account, &moved)
+		known.moved = moveOf(r.Account, v.Moved())
 		known.cooldown = cooldownIn(v, r.Account, "", r.Key)
 		for _, c := range r.set.charges {
 			held := v.Held(c.engine, r.Key)
@@ -64,7 +63,7 @@ func (g *Guard) knownDown(ctx context.Context, r *request, now time.Time) (known
 // refusal returns why a call is not granted without the ledger, or nil.
 func (k *knownState) refusal(r *request, recent []engine.Record, down error) error {
 	if k.moved != nil && !k.moved.Arriving {
-		return &MovedError{Account: r.Account, Ledger: k.moved.Ledger}
+		return k.moved
 	}
 	if c := k.cooldown; c != nil {
 		refused := newRefusal(&r.Call, c.Budget, ReasonCooldown)

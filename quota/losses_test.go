@@ -60,7 +60,7 @@ func TestAMovedAccountIsNotSpentInAnOutage(t *testing.T) {
 	guard, ledger := newDownGuard(t)
 	ledger.isDown = false
 	if err := testledger.CloseAccount(t.Context(), ledger,
-		quota.Move{Account: account, Ledger: otherLedger}); err != nil {
+		quota.MovedError{Account: account, Ledger: otherLedger}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := guard.Spend(t.Context(), call("search", 1)); !isLeft(err) {

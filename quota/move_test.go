@@ -14,7 +14,7 @@ import (
 const otherLedger = "redis://there:6379/0"
 
 // closedGuard returns a guard of an account that is closed.
-func closedGuard(t *testing.T, move quota.Move) *quota.Guard {
+func closedGuard(t *testing.T, move quota.MovedError) *quota.Guard {
 	t.Helper()
 	ledger := memledger.Open(nil)
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, time.Hour)}, nil)
@@ -35,10 +35,10 @@ func isLeft(err error) bool {
 }
 
 // checkMove checks what is read of a closed account.
-func checkMove(t *testing.T, guard *quota.Guard, want quota.Move) {
+func checkMove(t *testing.T, guard *quota.Guard, want quota.MovedError) {
 	t.Helper()
-	if move, ok, err := guard.Moves(t.Context(), account); err != nil || !ok || move != want {
-		t.Errorf("%+v, %t, %v; want %+v", move, ok, err, want)
+	if moved, err := guard.Moved(t.Context(), account); err != nil || moved == nil || *moved != want {
+		t.Errorf("%+v, %v; want %+v", moved, err, want)
 	}
 	balances, err := guard.Balances(t.Context())
 	if err != nil || *balances[0].Moved != want || balances[0].Cooldown != nil {
@@ -48,13 +48,13 @@ func checkMove(t *testing.T, guard *quota.Guard, want quota.Move) {
 	if err != nil || len(refusals) != 1 {
 		t.Fatalf("%v, %v; want one refusal", refusals, err)
 	}
-	if move, ok := refusals[0].Move(); !ok || move != want {
-		t.Errorf("refused by %+v, %t; want %+v", move, ok, want)
+	if moved := refusals[0].Moved(); moved == nil || *moved != want {
+		t.Errorf("refused by %+v; want %+v", moved, want)
 	}
 }
 
 func TestAnAccountThatHasLeftNamesItsLedger(t *testing.T) {
-	move := quota.Move{Account: account, Ledger: otherLedger}
+	move := quota.MovedError{Account: account, Ledger: otherLedger}
 	guard := closedGuard(t, move)
 	if _, err := guard.Spend(t.Context(), call("m", 1)); !isLeft(err) {
 		t.Errorf("spend: %v; want the new ledger", err)
@@ -69,7 +69,7 @@ func TestAnAccountThatHasLeftNamesItsLedger(t *testing.T) {
 }
 
 func TestAnArrivingAccountRefusesForAMoment(t *testing.T) {
-	move := quota.Move{Account: account, Ledger: otherLedger, Arriving: true}
+	move := quota.MovedError{Account: account, Ledger: otherLedger, Arriving: true}
 	guard := closedGuard(t, move)
 	_, err := guard.Spend(t.Context(), call("m", 1))
 	for _, err := range []error{err, guard.Probe(t.Context(), call("m", 1))} {
@@ -80,8 +80,8 @@ func TestAnArrivingAccountRefusesForAMoment(t *testing.T) {
 		if refused.Detail != "copied from "+otherLedger || refused.RetryAfter != 5*time.Second {
 			t.Errorf("%q, try again in %s; want the old ledger, and 5 seconds", refused.Detail, refused.RetryAfter)
 		}
-		if got, ok := refused.Move(); !ok || got != move {
-			t.Errorf("refused by %+v, %t; want %+v", got, ok, move)
+		if got := refused.Moved(); got == nil || *got != move {
+			t.Errorf("refused by %+v; want %+v", got, move)
 		}
 	}
 	checkMove(t, guard, move)
@@ -91,7 +91,7 @@ func TestAnArrivingAccountRefusesForAMoment(t *testing.T) {
 // waits.
 func TestACallWaitsUntilItsAccountHasArrived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		guard := closedGuard(t, quota.Move{Account: account, Ledger: otherLedger, Arriving: true})
+		guard := closedGuard(t, quota.MovedError{Account: account, Ledger: otherLedger, Arriving: true})
 		time.AfterFunc(6*time.Second, func() {
 			if err := guard.Reopen(t.Context(), account); err != nil {
 				t.Error(err)
@@ -105,7 +105,7 @@ func TestACallWaitsUntilItsAccountHasArrived(t *testing.T) {
 
 func TestReopenPutsTheAccountBackAsItWas(t *testing.T) {
 	for _, arriving := range []bool{false, true} {
-		guard := closedGuard(t, quota.Move{Account: account, Ledger: otherLedger, Arriving: arriving})
+		guard := closedGuard(t, quota.MovedError{Account: account, Ledger: otherLedger, Arriving: arriving})
 		if err := guard.Cool(t.Context(), quota.Cooldown{Account: account, Budget: "day", For: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
@@ -114,8 +114,8 @@ func TestReopenPutsTheAccountBackAsItWas(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, moves, err := guard.Moves(t.Context(), account); moves || err != nil {
-			t.Errorf("closed %t, %v; want open", moves, err)
+		if moved, err := guard.Moved(t.Context(), account); moved != nil || err != nil {
+			t.Errorf("closed by %v, %v; want open", moved, err)
 		}
 		refused, ok := errors.AsType[*quota.RefusedError](guard.Probe(t.Context(), call("m", 1)))
 		if !ok || refused.Budget != "day" {

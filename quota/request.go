@@ -184,8 +184,7 @@ func (g *Guard) grants(r *request, a *engine.Answer) (first *Grant, isRefunded b
 // refusal returns the error of a request that the engine has refused at a time.
 func (r *request) refusal(no *engine.Refusal, at int64) error {
 	if no.Moved != nil {
-		refused := moveOf(r.Account, no.Moved).refusal(&r.Call, ledgerTime(at))
-		return refused.move.orError(refused)
+		return moveOf(r.Account, *no.Moved).refusal(&r.Call, ledgerTime(at)).orMoved()
 	}
 	refused := newRefusal(&r.Call, "", ReasonSpent)
 	refused.Needed, refused.Ahead = Units(no.Needed), micros(no.Ahead)

@@ -57,9 +57,9 @@ func spenderMain() {
 	for calls := 0; ; calls++ {
 		if isEarly && at == 0 && calls%10 == 0 {
 			next := open(1)
-			move, ok, err := next.Guard().Moves(ctx, "p")
+			moved, err := next.Guard().Moved(ctx, "p")
 			check(err)
-			if isEarly = !ok || !move.Arriving; !isEarly {
+			if isEarly = moved == nil || !moved.Arriving; !isEarly {
 				c, at = next, 1
 			} else {
 				check(next.Close())
@@ -263,11 +263,11 @@ func (s *stand) open(t *testing.T, address string) *client.Client {
 func (s *stand) moves(t *testing.T, address string) bool {
 	c := s.open(t, address)
 	defer c.Close()
-	_, ok, err := c.Guard().Moves(t.Context(), "p")
+	moved, err := c.Guard().Moved(t.Context(), "p")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ok
+	return moved != nil
 }
 
 func (s *stand) entries(t *testing.T, address string) (n int) {

@@ -141,7 +141,7 @@ func TestLedgerOfAMoveIsNotEmpty(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	move := quota.Move{Account: "a", Ledger: "sqlite:ration.db", Arriving: true}
+	move := quota.MovedError{Account: "a", Ledger: "sqlite:ration.db", Arriving: true}
 	if err := errors.Join(testledger.CloseAccount(t.Context(), ledger, move), ledger.Close()); err != nil {
 		t.Fatal(err)
 	}

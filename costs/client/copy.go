@@ -152,7 +152,7 @@ func (c *LedgerCopy) restore(ctx context.Context, accounts []string) error {
 		return nil
 	}
 	for _, account := range accounts {
-		if _, _, err := c.source.guard.Moves(ctx, account); err != nil {
+		if _, err := c.source.guard.Moved(ctx, account); err != nil {
 			return err
 		}
 	}

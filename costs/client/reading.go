@@ -45,9 +45,9 @@ func (c *Client) KeepReading(ctx context.Context) {
 func (c *Client) read(ctx context.Context, account string) *quota.MovedError {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	move, moves, err := c.guard.Moves(ctx, account)
-	if err != nil || !moves || move.Arriving {
+	moved, err := c.guard.Moved(ctx, account)
+	if err != nil || moved == nil || moved.Arriving {
 		return nil
 	}
-	return &quota.MovedError{Account: account, Ledger: move.Ledger}
+	return moved
 }

@@ -108,7 +108,7 @@ func TestIdleHostReportsAMoveOnce(t *testing.T) {
 		ledger := memledger.Open(nil)
 		h := newIdleHost(t, ledger)
 		h.keepReading(t)
-		move := quota.Move{Account: "p", Ledger: "redis://there:6379/2"}
+		move := quota.MovedError{Account: "p", Ledger: "redis://there:6379/2"}
 		if err := testledger.CloseAccount(t.Context(), ledger, move); err != nil {
 			t.Fatal(err)
 		}

@@ -59,9 +59,8 @@ func (s *shared) record(g *quota.Guard, r *quota.RefusedError, at time.Time) {
 // isShared reports whether other hosts should know of a refusal. Those that end
 // in a moment, and those of one run's own share or pace, do not matter to them.
 func isShared(refused *quota.RefusedError) bool {
-	_, moves := refused.Move()
 	lasts := refused.Reason == quota.ReasonSpent || refused.Reason == quota.ReasonCooldown
-	return lasts && !moves
+	return lasts && refused.Moved() == nil
 }
 
 // hasGranted reports whether, as far as this host knows, a call of a kind was

@@ -146,7 +146,7 @@ func (c *Client) CheckEmpty(ctx context.Context) error {
 		if c.inner == nil {
 			break
 		}
-		if _, moves, err := c.guard.Moves(ctx, account); moves || err != nil {
+		if moved, err := c.guard.Moved(ctx, account); moved != nil || err != nil {
 			return err
 		}
 	}

@@ -205,12 +205,11 @@ func (w *Watch) found(balances []quota.Balance) (events []*event) {
 
 // moved returns the event of an account that has left this ledger, or nil.
 func (w *Watch) moved(ctx context.Context, account string) *event {
-	move, moves, err := w.client.Guard().Moves(ctx, account)
-	if err != nil || !moves || move.Arriving {
+	moved, err := w.client.Guard().Moved(ctx, account)
+	if err != nil || moved == nil || moved.Arriving {
 		return nil
 	}
-	return &event{Kind: costs.AlertCooldown, Account: account, name: "moved " + move.Ledger,
-		detail: report.MoveText(&move)}
+	return &event{Kind: costs.AlertCooldown, Account: account, name: "moved " + moved.Ledger, detail: moved.Error()}
 }
 
 // levelEvent returns the event of a budget, which is sent if it has reached a

@@ -234,7 +234,7 @@ func TestAlertOfAMovedAccountNamesTheNewLedger(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t, 0)
 	c := newClient(t, "{webhook: "+r.URL+"/hook}", sqlite(dir), dir)
 	for _, isArriving := range []bool{true, false} {
-		move := quota.Move{Account: "p", Ledger: "redis://there:6379/2", Arriving: isArriving}
+		move := quota.MovedError{Account: "p", Ledger: "redis://there:6379/2", Arriving: isArriving}
 		if err := testledger.CloseAccount(t.Context(), c.Guard().Ledger(), move); err != nil {
 			t.Fatal(err)
 		}

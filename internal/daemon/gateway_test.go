@@ -161,7 +161,7 @@ func TestAProxySaysThatItsAccountMoved(t *testing.T) {
 	}
 	defer ledger.Close()
 	if err := testledger.CloseAccount(t.Context(), ledger,
-		quota.Move{Account: "p", Ledger: "redis://there:6379/2"}); err != nil {
+		quota.MovedError{Account: "p", Ledger: "redis://there:6379/2"}); err != nil {
 		t.Fatal(err)
 	}
 	d := s.proxy()

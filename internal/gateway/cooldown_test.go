@@ -123,7 +123,7 @@ func TestAReportAfterAMoveHasTheUpstreamsTime(t *testing.T) {
 	c := newMemoryClient(t, anyTable, "")
 	s := newServer(t, &gateway.Options{}, c)
 	granted := s.do("POST", "/v1/spend", `{"method": "read"}`)
-	move := quota.Move{Account: "my-project", Ledger: "redis://there:6379/0"}
+	move := quota.MovedError{Account: "my-project", Ledger: "redis://there:6379/0"}
 	if err := testledger.CloseAccount(t.Context(), c.Guard().Ledger(), move); err != nil {
 		t.Fatal(err)
 	}

@@ -355,9 +355,9 @@ func (g *Gateway) ready(_ http.ResponseWriter, r *http.Request, c *connected) (a
 			}
 			return nil, err
 		}
-		move, moved, err := c.Guard().Moves(ctx, account)
-		if err == nil && moved && !move.Arriving {
-			err = &quota.MovedError{Account: account, Ledger: move.Ledger}
+		moved, err := c.Guard().Moved(ctx, account)
+		if moved != nil && !moved.Arriving {
+			err = moved
 		}
 		if err != nil {
 			return nil, err

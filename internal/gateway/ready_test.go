@@ -18,7 +18,7 @@ func TestAMovedAccountIsNotReady(t *testing.T) {
 		t.Fatalf("%v, %v; want it to be ready", resp, err)
 	}
 	if err := testledger.CloseAccount(t.Context(), c.Guard().Ledger(),
-		quota.Move{Account: "my-project", Ledger: "redis://elsewhere:6379/0"}); err != nil {
+		quota.MovedError{Account: "my-project", Ledger: "redis://elsewhere:6379/0"}); err != nil {
 		t.Fatal(err)
 	}
 	if resp, err := http.Get(s.url + "/readyz"); err != nil || resp.StatusCode == http.StatusOK {

@@ -94,18 +94,18 @@ func (c *Checkup) failSpelling(err error) {
 
 // checkMove finds an account that moves to another ledger.
 func (c *Checkup) checkMove(ctx context.Context, guard *quota.Guard, account string) {
-	move, ok, err := guard.Moves(ctx, account)
+	moved, err := guard.Moved(ctx, account)
 	switch {
 	case err != nil:
 		c.Fail(err)
-	case ok && move.Arriving:
+	case moved != nil && moved.Arriving:
 		c.Add(Warning, "run the same ration ledger copy again",
 			"account %s is being copied to this ledger from %s; until the copy is complete, calls are refused",
-			human.Name(account), human.Name(move.Ledger))
-	case ok:
+			human.Name(account), human.Name(moved.Ledger))
+	case moved != nil:
 		c.Add(Problem, "name that ledger", "account %s has moved to the ledger %s; calls are refused here",
-			human.Name(account), human.Name(move.Ledger))
-		c.Err = cmp.Or[error](c.Err, &client.ConfigError{Err: &quota.MovedError{Account: account, Ledger: move.Ledger}})
+			human.Name(account), human.Name(moved.Ledger))
+		c.Err = cmp.Or[error](c.Err, &client.ConfigError{Err: moved})
 	}
 }
 

@@ -137,7 +137,7 @@ func (r *Report) ReadBudgets(ctx context.Context, guard *quota.Guard, accounts [
 }
 
 // addMove adds a move, which each budget of its account has. It may be nil.
-func (r *Report) addMove(m *quota.Move) {
+func (r *Report) addMove(m *quota.MovedError) {
 	if m == nil || slices.ContainsFunc(r.Moves,
 		func(known report.Cooldown) bool { return known.Account == m.Account }) {
 		return

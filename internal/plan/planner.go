@@ -9,7 +9,6 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/internal/human"
-	"github.com/ration-dev/ration/internal/report"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 )
@@ -130,7 +129,7 @@ func (p *Planner) Remarks() (remarks []string) {
 		}
 	}
 	for i := range p.State.Moves {
-		say("%s", report.MoveText(&p.State.Moves[i]))
+		say("%s", p.State.Moves[i].Error())
 	}
 	for _, c := range p.State.Cooldowns {
 		name := human.Name(c.Account)

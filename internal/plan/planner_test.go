@@ -36,7 +36,7 @@ func TestDaysOfAPlanHave24Hours(t *testing.T) {
 // TestAPlanSaysThatItsAccountIsCopied: the plan says that the account is
 // copied, and all of its calls are refused.
 func TestAPlanSaysThatItsAccountIsCopied(t *testing.T) {
-	move := quota.Move{Account: "p", Ledger: "sqlite:there.db", Arriving: true}
+	move := quota.MovedError{Account: "p", Ledger: "sqlite:there.db", Arriving: true}
 	ledger := memledger.Open(nil)
 	if err := testledger.CloseAccount(t.Context(), ledger, move); err != nil {
 		t.Fatal(err)

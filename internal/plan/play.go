@@ -84,7 +84,7 @@ func (p *player) restoreState(ctx context.Context) error {
 		}
 	}
 	for _, move := range p.in.State.Moves {
-		closed := quota.Cooldown{Account: move.Account, Until: p.in.To, Reason: move.String()}
+		closed := quota.Cooldown{Account: move.Account, Until: p.in.To, Reason: move.Short()}
 		if err := p.guard.Cool(ctx, closed); err != nil {
 			return err
 		}

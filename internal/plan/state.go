@@ -12,7 +12,7 @@ import (
 type State struct {
 	Entries   map[string][]HeldEntry // by account, oldest first, all stamped before Input.From; see Add
 	Cooldowns []quota.Cooldown
-	Moves     []quota.Move // of accounts whose calls are refused, since they move to another ledger
+	Moves     []quota.MovedError // of accounts whose calls are refused, since they move to another ledger
 
 	labels map[label]*label
 	full   map[string]int // how many entries Add keeps before it merges some, by account

@@ -20,13 +20,13 @@ import (
 // Cooldown is a cooldown for JSON, or an account that is closed because it
 // moves to another ledger.
 type Cooldown struct {
-	Account string      `json:"account"`
-	Budget  *string     `json:"budget"`         // null: the whole account
-	Key     *string     `json:"key,omitempty"`  // none: all keys
-	Until   time.Time   `json:"until,omitzero"` // zero for a Move, as In
-	In      int64       `json:"in_s"`
-	Reason  string      `json:"reason"`
-	Move    *MoveReport `json:"move,omitempty"`
+	Account string            `json:"account"`
+	Budget  *string           `json:"budget"`         // null: the whole account
+	Key     *string           `json:"key,omitempty"`  // none: all keys
+	Until   time.Time         `json:"until,omitzero"` // zero for a Move, as In
+	In      int64             `json:"in_s"`
+	Reason  string            `json:"reason"`
+	Move    *quota.MovedError `json:"move,omitempty"`
 }
 
 func newReport(c *quota.Cooldown, at time.Time) Cooldown {
@@ -35,8 +35,8 @@ func newReport(c *quota.Cooldown, at time.Time) Cooldown {
 }
 
 // NewMove returns an account that moves, for the list of what stops calls.
-func NewMove(m *quota.Move) Cooldown {
-	return Cooldown{Account: m.Account, Reason: m.String(), Move: &MoveReport{m.Ledger, m.Arriving}}
+func NewMove(m *quota.MovedError) Cooldown {
+	return Cooldown{Account: m.Account, Reason: m.Short(), Move: m}
 }
 
 // ListCooldowns returns the cooldowns in force, those of a whole account before
@@ -51,12 +51,12 @@ func ListCooldowns(ctx context.Context, guard *quota.Guard, accounts []string) (
 			return at, nil, err
 		}
 		at = now
-		move, moves, err := guard.Moves(ctx, account)
+		moved, err := guard.Moved(ctx, account)
 		if err != nil {
 			return at, nil, err
 		}
-		if moves {
-			list = append(list, NewMove(&move))
+		if moved != nil {
+			list = append(list, NewMove(moved))
 		}
 		for i := range held {
 			list = append(list, newReport(&held[i], at))

@@ -12,7 +12,7 @@ import (
 // MoveError is returned by Set, and by Clear for a whole account, if the
 // account moves from one ledger to another; Reopen opens it. It is a
 // quota.ErrLedgerConfig.
-type MoveError struct{ quota.Move }
+type MoveError struct{ *quota.MovedError }
 
 // Error says what lifting it would do.
 func (e *MoveError) Error() string {
@@ -27,35 +27,24 @@ func (e *MoveError) Error() string {
 		account, human.Name(e.Ledger), command)
 }
 
-// Unwrap returns quota.ErrLedgerConfig.
-func (e *MoveError) Unwrap() error { return quota.ErrLedgerConfig }
+// Unwrap returns the *quota.MovedError.
+func (e *MoveError) Unwrap() error { return e.MovedError }
 
 // checkMove returns a *MoveError if the account moves.
 func checkMove(ctx context.Context, guard *quota.Guard, account string) error {
-	move, moves, err := guard.Moves(ctx, account)
-	if err == nil && moves {
-		err = &MoveError{move}
+	moved, err := guard.Moved(ctx, account)
+	if err == nil && moved != nil {
+		err = &MoveError{moved}
 	}
 	return err
-}
-
-// MoveReport is a quota.Move for JSON.
-type MoveReport struct {
-	Ledger   string `json:"ledger"`   // the other one
-	Arriving bool   `json:"arriving"` // this ledger does not hold all of its log yet; else the account has left it
-}
-
-// of returns the Move of an account.
-func (m *MoveReport) of(account string) quota.Move {
-	return quota.Move{Account: account, Ledger: m.Ledger, Arriving: m.Arriving}
 }
 
 // Reopen opens an account in a ledger that it has left, or to which its copy is
 // given up, and records that. Its cooldowns hold as before. It returns what
 // ClearCooldown does.
 func Reopen(ctx context.Context, guard *quota.Guard, account string) (at time.Time, out *Cleared, err error) {
-	_, moves, err := guard.Moves(ctx, account)
-	if err == nil && moves {
+	moved, err := guard.Moved(ctx, account)
+	if err == nil && moved != nil {
 		if err = guard.Reopen(ctx, account); err == nil {
 			err = record(ctx, guard, "ledger.reopen", account, "", "")
 		}

@@ -15,7 +15,7 @@ import (
 const there = "redis://there:6379/0"
 
 // closedStand returns a stand whose account p moves.
-func closedStand(t *testing.T, move quota.Move) *stand {
+func closedStand(t *testing.T, move quota.MovedError) *stand {
 	t.Helper()
 	s := newStand(t)
 	if err := testledger.CloseAccount(t.Context(), s.guard.Ledger(), move); err != nil {
@@ -28,14 +28,14 @@ func closedStand(t *testing.T, move quota.Move) *stand {
 // Reopen opens it, and its cooldown still holds.
 func TestClearLeavesAMovedAccountClosed(t *testing.T) {
 	for _, arriving := range []bool{false, true} {
-		move := quota.Move{Account: "p", Ledger: there, Arriving: arriving}
+		move := quota.MovedError{Account: "p", Ledger: there, Arriving: arriving}
 		s := closedStand(t, move)
 		held := quota.Cooldown{Account: "p", Until: noon.Add(time.Hour), Reason: "quotaExceeded"}
 		if err := s.guard.Cool(t.Context(), held); err != nil {
 			t.Fatal(err)
 		}
 		_, _, err := report.ClearCooldown(t.Context(), s.guard, "p", "", "")
-		if got, ok := errors.AsType[*report.MoveError](err); !ok || got.Move != move {
+		if got, ok := errors.AsType[*report.MoveError](err); !ok || *got.MovedError != move {
 			t.Fatalf("%v; want a MoveError", err)
 		}
 		if !strings.Contains(err.Error(), there) || !strings.Contains(err.Error(), "--reopen") {
@@ -50,8 +50,8 @@ func TestClearLeavesAMovedAccountClosed(t *testing.T) {
 				t.Fatalf("%+v, %v; want the cooldown of before, still in force", out, err)
 			}
 		}
-		if _, moves, err := s.guard.Moves(t.Context(), "p"); moves || err != nil {
-			t.Errorf("closed %t, %v; want open", moves, err)
+		if moved, err := s.guard.Moved(t.Context(), "p"); moved != nil || err != nil {
+			t.Errorf("closed by %v, %v; want open", moved, err)
 		}
 		if got, want := s.notes(t, "p"), []string{"ledger.reopen cooldown"}; !slices.Equal(got, want) {
 			t.Errorf("the log says %q; want %q", got, want)
@@ -62,7 +62,7 @@ func TestClearLeavesAMovedAccountClosed(t *testing.T) {
 // TestAMovedAccountIsListedBeforeItsCooldowns: it is closed, and is not a
 // cooldown with an end.
 func TestAMovedAccountIsListedBeforeItsCooldowns(t *testing.T) {
-	s := closedStand(t, quota.Move{Account: "p", Ledger: there})
+	s := closedStand(t, quota.MovedError{Account: "p", Ledger: there})
 	if err := s.guard.Cool(t.Context(), quota.Cooldown{Account: "p", For: time.Hour}); err != nil {
 		t.Fatal(err)
 	}

@@ -155,7 +155,7 @@ func (r *refusedCall) refusal(ctx context.Context, c *client.Client) (*Refusal, 
 	}
 	last := r.by[0]
 	for _, refused := range r.by {
-		if _, moves := refused.Move(); moves {
+		if refused.Moved() != nil {
 			return nil, nil
 		}
 		if refused.RetryAt.After(last.RetryAt) {

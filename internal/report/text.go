@@ -14,7 +14,7 @@ import (
 func WriteStill(out io.Writer, still []Cooldown, at time.Time) {
 	for _, c := range still {
 		if c.Move != nil {
-			fmt.Fprintf(out, "closed: %v\n", &MoveError{c.Move.of(c.Account)})
+			fmt.Fprintf(out, "closed: %v\n", &MoveError{c.Move})
 			continue
 		}
 		budget, key := human.Given(c.Budget), human.Given(c.Key)
@@ -38,11 +38,11 @@ func (r *Cooldown) Ends(at time.Time) (until, in string) {
 	return human.Time(r.Until), human.Duration(r.Until.Sub(at))
 }
 
-// Moves returns MoveText of an account that moves, and "" for a cooldown.
+// Moves says where an account is that moves, and what to do; it is "" for a
+// cooldown.
 func (r *Cooldown) Moves() string {
 	if r.Move == nil {
 		return ""
 	}
-	move := r.Move.of(r.Account)
-	return MoveText(&move)
+	return r.Move.Error()
 }

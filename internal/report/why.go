@@ -196,8 +196,8 @@ func keyAlone(r *quota.RefusedError) string {
 
 // nowText says what refuses a call, and until when if nothing else is spent.
 func nowText(r *quota.RefusedError) string {
-	if move, moves := r.Move(); moves {
-		return MoveText(&move)
+	if moved := r.Moved(); moved != nil {
+		return moved.Error()
 	}
 	if r.Reason == quota.ReasonCooldown {
 		return fmt.Sprintf("%s is in cooldown until %s", human.Scope(r.Account, r.Budget, keyAlone(r)),

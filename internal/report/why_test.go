@@ -59,7 +59,7 @@ func refuse(t *testing.T, c *client.Client) *client.Refusal {
 func TestAMovedAccountsExplanationNamesItsLedger(t *testing.T) {
 	c := open(t)
 	e := report.NewWhy(refuse(t, c), time.Now())
-	move := quota.Move{Account: "p", Ledger: "redis://there:6379/0"}
+	move := quota.MovedError{Account: "p", Ledger: "redis://there:6379/0"}
 	if err := testledger.CloseAccount(t.Context(), c.Guard().Ledger(), move); err != nil {
 		t.Fatal(err)
 	}

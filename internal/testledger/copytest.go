@@ -13,7 +13,7 @@ import (
 
 // CloseAccount closes an account in a ledger: it has left it for another one,
 // or it is being copied to it.
-func CloseAccount(ctx context.Context, l quota.Ledger, m quota.Move) error {
+func CloseAccount(ctx context.Context, l quota.Ledger, m quota.MovedError) error {
 	moved := &engine.Record{Kind: engine.KindMoved, Text: m.Ledger}
 	if m.Arriving {
 		moved.Name = engine.Arriving

@@ -34,7 +34,7 @@ type BudgetReport struct {
 	Reported quota.Units      `json:"reported_units"`
 	Floors   map[string]Floor `json:"floors"` // by region
 	// only if each key has the limit; what is used is then of calls without a key
-	Keys *quota.KeyCount `json:"keys,omitempty"`
+	Keys *KeyCount `json:"keys,omitempty"`
 	// how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
 	Ahead int64 `json:"ahead_s"`
 

@@ -27,14 +27,14 @@ type KeyReport struct {
 // KeysReport is the state of the keys of some accounts. No slice is nil.
 type KeysReport struct {
 	Fullest []KeyReport
-	Counts  map[[2]string]quota.KeyCount // by account and budget
-	More    []string                     // accounts with more keys than quota.MaxKeys, which is how many were read
+	Counts  map[[2]string]KeyCount // by account and budget
+	More    []string               // accounts with more keys than quota.MaxKeys, which is how many were read
 }
 
 // TopKeys returns at most n keys of each account, those that have the
 // greatest part of a limit used, and how many keys there are.
 func TopKeys(ctx context.Context, guard *quota.Guard, accounts []string, n int) (*KeysReport, error) {
-	r := &KeysReport{Fullest: []KeyReport{}, Counts: map[[2]string]quota.KeyCount{}, More: []string{}}
+	r := &KeysReport{Fullest: []KeyReport{}, Counts: map[[2]string]KeyCount{}, More: []string{}}
 	for _, account := range accounts {
 		keys, err := guard.TopKeys(ctx, account, n)
 		if err != nil {
@@ -43,8 +43,8 @@ func TopKeys(ctx context.Context, guard *quota.Guard, accounts []string, n int) 
 		if !keys.All {
 			r.More = append(r.More, account)
 		}
-		for budget, count := range keys.Counts {
-			r.Counts[[2]string{account, budget}] = count
+		for budget, n := range keys.Used {
+			r.Counts[[2]string{account, budget}] = KeyCount{n, keys.Full[budget]}
 		}
 		for _, balances := range keys.Fullest {
 			if one, used := newKeyReport(balances); used {
@@ -66,6 +66,12 @@ func (r *KeysReport) Reports(statuses []BudgetStatus) (all []*BudgetReport) {
 		all = append(all, b)
 	}
 	return all
+}
+
+// KeyCount says how many keys have something of a budget, for JSON.
+type KeyCount struct {
+	Used int `json:"used"` // keys with some of the limit used, but not calls without a key
+	Full int `json:"full"` // those of them that have nothing left
 }
 
 // newKeyReport returns the budget of a key that has the greatest part of its

@@ -116,7 +116,7 @@ func Reconcile(ctx context.Context, guard *quota.Guard, account string, readings
 				fmt.Errorf("%w: account %q is being copied here; reconcile it when ration ledger copy has ended",
 					quota.ErrLedgerBusy, account)
 		case moved != nil:
-			return nil, &quota.MovedError{Account: account, Ledger: moved.Ledger}
+			return nil, moved
 		}
 		b := &balances[at].Budget
 		if b.Window.Kind() == engine.InFlight {

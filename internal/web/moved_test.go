@@ -16,7 +16,7 @@ import (
 func TestThePageSaysThatAnAccountHasMoved(t *testing.T) {
 	ledger := memledger.Open(nil)
 	s := newScene(t, sceneOptions{opened: ledger})
-	move := quota.Move{Account: "my-project", Ledger: "redis://there:6379/0"}
+	move := quota.MovedError{Account: "my-project", Ledger: "redis://there:6379/0"}
 	if err := testledger.CloseAccount(t.Context(), ledger, move); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/internal/human"
-	"github.com/ration-dev/ration/internal/report"
 	"github.com/ration-dev/ration/internal/usage"
 	"github.com/ration-dev/ration/quota"
 )
@@ -96,16 +95,11 @@ func (q *question) price(table *costs.Table) (call quota.Call, passes string, er
 func (q *question) probe(r *http.Request, c *client.Client, call quota.Call) {
 	err := c.Guard().Probe(r.Context(), call)
 	refused, isRefused := errors.AsType[*quota.RefusedError](err)
-	var move quota.Move
-	moves := false
-	if isRefused {
-		move, moves = refused.Move()
-	}
 	switch {
 	case err == nil:
 		q.Pass, q.Answer = true, "It would pass."
-	case moves:
-		q.Answer = "It would not pass: " + report.MoveText(&move) + "."
+	case isRefused && refused.Moved() != nil:
+		q.Answer = "It would not pass: " + refused.Moved().Error() + "."
 	case isRefused:
 		q.Answer, q.RetryAt = "It would be refused: "+refused.Short()+".", refused.RetryAt
 		q.Now = client.RefusedAt(refused, nil)
