@@ -17,9 +17,9 @@ import (
 var recipeFiles = map[string]int{"a preset": 2, "a dialect": 2, "a kind of window": 7, "a ledger": 2, "a command": 2,
 	"to a refusal's text": 1}
 
-// TestRecipes follows each recipe of CONTRIBUTING.md in a copy of the tree: it
-// writes the files, makes the changes and runs the commands. What it writes is
-// formatted, as make check wants it.
+// TestRecipes follows the recipes of CONTRIBUTING.md in a copy of the tree, one
+// upon the other: it writes the files, makes the changes and runs the commands.
+// What it writes is formatted, as make check wants it.
 func TestRecipes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and tests other packages for half a minute")
@@ -30,28 +30,28 @@ func TestRecipes(t *testing.T) {
 	if len(recipes) != len(recipeFiles) {
 		t.Errorf("%d recipes; want %d", len(recipes), len(recipeFiles))
 	}
-	// one path for all, so that what one recipe compiles is there for the next
 	tree := filepath.Join(t.TempDir(), "ration")
+	copyTree(t, tree)
 	for _, recipe := range recipes {
 		title, text, _ := strings.Cut(recipe, "\n")
 		t.Run(title, func(t *testing.T) {
-			copyTree(t, tree)
-			commands, sources := 0, map[string]bool{}
+			commands := 0
 			files := map[string]bool{} // tests aside
 			for _, block := range regexp.MustCompile("(?s)```(\\w+)(?: (\\S+))?\n(.*?)```").FindAllStringSubmatch(text,
 				-1) {
 				language, name, text := block[1], block[2], block[3]
+				path := filepath.Join(tree, name)
 				switch {
 				case language == "diff":
-					applyDiff(t, filepath.Join(tree, name), text)
+					applyDiff(t, path, text)
 				case name != "":
-					writeFile(t, filepath.Join(tree, name), text)
+					writeFile(t, path, text)
 				case language == "sh":
 					runLines(t, tree, text)
 					commands++
 				}
 				if strings.HasSuffix(name, ".go") {
-					sources[name] = true
+					checkFormat(t, path)
 				}
 				if !strings.Contains(name, "_test.go") && !strings.Contains(name, "testdata") && name != "" {
 					files[name] = true
@@ -63,23 +63,21 @@ func TestRecipes(t *testing.T) {
 			if commands == 0 {
 				t.Error("it runs nothing")
 			}
-			for name := range sources {
-				text := mustRead(t, filepath.Join(tree, name))
-				if formatted, err := format.Source([]byte(text)); err != nil || string(formatted) != text {
-					t.Errorf("%s is not as gofmt writes it, error %v", name, err)
-				}
-			}
 		})
 	}
 }
 
-// copyTree replaces a tree by a copy of the module without what no
-// recipe needs.
+func checkFormat(t *testing.T, path string) {
+	t.Helper()
+	text := mustRead(t, path)
+	if formatted, err := format.Source([]byte(text)); err != nil || string(formatted) != text {
+		t.Errorf("%s is not as gofmt writes it, error %v", path, err)
+	}
+}
+
+// copyTree copies the module, without what no recipe needs.
 func copyTree(t *testing.T, tree string) {
 	t.Helper()
-	if err := os.RemoveAll(tree); err != nil {
-		t.Fatal(err)
-	}
 	root := filepath.Join("..", "..")
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
