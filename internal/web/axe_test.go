@@ -54,13 +54,12 @@ func (p *tab) axe(script string) []violation {
 // everything folded out, while a cooldown is in force, with a search and
 // an answer.
 func TestAxeFindsNothing(t *testing.T) {
-	b, script := newBrowser(t), readAxe(t)
+	p, script := newTab(t), readAxe(t)
 	file := filepath.Join(t.TempDir(), "ration.db")
 	past(t, file, time.Now())
 	s := newScene(t, sceneOptions{ledger: file, regions: sceneRegions})
 	s.refuse()
 	s.finishPass("US")
-	p := b.open()
 	for _, width := range []int{390, 1280} {
 		for _, scheme := range []string{"light", "dark"} {
 			p.dress(width, 900, scheme)
@@ -87,9 +86,8 @@ func TestAxeFindsNothing(t *testing.T) {
 
 // TestAxeFindsNothingBesideThePage: the form for the token, and a message.
 func TestAxeFindsNothingBesideThePage(t *testing.T) {
-	b, script := newBrowser(t), readAxe(t)
+	p, script := newTab(t), readAxe(t)
 	s := newScene(t, sceneOptions{token: strings.Repeat("t", 32)})
-	p := b.open()
 	p.visit(s.url + "/")
 	for _, v := range p.axe(script) {
 		t.Errorf("%s: %s: %+v", v.ID, v.Help, v.Nodes)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,28 +19,18 @@ import (
 	"golang.org/x/net/websocket"
 )
 
-// browser is a Chromium without a window, driven by its DevTools protocol. The
+// startBrowser starts a Chromium without a window, which all tests share until
+// the process ends it, and returns the address of its DevTools protocol. The
 // protocol is a handful of messages here, for which no library is needed.
-type browser struct {
-	t    *testing.T
-	base string // of its HTTP interface
-}
-
-// newBrowser starts a browser. Where there is none, the test is skipped, or
-// fails if RATION_REQUIRE_BROWSER is set.
-func newBrowser(t *testing.T) *browser {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("a browser takes seconds")
-	}
+var startBrowser = sync.OnceValues(func() (base string, err error) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		if os.Getenv("RATION_REQUIRE_BROWSER") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("chromium is not installed")
+		return "", err
 	}
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp("", "chromium")
+	if err != nil {
+		return "", err
+	}
 	cmd := exec.Command(path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--no-first-run", "--disable-extensions", "--hide-scrollbars",
 		"--disable-background-networking", "--force-color-profile=srgb", "--remote-debugging-port=0",
@@ -47,30 +38,39 @@ func newBrowser(t *testing.T) *browser {
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
-	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
+	endBrowser = func() { _ = cmd.Process.Kill(); <-ended; _ = os.RemoveAll(dir) }
 	for late := time.After(30 * time.Second); ; {
 		if port, err := os.ReadFile(filepath.Join(dir, "DevToolsActivePort")); err == nil &&
 			bytes.Contains(port, []byte("\n")) {
 			line, _, _ := strings.Cut(string(port), "\n")
-			return &browser{t, "http://127.0.0.1:" + line}
+			return "http://127.0.0.1:" + line, nil
 		}
 		select {
 		case <-ended:
-			t.Fatalf("chromium has ended:\n%s", said.String())
+			return "", fmt.Errorf("chromium has ended:\n%s", said.String())
 		case <-late:
-			t.Fatal("chromium does not listen")
+			return "", errors.New("chromium does not listen")
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+})
+
+// endBrowser ends the browser, if one was started.
+var endBrowser = func() {}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	endBrowser()
+	os.Exit(code)
 }
 
-// tab is a page of a browser.
+// tab is a page of the browser.
 type tab struct {
-	*browser
+	t    *testing.T
 	conn *websocket.Conn
 
 	mu      sync.Mutex
@@ -87,32 +87,44 @@ type answer struct {
 	Error  *struct{ Message string }
 }
 
-// open opens a tab.
-func (b *browser) open() *tab {
-	b.t.Helper()
-	request, _ := http.NewRequest(http.MethodPut, b.base+"/json/new?about:blank", nil)
+// newTab opens a tab, without cookies. Where there is no browser, the test is
+// skipped, or fails if RATION_REQUIRE_BROWSER is set.
+func newTab(t *testing.T) *tab {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a browser takes seconds")
+	}
+	base, err := startBrowser()
+	if errors.Is(err, exec.ErrNotFound) && os.Getenv("RATION_REQUIRE_BROWSER") == "" {
+		t.Skip("chromium is not installed")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, _ := http.NewRequest(http.MethodPut, base+"/json/new?about:blank", nil)
 	resp, err := http.DefaultClient.Do(request)
 	if err != nil {
-		b.t.Fatal(err)
+		t.Fatal(err)
 	}
 	defer resp.Body.Close()
 	var made struct{ WebSocketDebuggerURL string }
 	text, _ := io.ReadAll(resp.Body)
 	if err := json.Unmarshal(text, &made); err != nil {
-		b.t.Fatalf("%v: %s", err, text)
+		t.Fatalf("%v: %s", err, text)
 	}
 	conn, err := websocket.Dial(made.WebSocketDebuggerURL, "", "http://127.0.0.1")
 	if err != nil {
-		b.t.Fatal(err)
+		t.Fatal(err)
 	}
 	conn.MaxPayloadBytes = 64 << 20
-	p := &tab{browser: b, conn: conn, waiting: map[int]chan answer{}}
+	p := &tab{t: t, conn: conn, waiting: map[int]chan answer{}}
 	done := make(chan struct{})
 	go func() { defer close(done); p.receive() }()
-	b.t.Cleanup(func() { conn.Close(); <-done })
+	t.Cleanup(func() { p.call("Page.close", nil); conn.Close(); <-done })
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
 		p.call(domain+".enable", nil)
 	}
+	p.call("Network.clearBrowserCookies", nil)
 	return p
 }
 

@@ -136,13 +136,12 @@ func (s *scene) status() (said []shownBudget) {
 // TestThePageShowsWhatStatusSays: with JavaScript and without, all budgets with
 // what is used, reserved and left, when it returns, and who spent it.
 func TestThePageShowsWhatStatusSays(t *testing.T) {
-	b := newBrowser(t)
+	p := newTab(t)
 	file := filepath.Join(t.TempDir(), "ration.db")
 	past(t, file, time.Now())
 	s := newScene(t, sceneOptions{ledger: file, regions: sceneRegions})
 	s.spend("videos.list", "US", "trending", 3)
 	s.refuse()
-	p := b.open()
 	for _, scripts := range []bool{true, false} {
 		p.script(scripts)
 		p.visit(s.url + "/")
@@ -168,9 +167,8 @@ func TestThePageShowsWhatStatusSays(t *testing.T) {
 // TestDaysComeFromTheHistory: the last seven days are those of the catalogue,
 // which outlives the log, with the seven before behind them.
 func TestDaysComeFromTheHistory(t *testing.T) {
-	b := newBrowser(t)
+	p := newTab(t)
 	s := newScene(t, sceneOptions{})
-	p := b.open()
 	p.visit(s.url + "/?days=7")
 	p.until("document.querySelector('figcaption').innerText.includes('no history yet')")
 	s.spend("videos.list", "US", "trending", 3)
@@ -283,9 +281,8 @@ func TestAPageWithoutAScheduleLinksToNoPlan(t *testing.T) {
 // TestUpdatesArrive: a spend, a refusal and a cooldown appear on an open page,
 // and the fold that is open and the focus stay. The button lifts the cooldown.
 func TestUpdatesArrive(t *testing.T) {
-	b := newBrowser(t)
+	p := newTab(t)
 	s := newScene(t, sceneOptions{every: 50 * time.Millisecond})
-	p := b.open()
 	p.visit(s.url + "/")
 	p.until("document.querySelector('#live').textContent === 'Live'")
 	p.until("document.querySelector('#health dl') && !document.body.innerText.includes('being read')")
@@ -319,9 +316,8 @@ const hostile = `<script>alert(1)</script>"'><img src=x onerror=alert(2)>{{.}}` 
 // TestHostileNamesAreText: a method, a job, a region and a reason are shown as
 // they are, and neither run nor change the page.
 func TestHostileNamesAreText(t *testing.T) {
-	b := newBrowser(t)
+	p := newTab(t)
 	s := newScene(t, sceneOptions{every: 50 * time.Millisecond})
-	p := b.open()
 	p.visit(s.url + "/?" + url.Values{"call": {hostile}, "q": {hostile}, "by": {hostile}}.Encode())
 	call := quota.Call{Account: "my-project", Method: hostile, Units: 1,
 		Caller: quota.Caller{Lane: hostile, Job: hostile, Region: hostile}}
@@ -358,14 +354,13 @@ func TestHostileNamesAreText(t *testing.T) {
 // keeps them.
 func TestScreenshots(t *testing.T) {
 	t.Setenv(client.HostEnv, "host-1")
-	b := newBrowser(t)
+	p := newTab(t)
 	file := filepath.Join(t.TempDir(), "ration.db")
 	past(t, file, time.Now())
 	s := newScene(t, sceneOptions{ledger: file, regions: sceneRegions})
 	s.finishPass("US")
 	s.spend("videos.list", "US", "trending", 3)
 	s.refuse()
-	p := b.open()
 	for name, of := range map[string]struct {
 		width, height int
 		scheme        string

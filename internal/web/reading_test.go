@@ -135,7 +135,7 @@ func bigLog(t *testing.T) int {
 // TestALongLogStaysUsable opens a page of 200 budgets. It logs how long the
 // first paint takes, how large the page is, and what it costs while it is open.
 func TestALongLogStaysUsable(t *testing.T) {
-	b := newBrowser(t)
+	p := newTab(t)
 	file := filepath.Join(t.TempDir(), "ration.db")
 	fillLog(t, file, bigLog(t))
 	s := newScene(t, sceneOptions{ledger: file, costs: bigCosts()})
@@ -149,7 +149,6 @@ func TestALongLogStaysUsable(t *testing.T) {
 	for i := range 10 {
 		spend(fmt.Sprintf("m%d", i), "first") // from now on, the ledger keeps what each budget counts
 	}
-	p := b.open()
 	for _, visit := range []string{"first", "second"} {
 		p.visit(s.url + "/")
 		p.until("performance.getEntriesByName('first-contentful-paint').length")

@@ -22,9 +22,8 @@ import (
 // TestThePageBeginsWithWhatIsRefused: with the sentence of status, without and
 // with JavaScript.
 func TestThePageBeginsWithWhatIsRefused(t *testing.T) {
-	b := newBrowser(t)
+	p := newTab(t)
 	s := newScene(t, sceneOptions{every: 50 * time.Millisecond})
-	p := b.open()
 	p.visit(s.url + "/")
 	p.until("document.querySelector('#live').textContent === 'Live'")
 	s.spend("search.list", "US", "search:music", 15)
@@ -55,10 +54,9 @@ func TestThePageBeginsWithWhatIsRefused(t *testing.T) {
 // TestThePageOfADeadLedgerKeepsItsLastValues keeps the last values, without a
 // green dot, and has them also if it is opened only then.
 func TestThePageOfADeadLedgerKeepsItsLastValues(t *testing.T) {
-	b, server := newBrowser(t), servers.StartRedis(t)
+	p, server := newTab(t), servers.StartRedis(t)
 	s := newScene(t, sceneOptions{ledger: server.URL(), every: 50 * time.Millisecond})
 	s.spend("search.list", "US", "search:music", 7)
-	p := b.open()
 	p.visit(s.url + "/")
 	p.until("document.querySelector('#live.on')")
 	server.Stop()
@@ -127,13 +125,12 @@ func TestEqualRefusalsOfAllHostsAreOne(t *testing.T) {
 // is wider than the window, with everything folded out. No time is broken, and
 // the hosts are shown.
 func TestAPhoneNeedNotScrollSideways(t *testing.T) {
-	b := newBrowser(t)
+	p := newTab(t)
 	file := filepath.Join(t.TempDir(), "ration.db")
 	past(t, file, time.Now())
 	s := newScene(t, sceneOptions{ledger: file, regions: sceneRegions})
 	s.finishPass("US")
 	s.refuse()
-	p := b.open()
 	p.dress(360, 800, "light")
 	p.visit(s.url + "/?by=job&call=search.list")
 	p.until("document.querySelector('#live').textContent === 'Live'")
