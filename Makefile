@@ -25,7 +25,7 @@ SIM ?= 2h
 
 help:
 	@echo "make build       build ./ration"
-	@echo "make test        every test, a minute of the simulator among them, and the quick ones with -race"
+	@echo "make test        every test, 15 seconds of the simulator among them, and the quick ones with -race"
 	@echo "make test-short  what is quick"
 	@echo "make check       gofmt, go vet, luacheck, go mod verify and tidy (make tidy); staticcheck, the modules in docs, govulncheck (make analyse)"
 	@echo "make lint        golangci-lint, as .golangci.yml configures it"
@@ -59,15 +59,16 @@ test test-short: export TMPDIR = $(shell \
 # A process of a race build waits a second when it ends, by default.
 test: export GORACE = atexit_sleep_ms=20
 
-# -short skips the tests that take seconds, which say why, and draws a tenth of
-# the cases. The race detector watches the packages behind the command line, which
-# has no goroutines of its own; make soak watches all.
+# -short skips the tests that take seconds, which say why, and RAPID_CHECKS draws a
+# part of the cases. The race detector watches the packages behind the command line
+# that start goroutines, or whose tests do; make soak watches all.
+CONCURRENT = $(shell grep -rlE 'go func|\.Go\b' --include='*.go' quota costs jobs internal | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 test: deps
-	RATION_SIM_DURATION=1m $(TEST) ./cmd/... ./quota/... ./...
-	RAPID_CHECKS=50 $(TEST) $(RACE) -short ./quota/... ./costs/... ./jobs/... ./internal/...
+	RATION_SIM_DURATION=15s $(TEST) ./cmd/... ./quota/... ./...
+	RAPID_CHECKS=10 $(TEST) $(RACE) -short $(CONCURRENT)
 
 test-short: deps
-	RAPID_CHECKS=50 $(TEST) -short ./cmd/... ./quota/... ./...
+	RAPID_CHECKS=20 $(TEST) -short ./cmd/... ./quota/... ./...
 
 # $(call installed,PROGRAM,PACKAGE,ELSEWHERE) installs a program from Debian's packages
 # if it is missing.

@@ -121,7 +121,7 @@ func TestAnUpstreamThatAllowsTenASecondRefusesNone(t *testing.T) {
 		for range 2 {
 			guard := process(t, ledger, nil, second)
 			calls.Go(func() {
-				for end := time.Now().Add(time.Hour); time.Now().Before(end); {
+				for end := time.Now().Add(20 * time.Minute); time.Now().Before(end); {
 					if rand.N(100) == 0 {
 						time.Sleep(rand.N(3 * time.Second))
 					}
@@ -134,7 +134,7 @@ func TestAnUpstreamThatAllowsTenASecondRefusesNone(t *testing.T) {
 			})
 		}
 		calls.Wait()
-		if upstream.refused > 0 || upstream.served < 30_000 {
+		if upstream.refused > 0 || upstream.served < 10_000 {
 			t.Errorf("the upstream served %d calls and refused %d", upstream.served, upstream.refused)
 		}
 	})

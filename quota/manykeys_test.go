@@ -39,6 +39,9 @@ func BenchmarkManyKeys(b *testing.B) {
 // guards, as in two processes: no tenant passes its limit, the shared budget is
 // used up to the last unit, and each refusal is right when it is given.
 func TestTenThousandTenantsKeepTheirLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes thousands of calls one after the other")
+	}
 	const tenants, each, shared = 10_000, 3, 15_000
 	for name, open := range map[string]opener{"memory": openMemory, "SQLite": openSQLite} {
 		t.Run(name, func(t *testing.T) {
