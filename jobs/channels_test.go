@@ -43,27 +43,6 @@ func chartChannels(data *youtubetest.Data, regions ...string) map[string]bool {
 	return channels
 }
 
-// TestRegionsInParallelPayForAChannelOnce: the charts of several regions share
-// channels, and regions fetched in parallel used to request the same ones.
-func TestRegionsInParallelPayForAChannelOnce(t *testing.T) {
-	data := youtubetest.DefaultData()
-	regions := []string{"US", "GB", "AU", "CA"}
-	s := newScene(t, plenty, "[trending, channels]", &youtubetest.Options{Data: data, Latency: 20 * time.Millisecond},
-		regions...)
-	if report := s.run(t, t.Context()); report.Outcome != jobs.Complete {
-		t.Fatalf("%s: %v", report.Outcome, report.Err)
-	}
-	asked := channelCalls(s.upstream)
-	for id, n := range asked {
-		if n != 1 {
-			t.Errorf("channel %s was asked for %d times; want once", id, n)
-		}
-	}
-	if want := chartChannels(data, regions...); len(asked) != len(want) {
-		t.Errorf("%d channels were asked for; want the %d of all charts", len(asked), len(want))
-	}
-}
-
 // TestFailedChannelsCallReleasesItsClaims: the next run fetches the channels of
 // a failed call, and no other region fetches them in the meantime.
 func TestFailedChannelsCallReleasesItsClaims(t *testing.T) {

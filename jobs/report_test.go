@@ -1,15 +1,10 @@
 package jobs_test
 
 import (
-	"context"
-	"errors"
-	"runtime"
 	"testing"
 	"time"
 
 	"github.com/ration-dev/ration/jobs"
-	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
-	"github.com/ration-dev/ration/quota"
 )
 
 // TestRetryAtIsTheSoonestOfAllSteps has a search that is refused for a day
@@ -51,25 +46,5 @@ func TestRunUsesItsLane(t *testing.T) {
 	balances, err := s.guard.Balances(t.Context())
 	if err != nil || balances[0].Used != 4 || balances[1].Used != 3 {
 		t.Errorf("%+v, %v; want 4 units of all and 3 of backfill", balances, err)
-	}
-}
-
-// TestGraceIsADeadline: a page that does not arrive in time is abandoned, and
-// stays charged.
-func TestGraceIsADeadline(t *testing.T) {
-	s := newScene(t, plenty, "[trending]", nil, "US")
-	s.Grace = time.Millisecond
-	why := errors.New("stopped by the test")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	s.upstream.Fail(youtubetest.Fault{Delay: -1}) // until the client leaves
-	go func() {
-		for s.upstream.Total() == 0 {
-			runtime.Gosched()
-		}
-		cancel(why)
-	}()
-	report := s.run(t, ctx)
-	if report.Outcome != jobs.Stopped || !errors.Is(report.Err, why) || report.Units != quota.Units(1) {
-		t.Errorf("%s (%v) with %d units; want stopped, and why", report.Outcome, report.Err, report.Units)
 	}
 }

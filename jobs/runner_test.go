@@ -305,27 +305,6 @@ func TestARegionThatIsRunningIsSkipped(t *testing.T) {
 	}
 }
 
-// TestCancelledRunKeepsThePageInFlight: that page is paid for.
-func TestCancelledRunKeepsThePageInFlight(t *testing.T) {
-	s := newScene(t, plenty, "[trending]", nil, "US")
-	why := errors.New("stopped by the test")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	s.Progress = func(p jobs.Progress) {
-		if p.Pages == 2 {
-			cancel(why)
-		}
-	}
-	report := s.run(t, ctx)
-	if report.Outcome != jobs.Stopped || !errors.Is(report.Err, why) || s.agree(t) != 2 {
-		t.Fatalf("%s: %v with %d units; want stopped after two pages, with the reason", report.Outcome, report.Err,
-			s.agree(t))
-	}
-	s.Progress = nil
-	if report = s.run(t, t.Context()); report.Outcome != jobs.Complete || s.agree(t) != 4 {
-		t.Errorf("the next run: %s with %d units; want the two pages that were missing", report.Outcome, s.agree(t))
-	}
-}
-
 func TestNextTickEndsARun(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", nil, "US")
 	s.Progress = func(p jobs.Progress) {

@@ -78,36 +78,17 @@ func TestAScheduleRefusesWhatIsNoCronLine(t *testing.T) {
 	}
 }
 
-// TestScheduleFollowsTheClock lists ticks between two times, in local time.
+// TestScheduleFollowsTheClock lists ticks between two times, in local time:
+// times that the clock skips have no tick, and those that it repeats have two.
 func TestScheduleFollowsTheClock(t *testing.T) {
 	for _, c := range []struct{ zone, spec, from, to, want string }{
 		{"UTC", "20-35/15 * * * *", "2012-07-09T15:45", "2012-07-09T17:00", "09T16:20+0 09T16:35+0"},
 		{"UTC", "0 0 29 Feb ?", "2012-07-09T23:35", "2021-01-01T00:00", "29T00:00+0 29T00:00+0"},
 		{"UTC", "0 0 1,15 * Sun", "2012-07-01T00:01", "2012-07-16T00:00", "08T00:00+0 15T00:00+0"},
-
-		// The clock is set forward: skipped times have no tick on that day.
-		{"America/New_York", "30 2 * * *", "2026-03-07T00:00", "2026-03-10T00:00", "07T02:30-5 09T02:30-4"},
-		{"America/New_York", "0 * * * *", "2026-03-08T01:00", "2026-03-08T05:00", "08T01:00-5 08T03:00-4 08T04:00-4"},
-		{"America/New_York", "0 */6 * * *", "2026-03-08T00:00", "2026-03-08T13:00", "08T00:00-5 08T06:00-4 08T12:00-4"},
-		{"Europe/Berlin", "30 2 * * *", "2026-03-28T00:00", "2026-03-31T00:00", "28T02:30+1 30T02:30+2"},
-		{"America/Santiago", "@daily", "2026-09-05T00:00", "2026-09-08T00:00", "05T00:00-4 07T00:00-3"},
-		{"Africa/Cairo", "@daily", "2026-04-23T00:00", "2026-04-26T00:00", "23T00:00+2 25T00:00+3"},
-		{"Africa/Cairo", "0 12 * * Fri", "2026-04-23T00:00", "2026-05-02T00:00", "24T12:00+3 01T12:00+3"},
 		{"Asia/Beirut", "0 12 29 3 *", "2026-03-01T00:00", "2027-04-01T00:00", "29T12:00+3 29T12:00+3"},
-		{"Australia/Lord_Howe", "@daily", "2026-10-03T00:00", "2026-10-06T00:00",
-			"03T00:00+10 04T00:00+10 05T00:00+11"},
-
-		// The clock is set back: repeated times have two ticks.
-		{"America/New_York", "30 1 * * *", "2026-10-31T00:00", "2026-11-03T00:00",
-			"31T01:30-4 01T01:30-4 01T01:30-5 02T01:30-5"},
-		{"America/New_York", "0 * * * *", "2026-11-01T00:00", "2026-11-01T03:00",
-			"01T00:00-4 01T01:00-4 01T01:00-5 01T02:00-5"},
-		{"America/New_York", "0 */6 * * *", "2026-11-01T00:00", "2026-11-01T13:00", "01T00:00-4 01T06:00-5 01T12:00-5"},
-		{"Europe/Berlin", "30 2 * * *", "2026-10-24T00:00", "2026-10-27T00:00",
+		{"Europe/Berlin", "30 2 * * *", "2026-03-28T00:00", "2026-03-31T00:00", "28T02:30+1 30T02:30+2"}, // forward
+		{"Europe/Berlin", "30 2 * * *", "2026-10-24T00:00", "2026-10-27T00:00", // back
 			"24T02:30+2 25T02:30+2 25T02:30+1 26T02:30+1"},
-		{"America/Santiago", "30 23 * * *", "2026-04-03T00:00", "2026-04-06T00:00",
-			"03T23:30-3 04T23:30-3 04T23:30-4 05T23:30-4"},
-		{"Antarctica/Troll", "30 2 * * *", "2026-10-25T00:00", "2026-10-26T00:00", "25T02:30+2 25T02:30+0"},
 	} {
 		z := zone(t, c.zone)
 		s, err := jobs.ParseSchedule(c.spec, z)

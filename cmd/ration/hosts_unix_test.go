@@ -179,26 +179,6 @@ func (c *cluster) pass(t *testing.T, h *host) inspect.Pass {
 	return report.Passes[0]
 }
 
-// TestAKilledHostGoesOnAtOnce: after a kill, the same host goes on
-// at once.
-func TestAKilledHostGoesOnAtOnce(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, nil, hostFetch, "US")
-	c.freeze()
-	h := c.newHost(t, "")
-	cmd := h.process("run")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	c.waitFor(t, 3)
-	cmd.Process.Kill()
-	cmd.Wait()
-	h.must(t, "run")
-	if total, repeated := c.upstream.Total(), c.paidTwice(); total != hostUnits+1 || repeated != 1 {
-		t.Errorf("the upstream counted %d units, and %d requests twice; want %d and 1", total, repeated, hostUnits+1)
-	}
-}
-
 // TestAStoppedHostsPassGoesOnAtOnce: a host is told to stop. It saves the page
 // in flight, and another one goes on at once. Nothing is paid for twice.
 func TestAStoppedHostsPassGoesOnAtOnce(t *testing.T) {

@@ -76,27 +76,6 @@ func checkCooldowns(t *testing.T, s *server) {
 	}
 }
 
-// TestARestartedGatewayKnowsARepeatedSpend: an Idempotency-Key is known to a
-// gateway that has been started since, and to one beside it.
-func TestARestartedGatewayKnowsARepeatedSpend(t *testing.T) {
-	folder := t.TempDir()
-	first := newClient(t, table, folder, nil)
-	body, key := `{"method": "items.insert"}`, []string{"Idempotency-Key", "import 2026-11-22"}
-	one := newServer(t, nil, first).do("POST", "/v1/spend", body, key...)
-	first.Close()
-	c := newClient(t, table, folder, nil)
-	s := newServer(t, nil, c)
-	for range 3 {
-		if a := s.do("POST", "/v1/spend", body, key...); a.StatusCode != 200 || a.json["grant"] != one.json["grant"] ||
-			used(t, c) != 40 {
-			t.Errorf("%s %s, %d used; want the grant %v, and 40", a.Status, a.text, used(t, c), one.json["grant"])
-		}
-	}
-	if a := s.do("POST", "/v1/spend", `{"method": "items.list"}`, key...); a.StatusCode != 422 || used(t, c) != 40 {
-		t.Errorf("%s %s; want 422 for another call", a.Status, a.text)
-	}
-}
-
 // TestTheAnswerToNegativeUnitsHasThePrice: the answer has the price of the
 // call, since units are never negative in the API's own document.
 func TestTheAnswerToNegativeUnitsHasThePrice(t *testing.T) {
