@@ -215,6 +215,9 @@ IN 4 1 4 1
 
 // TestPlayRefusesTooManyCalls: the error comes before any call is played.
 func TestPlayRefusesTooManyCalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays half a million calls")
+	}
 	from := at(t, "2026-11-20T12:00:00Z")
 	_, err := plan.Play(t.Context(),
 		&plan.Input{Regions: parse(t, "schedule: '* * * * *'\nfetch: [trending]\nregions: {US: {}}\n"), Price: prices,

@@ -40,6 +40,9 @@ func input(b quota.Budget, regions ...jobs.Region) *Input {
 // variant if and only if there is one. The variant fits, leaves each region a
 // tick, and keeps at least three fifths of the calls of the best one.
 func TestSearchMatchesBruteForce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("searches thousands of schedules")
+	}
 	specs := []string{"0 */2 * * *", "15 9,12,15 * * *", "0 0 * * *", "@every 3h"}
 	found, none := 0, 0
 	for i, spec := range specs {

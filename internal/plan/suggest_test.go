@@ -198,6 +198,9 @@ func drawMonth(t *rapid.T) *plan.Input {
 // TestMissingSuggestionIsFoundQuickly: Suggest used to take minutes for a
 // schedule far beyond a monthly budget with floors.
 func TestMissingSuggestionIsFoundQuickly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("searches thousands of schedules")
+	}
 	from := at(t, "2026-10-31T03:00:00Z")
 	in := &plan.Input{Regions: parse(t,
 		"schedule: '*/10 * * * *'\nfetch: [{trending: {pages: 8}}, {search: {queries: [a, b], pages: 2}}]\nregions: "+

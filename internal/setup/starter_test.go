@@ -14,6 +14,9 @@ import (
 // in what the user may say, the files are read without a mistake and say what
 // was asked.
 func TestStarterFilesAreValid(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads every preset, again and again")
+	}
 	asked := map[string]setup.StarterOptions{}
 	for _, p := range costs.Presets() {
 		o := setup.StarterOptions{}
@@ -59,6 +62,9 @@ func TestStarterFilesAreValid(t *testing.T) {
 // TestAStarterMakesNothingUp: a limit or host that a preset asks
 // for is named, not made up.
 func TestAStarterMakesNothingUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads every preset, again and again")
+	}
 	for api, flags := range map[string]string{"hubspot": "--variant enterprise|free|professional",
 		"salesforce":      "--host HOST and --limit UNITS",
 		"shopify-graphql": "--host HOST and --variant advanced|enterprise|plus|standard"} {
