@@ -121,6 +121,9 @@ func (b *barrier) wait(t *testing.T, who string) {
 // once, until they are refused. What they print adds up to the limit, and so
 // does what the upstream counted.
 func TestLanguagesShareABudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts programs in seven languages, one of which it compiles")
+	}
 	t.Parallel()
 	examples := slices.DeleteFunc(slices.Clone(clientExamples),
 		func(e clientExample) bool { return !installed(t, e.pkg, e.program, e.has...) })

@@ -145,6 +145,9 @@ func TestFaultsAdmitOnlyWhatNoHostCouldKnow(t *testing.T) {
 			return memledger.Open(&memledger.Options{Now: now}), nil
 		})
 	})
+	if testing.Short() {
+		return // other stores take seconds
+	}
 	t.Run("sqlite", func(t *testing.T) {
 		playFaults(t, func(t *testing.T, now func() time.Time) (engine.Ledger, error) {
 			o := &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal}

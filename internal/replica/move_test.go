@@ -197,6 +197,9 @@ func TestAMoveCopiesEveryKindOfRecord(t *testing.T) {
 // not sent or whose answers are lost, and completes it by running it again. The
 // new ledger is never open before it holds everything.
 func TestAnInterruptedMoveGoesOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("moves an account again and again, 3 seconds")
+	}
 	for _, isSent := range []bool{false, true} {
 		for appends, isDone := int64(0), false; !isDone; appends++ {
 			t.Run(fmt.Sprint(isSent, appends), func(t *testing.T) { isDone = testInterruption(t, appends, isSent) })
