@@ -117,6 +117,15 @@ func (b *barrier) wait(t *testing.T, who string) {
 	}
 }
 
+// keyFolder returns a folder with the file key of videosTable.
+func keyFolder(t *testing.T) string {
+	folder := t.TempDir()
+	if err := os.WriteFile(folder+"/key", []byte("the-key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
 // TestLanguagesShareABudget: a process in each language and one in Go ask at
 // once, until they are refused. What they print adds up to the limit, and so
 // does what the upstream counted.
@@ -133,10 +142,7 @@ func TestLanguagesShareABudget(t *testing.T) {
 		all.wait(t, r.UserAgent())
 		fake.ServeHTTP(w, r)
 	})
-	folder := t.TempDir()
-	if err := os.WriteFile(folder+"/key", []byte("the-key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	folder := keyFolder(t)
 	c := newClient(t, strings.Replace(videosTable, "FOLDER", folder, 1), folder, u)
 	s := newServer(t, &gateway.Options{Endpoint: u.URL}, c)
 	var mu sync.Mutex
