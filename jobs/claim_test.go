@@ -276,6 +276,9 @@ type replaced struct {
 	lost  atomic.Bool
 }
 
+// RealTime says what engine.RealTime says of the ledger.
+func (l *replaced) RealTime() bool { return engine.RealTime(l.now()) }
+
 func (l *replaced) now() quota.Ledger {
 	if l.lost.Load() {
 		return l.later

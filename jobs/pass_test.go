@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/internal/catalog"
+	"github.com/ration-dev/ration/internal/engine"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/youtube"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
@@ -152,6 +153,8 @@ type downFor struct {
 	quota.Ledger
 	method string
 }
+
+func (l downFor) RealTime() bool { return engine.RealTime(l.Ledger) }
 
 func (l downFor) Append(ctx context.Context, account string, a *quota.Append) (*quota.Tail, error) {
 	if bytes.Contains(a.Data, []byte(l.method)) {
