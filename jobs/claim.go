@@ -80,7 +80,7 @@ func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, state catalog.
 	state, err = p.restart(ctx, state, again)
 	resumes := claim != nil && !again
 	if err == nil && resumes && len(claim.Before.Notes) > 0 {
-		state, err = p.advance(ctx, readNotes(&p.region, claim.Before.Notes))
+		state, err = p.Catalog.Advance(ctx, p.region.Name, p.tick, readNotes(&p.region, claim.Before.Notes))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,18 +112,7 @@ func (p *pass) restart(ctx context.Context, state catalog.PassState, done bool) 
 	if !done {
 		return state, nil
 	}
-	if err := p.Catalog.Restart(ctx, p.region.Name, p.tick); err != nil {
-		return state, err
-	}
-	return p.Catalog.Pass(ctx, p.region.Name, p.tick)
-}
-
-// advance records in the catalogue how far other hosts have come.
-func (p *pass) advance(ctx context.Context, steps map[string]catalog.Checkpoint) (catalog.PassState, error) {
-	if err := p.Catalog.Advance(ctx, p.region.Name, p.tick, steps); err != nil {
-		return catalog.PassState{}, err
-	}
-	return p.Catalog.Pass(ctx, p.region.Name, p.tick)
+	return p.Catalog.Restart(ctx, p.region.Name, p.tick)
 }
 
 func isLedgerDown(err error) bool {

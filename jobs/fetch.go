@@ -1,9 +1,11 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ration-dev/ration/internal/catalog"
 	"github.com/ration-dev/ration/jobs/youtube"
@@ -168,4 +170,22 @@ func (p *pass) callUpstream(ctx context.Context, step Step, at catalog.Checkpoin
 		page.FirstRank = at.Videos + 1
 	}
 	return page, err
+}
+
+// linger returns a context that ends Grace after p.stop, which may be replaced
+// meanwhile. If the claim lapses then, it ends before.
+func (p *pass) linger(ctx context.Context) (context.Context, func()) {
+	stop := p.stop
+	ctx, cancel := context.WithCancelCause(ctx)
+	forget := context.AfterFunc(stop, func() {
+		grace := cmp.Or(p.Grace, DefaultGrace)
+		if _, lapsed := errors.AsType[*LapsedError](context.Cause(stop)); lapsed {
+			grace = min(grace, p.claimMargin()/2)
+		}
+		time.AfterFunc(grace, func() { cancel(context.Cause(stop)) })
+	})
+	return ctx, func() {
+		forget()
+		cancel(nil)
+	}
 }

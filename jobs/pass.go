@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,24 +85,6 @@ func (p *pass) fetch(ctx context.Context) error {
 		lock.KeepNote() // the next run of this host need not wait for the claim to lapse
 	}
 	return err
-}
-
-// linger returns a context that ends Grace after p.stop, which may be replaced
-// meanwhile. If the claim lapses then, it ends before.
-func (p *pass) linger(ctx context.Context) (context.Context, func()) {
-	stop := p.stop
-	ctx, cancel := context.WithCancelCause(ctx)
-	forget := context.AfterFunc(stop, func() {
-		grace := cmp.Or(p.Grace, DefaultGrace)
-		if _, lapsed := errors.AsType[*LapsedError](context.Cause(stop)); lapsed {
-			grace = min(grace, p.claimMargin()/2)
-		}
-		time.AfterFunc(grace, func() { cancel(context.Cause(stop)) })
-	})
-	return ctx, func() {
-		forget()
-		cancel(nil)
-	}
 }
 
 // noteProgress records a checkpoint where a host that takes the pass over

@@ -24,7 +24,7 @@ const ClaimTime = 2 * time.Minute
 // channels of a killed run at once; other regions get them after ClaimTime.
 func (c *Catalog) ClaimChannels(ctx context.Context, region string, limit int) ([]string, error) {
 	var ids []string
-	err := c.write(ctx, func(b *transaction) error {
+	err := c.write(ctx, "claim channels for "+region, func(b *transaction) error {
 		now := c.now()
 		var err error
 		if ids, err = b.freeChannels(region, now, limit); err != nil {
@@ -36,7 +36,7 @@ func (c *Catalog) ClaimChannels(ctx context.Context, region string, limit int) (
 		return nil
 	})
 	if err != nil {
-		return nil, c.wrap("claim channels for "+region, err)
+		return nil, err
 	}
 	return ids, nil
 }
@@ -57,17 +57,17 @@ func (b *transaction) freeChannels(region string, now time.Time, limit int) ([]s
 
 // RenewClaims extends the region's claims to ClaimTime from now.
 func (c *Catalog) RenewClaims(ctx context.Context, region string) error {
-	return c.wrap("renew the claims of "+region, c.write(ctx, func(b *transaction) error {
+	return c.write(ctx, "renew the claims of "+region, func(b *transaction) error {
 		b.exec("renew_claims", region, c.now().Add(ClaimTime).UnixMilli())
 		return nil
-	}))
+	})
 }
 
 // ReleaseClaims ends the region's claims, so that other regions can claim the
 // channels. It is a no-op if the region has none.
 func (c *Catalog) ReleaseClaims(ctx context.Context, region string) error {
-	return c.wrap("release the claims of "+region, c.write(ctx, func(b *transaction) error {
+	return c.write(ctx, "release the claims of "+region, func(b *transaction) error {
 		b.exec("release_claims", region)
 		return nil
-	}))
+	})
 }

@@ -20,7 +20,7 @@ func (c *Catalog) Commit(ctx context.Context, p Page) error {
 	if p.Region == "" || p.Step == "" || p.Tick.IsZero() {
 		return errors.New("catalog: commit: page without region, tick or step; set all three")
 	}
-	return c.wrap("commit "+p.Region+" "+p.Step, c.write(ctx, func(b *transaction) error {
+	return c.write(ctx, "commit "+p.Region+" "+p.Step, func(b *transaction) error {
 		now := c.now().UnixMilli()
 		if err := b.advanceCheckpoint(p, now); err != nil {
 			return err
@@ -34,7 +34,7 @@ func (c *Catalog) Commit(ctx context.Context, p Page) error {
 		}
 		b.dropFailures(p)
 		return b.putPage(p, now)
-	}))
+	})
 }
 
 // advanceCheckpoint moves the checkpoint past the page, unless it already is.

@@ -173,7 +173,7 @@ func TestPassIsFinishedRestartedAndReplaced(t *testing.T) {
 	}
 
 	// --again: from the start; a chart that has become shorter loses its tail.
-	if err := c.Restart(ctx, "US", tick); err != nil {
+	if _, err := c.Restart(ctx, "US", tick); err != nil {
 		t.Fatal(err)
 	}
 	if p := read(tick); !p.FinishedAt.IsZero() || len(p.Steps) != 0 {

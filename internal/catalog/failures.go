@@ -22,7 +22,7 @@ type Failures struct {
 // If change returns an error, nothing is changed and ChangeFailures returns it.
 func (c *Catalog) ChangeFailures(ctx context.Context, region, step, method string,
 	change func(own, all *Failures) error) error {
-	return c.wrap("count the failures of "+region+" "+step, c.write(ctx, func(b *transaction) error {
+	return c.write(ctx, "count the failures of "+region+" "+step, func(b *transaction) error {
 		own, all := Failures{Region: region, Name: step}, Failures{Name: method}
 		for _, f := range []*Failures{&own, &all} {
 			if err := b.readFailures(f); err != nil {
@@ -39,7 +39,7 @@ func (c *Catalog) ChangeFailures(ctx context.Context, region, step, method strin
 			}
 		}
 		return nil
-	}))
+	})
 }
 
 func (b *transaction) readFailures(f *Failures) error {

@@ -101,7 +101,7 @@ func (c *Catalog) LiveSums(ctx context.Context, account, budget string, from int
 // nothing, if another process has changed one of the histories since ReadFill.
 // It deletes days that are older than HistoryRetention.
 func (c *Catalog) PutFill(ctx context.Context, updates []FillUpdate) error {
-	return c.wrap("fill the history", c.write(ctx, func(b *transaction) error {
+	return c.write(ctx, "fill the history", func(b *transaction) error {
 		for i := range updates {
 			if err := b.putFill(&updates[i]); err != nil {
 				return err
@@ -112,7 +112,7 @@ func (c *Catalog) PutFill(ctx context.Context, updates []FillUpdate) error {
 			b.exec(name, old)
 		}
 		return nil
-	}))
+	})
 }
 
 func (b *transaction) putFill(u *FillUpdate) error {
@@ -186,7 +186,7 @@ func compareKeys(x, y SumKey) int {
 // refusals after that and how much it has read.
 func (c *Catalog) AddRefusals(ctx context.Context, file string,
 	read func(from int64) ([]DayRefusals, int64, error)) error {
-	return c.wrap("add refusals", c.write(ctx, func(b *transaction) error {
+	return c.write(ctx, "add refusals", func(b *transaction) error {
 		var from int64
 		if err := b.queryRow("file_read", file).Scan(&from); err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
@@ -202,5 +202,5 @@ func (c *Catalog) AddRefusals(ctx context.Context, file string,
 		}
 		b.exec("put_file_read", file, until, c.now().UnixMilli())
 		return nil
-	}))
+	})
 }

@@ -31,10 +31,12 @@ func (c *Catalog) readPass(ctx context.Context, region string, tick int64) (Pass
 	})
 }
 
-// Advance records how far another catalogue's run has come with the pass. Steps
-// that this one has come further with stay as they are.
-func (c *Catalog) Advance(ctx context.Context, region string, tick time.Time, steps map[string]Checkpoint) error {
-	return c.wrap("advance the pass of "+region, c.write(ctx, func(b *transaction) error {
+// Advance records how far another catalogue's run has come with the pass, and
+// returns its progress. Steps that this one has come further with stay as they
+// are.
+func (c *Catalog) Advance(ctx context.Context, region string, tick time.Time,
+	steps map[string]Checkpoint) (PassState, error) {
+	err := c.write(ctx, "advance the pass of "+region, func(b *transaction) error {
 		now := c.now().UnixMilli()
 		b.exec("put_pass", region, tick.UnixMilli(), now)
 		for name, k := range steps {
@@ -42,25 +44,33 @@ func (c *Catalog) Advance(ctx context.Context, region string, tick time.Time, st
 		}
 		b.exec("drop_older_checkpoints", region, tick.UnixMilli())
 		return nil
-	}))
+	})
+	if err != nil {
+		return PassState{}, err
+	}
+	return c.Pass(ctx, region, tick)
 }
 
 // FinishPass records that every step of the pass is done.
 func (c *Catalog) FinishPass(ctx context.Context, region string, tick time.Time) error {
-	return c.wrap("finish the pass of "+region, c.write(ctx, func(b *transaction) error {
+	return c.write(ctx, "finish the pass of "+region, func(b *transaction) error {
 		b.exec("finish_pass", region, tick.UnixMilli(), c.now().UnixMilli())
 		return nil
-	}))
+	})
 }
 
 // Restart deletes the pass's checkpoints and marks it unfinished, so that it is
-// fetched again from the start. Its rows stay.
-func (c *Catalog) Restart(ctx context.Context, region string, tick time.Time) error {
-	return c.wrap("restart the pass of "+region, c.write(ctx, func(b *transaction) error {
+// fetched again from the start, and returns its progress. Its rows stay.
+func (c *Catalog) Restart(ctx context.Context, region string, tick time.Time) (PassState, error) {
+	err := c.write(ctx, "restart the pass of "+region, func(b *transaction) error {
 		b.exec("drop_checkpoints", region, tick.UnixMilli())
 		b.exec("reopen_pass", region, tick.UnixMilli())
 		return nil
-	}))
+	})
+	if err != nil {
+		return PassState{}, err
+	}
+	return c.Pass(ctx, region, tick)
 }
 
 // Regions returns all regions that were ever fetched, by name.

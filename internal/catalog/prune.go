@@ -35,7 +35,7 @@ func (c *Catalog) Prune(ctx context.Context) (Pruned, error) {
 			n, err := c.deleteSome(ctx, q.name, before)
 			*q.into += n
 			if err != nil {
-				return p, c.wrap("prune", err)
+				return p, err
 			}
 			if n < pruneBatch {
 				break
@@ -46,7 +46,7 @@ func (c *Catalog) Prune(ctx context.Context) (Pruned, error) {
 }
 
 func (c *Catalog) deleteSome(ctx context.Context, name string, before int64) (n int64, err error) {
-	err = c.write(ctx, func(b *transaction) error {
+	err = c.write(ctx, "prune", func(b *transaction) error {
 		res, err := b.stmt(name).ExecContext(ctx, before, pruneBatch)
 		if err != nil {
 			return err
