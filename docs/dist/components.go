@@ -5,79 +5,54 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+
+	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 )
 
 // components are the modules that a binary was linked from, as it says itself.
 type components struct{ info *debug.BuildInfo }
 
-// The parts of a CycloneDX document that are used.
-type (
-	bill struct {
-		Format       string       `json:"bomFormat"`
-		Specified    string       `json:"specVersion"`
-		Version      int          `json:"version"`
-		Metadata     metadata     `json:"metadata"`
-		Components   []component  `json:"components"`
-		Dependencies []dependency `json:"dependencies"`
-	}
-	metadata struct {
-		Component component `json:"component"`
-	}
-	component struct {
-		Type    string `json:"type"`
-		Ref     string `json:"bom-ref"`
-		Name    string `json:"name"`
-		Version string `json:"version"`
-		URL     string `json:"purl"`
-		Hashes  []hash `json:"hashes,omitempty"`
-	}
-	hash struct {
-		Algorithm string `json:"alg"`
-		Content   string `json:"content"`
-	}
-	dependency struct {
-		Ref string   `json:"ref"`
-		On  []string `json:"dependsOn"`
-	}
-)
-
 // bill returns the components as CycloneDX 1.5. A module's hash is the one of
 // go.sum, in hexadecimal.
 func (c *components) bill(version string) ([]byte, error) {
 	main := library(c.info.Main.Path, version)
-	main.Type = "application"
-	out := bill{Format: "CycloneDX", Specified: "1.5", Version: 1, Metadata: metadata{main}}
-	direct := dependency{Ref: main.Ref}
-	add := func(part component) {
-		out.Components = append(out.Components, part)
-		direct.On = append(direct.On, part.Ref)
-	}
-	add(library("std", strings.TrimPrefix(c.info.GoVersion, "go")))
+	main.Type = cyclonedx.ComponentTypeApplication
+	parts := []cyclonedx.Component{library("std", strings.TrimPrefix(c.info.GoVersion, "go"))}
 	for _, m := range c.info.Deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
 		part := library(m.Path, m.Version)
 		if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil && len(sum) > 0 {
-			part.Hashes = []hash{{"SHA-256", hex.EncodeToString(sum)}}
+			part.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(sum)}}
 		}
-		add(part)
+		parts = append(parts, part)
 	}
-	out.Dependencies = []dependency{direct}
-	text, err := json.MarshalIndent(out, "", "  ")
-	return append(text, '\n'), err
+	refs := make([]string, len(parts))
+	for i := range parts {
+		refs[i] = parts[i].BOMRef
+	}
+	bom := cyclonedx.NewBOM()
+	bom.Metadata = &cyclonedx.Metadata{Component: &main}
+	bom.Components = &parts
+	bom.Dependencies = &[]cyclonedx.Dependency{{Ref: main.BOMRef, Dependencies: &refs}}
+	var out bytes.Buffer
+	encoder := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).SetPretty(true)
+	err := encoder.EncodeVersion(bom, cyclonedx.SpecVersion1_5)
+	return out.Bytes(), err
 }
 
-func library(path, version string) component {
+func library(path, version string) cyclonedx.Component {
 	url := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
-	return component{Type: "library", Ref: url, Name: path, Version: version, URL: url}
+	return cyclonedx.Component{
+		Type: cyclonedx.ComponentTypeLibrary, BOMRef: url, Name: path, Version: version, PackageURL: url,
+	}
 }
 
 // licences returns the licences of Go and of all modules, each under its name.

@@ -179,5 +179,5 @@ func (s *source) pack(binary, goos, goarch string) ([]file, error) {
 		return files, nil
 	}
 	deb, err := s.debian(goarch, program, licences)
-	return append(files, deb...), err
+	return append(files, deb), err
 }
