@@ -133,6 +133,9 @@ func TestAnOutageSaysWhatItRefuses(t *testing.T) {
 // TestAnOutagePromisesOnlyWhatIsLeftOfAnAllowance: a new process promised calls
 // of an allowance that others of its host had used up.
 func TestAnOutagePromisesOnlyWhatIsLeftOfAnAllowance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	table, err := costs.Parse("costs.yaml",
 		[]byte("version: 1\naccount: a\ncosts: {videos.list: 1}\nbudgets: [{name: all, limit: 100, window: "+

@@ -41,6 +41,9 @@ func TestPostgresIsNamedLikeOtherLedgers(t *testing.T) {
 // TestPostgresMayBeDownFromTheStart: a process that starts in an outage sends
 // what when_ledger_down allows, and the next one records it.
 func TestPostgresMayBeDownFromTheStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	server := servers.StartPostgres(t)
 	s := newStand(t, "ledger: "+server.URL()+"\n")
 	s.options.Report = func(quota.Call, error) {}

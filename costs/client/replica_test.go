@@ -14,6 +14,9 @@ import (
 // find calls of the outage to restore, and that it lasts since the first found
 // it. It ends when these are restored.
 func TestAnOutageLastsWhileItsServerIsAReplica(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	server := servers.StartRedis(t)
 	s := newStand(t, "ledger: "+server.URL()+"\n")
 	s.options.Report = func(quota.Call, error) {}

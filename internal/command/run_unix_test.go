@@ -152,6 +152,9 @@ func pids(t *testing.T, path string, n int) []int {
 // TestATimeoutEndsGrandchildren: the whole group is told to end, and the
 // timeout is the error even if the program then ends with 0.
 func TestATimeoutEndsGrandchildren(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	s := newScript(t, `trap 'exit 0' TERM
 sh -c 'echo $$ >>pids; sleep 60' &
 echo $$ >>pids

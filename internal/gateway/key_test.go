@@ -95,6 +95,9 @@ budgets:
 // TestTheUpstreamRefusesNoKey sends calls of ten keys as fast as the gateway
 // lets them: the upstream, which allows each five a second, refuses none.
 func TestTheUpstreamRefusesNoKey(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	u := &perKeyUpstream{key: func(r *http.Request) string { return strings.Split(r.URL.Path, "/")[2] }, most: 5,
 		seen: map[string][]time.Time{}, passed: map[string]int{}}

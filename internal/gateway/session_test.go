@@ -104,6 +104,9 @@ func TestSessionRemembersTheLedgersErrors(t *testing.T) {
 // learns that the ledger does not answer, and nothing of its address or the
 // account.
 func TestAHealthCheckTellsAStrangerNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	parsed, err := costs.Parse("costs.yaml", []byte(table))
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,9 @@ import (
 // the ten fullest of each account, by the part of a limit that is used, and
 // looks at a bounded number of keys.
 func TestStatusHidesKeyedLogs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	ledger := memledger.Open(nil)
 	day := quota.Sliding(24 * time.Hour)
 	guard, err := quota.NewGuard(ledger, []quota.Budget{

@@ -195,6 +195,9 @@ func TestStreamsEndWhenThePageCloses(t *testing.T) {
 
 // TestThePageShowsThatTheLedgerIsDown: without budgets, at the first visit too.
 func TestThePageShowsThatTheLedgerIsDown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -37,11 +37,17 @@ func TestContract(t *testing.T) { run(t, servers.StartPostgres(t), "direct") }
 
 // TestContractBehindPgBouncer runs in PgBouncer's transaction mode.
 func TestContractBehindPgBouncer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	run(t, servers.StartPgBouncer(t, servers.StartPostgres(t)), "pooled")
 }
 
 // TestContractOfSerializableTransactions: the server's default isolation is
 // stricter than read committed.
 func TestContractOfSerializableTransactions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	run(t, servers.StartPostgres(t, "default_transaction_isolation=serializable"), "serializable")
 }

@@ -78,6 +78,9 @@ func (p *proxy) serve(client net.Conn) {
 // TestLostAnswers: an append whose answer is lost is in doubt, and is in the
 // log exactly once. A read is repeated.
 func TestLostAnswers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	server := servers.StartRedis(t)
 	way := startProxy(t, server.Addr)
 	given := redis.NewClient(&redis.Options{Addr: way.Addr().String()}) // with go-redis' own retries
@@ -189,6 +192,9 @@ func TestAFlushedScriptAppendsOnce(t *testing.T) {
 // TestTheErrorOfAServerSaysThatNothingWasAppended: the errors of a server that
 // is up say that nothing was appended, and what to do.
 func TestTheErrorOfAServerSaysThatNothingWasAppended(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	server := servers.StartRedis(t)
 	l := newLog(t, impatient(t, server.URL(), nil), "a")
 	l.append(l.next())

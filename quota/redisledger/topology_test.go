@@ -257,6 +257,9 @@ func issue(t *testing.T, dir, name string, by *x509.Certificate, with *ecdsa.Pri
 // server. A wrong certificate is a configuration error, not a server that is
 // down.
 func TestEachKindOfConnectionAppends(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	ca, key := issue(t, dir, "ca", nil, nil)
