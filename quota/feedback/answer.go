@@ -24,8 +24,10 @@ type answer struct {
 	lower  []string         // said in lower case, once a rule needs it
 	lines  []string         // a body that is not JSON, without markup, or the beginning of a long one
 
-	needsText  bool    // a candidate sees bodies that are not JSON
-	candidates []*rule // those whose conditions on anything but the body hold
+	rule       string   // the one in hand
+	trace      *outcome // nil unless what rules miss is of use
+	needsText  bool     // a candidate sees bodies that are not JSON
+	candidates []*rule  // those whose conditions on anything but the body hold
 	covered    []*coveredBudget
 	ofErrors   []*coveredBudget // those of errors, which cover it as well
 	inFlight   []*coveredBudget // and those of calls in flight
@@ -344,6 +346,9 @@ func (v RuleValues) text(a *answer) string {
 			}
 		}
 	}
+	if len(v) > 0 {
+		a.missed(&v[0], "text")
+	}
 	return ""
 }
 
@@ -357,6 +362,7 @@ func (v *RuleValue) number(a *answer) (float64, bool) {
 			return n, true
 		}
 	}
+	a.missed(v, "number")
 	return 0, false
 }
 
@@ -379,6 +385,9 @@ func (v *RuleValue) wait(a *answer) (longest moment, ok bool) {
 		if readable && (!ok || m.wait > longest.wait) {
 			longest, ok = m, true
 		}
+	}
+	if !ok {
+		a.missed(v, "time")
 	}
 	if v.In != "" {
 		longest.bare = false

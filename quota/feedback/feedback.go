@@ -163,6 +163,9 @@ func (r *reader) read(call quota.Call, resp *http.Response) (v quota.Verdict, ou
 		}
 	}
 	a := r.newAnswer(call, resp)
+	if r.traces {
+		a.trace = out
+	}
 	late := r.readBody(a, resp)
 	r.apply(a, out)
 	h = r.judge(a, out)
@@ -209,6 +212,7 @@ func (r *reader) apply(a *answer, out *outcome) {
 		if c.needsBody {
 			c.matchesBody(a) // sets what its values are about
 		}
+		a.rule = c.At
 		out.add(r, c, a)
 	}
 	out.limits = append(out.limits, common...)

@@ -73,16 +73,21 @@ func (o *outcome) saw(rule, from, format string, args ...any) {
 
 // missed says that a rule looked for something in vain.
 func (o *outcome) missed(rule, from, what string) {
-	o.seen = append(o.seen, Finding{Rule: rule, From: from, What: what, Missing: true})
+	if o.traces {
+		o.seen = append(o.seen, Finding{Rule: rule, From: from, What: what, Missing: true})
+	}
 }
 
-// missedValue says why a value could not be read as a number, say.
-func (o *outcome) missedValue(a *answer, rule string, v *RuleValue, kind string) {
+// missed says why the rule in hand could not read a value as a number, say.
+func (a *answer) missed(v *RuleValue, kind string) {
+	if a.trace == nil {
+		return
+	}
 	what := "not in the answer"
 	for _, text := range v.read(a) {
 		what = fmt.Sprintf("%q is not a %s", human.Cut(text, maxMissed), kind)
 	}
-	o.missed(rule, v.where(), what)
+	a.trace.missed(a.rule, v.where(), what)
 }
 
 const maxMissed = 60 // bytes of a value that cannot be read
@@ -131,18 +136,9 @@ func (o *outcome) add(r *reader, c *rule, a *answer) {
 			o.saw(c.At, c.Cost[0].where(), "the call cost %d", units)
 		}
 	}
-	for i := range c.Cost {
-		if _, ok := c.Cost[i].number(a); !ok && o.traces {
-			o.missedValue(a, c.At, &c.Cost[i], "number")
-		}
-	}
 	for i := range c.Limits {
-		l, ok := c.Limits[i].read(a)
-		if ok {
+		if l, ok := c.Limits[i].read(a); ok {
 			o.limits = append(o.limits, l)
-		}
-		if o.traces {
-			o.missedParts(a, c.At, &c.Limits[i])
 		}
 	}
 	if c.Stop != nil && o.stop == nil {
@@ -160,9 +156,6 @@ func (o *outcome) addMeasures(c *rule, a answer, documents []any) {
 		}
 		n, ok := c.sumLast(values, a, documents)
 		if !ok {
-			if o.traces {
-				o.missedValue(&a, c.At, &values[0], "number")
-			}
 			continue
 		}
 		if o.measures == nil {
@@ -170,35 +163,6 @@ func (o *outcome) addMeasures(c *rule, a answer, documents []any) {
 		}
 		o.measures[m] = n
 		o.saw(c.At, values[0].where(), "the call cost %s", m.Text(n))
-	}
-}
-
-// missedParts says which parts of a limit could not be read.
-func (o *outcome) missedParts(a *answer, rule string, l *Limit) {
-	for _, part := range []*RuleValue{l.Limit, l.Left, l.Used, l.Rate, l.Needed} {
-		if _, ok := part.number(a); !ok && part != nil {
-			o.missedValue(a, rule, part, "number")
-		}
-	}
-	if _, ok := l.Until.wait(a); !ok && l.Until != nil {
-		o.missedValue(a, rule, l.Until, "time")
-	}
-	if l.Pair != nil {
-		if _, _, ok := pairOf(strings.Join(l.Pair.read(a), "")); !ok {
-			o.missedValue(a, rule, l.Pair, "pair such as 40/100")
-		}
-	}
-}
-
-// missedStop says what of a stop could not be read, its end aside.
-func (o *outcome) missedStop(a *answer, rule string, s *Stop, h *halt) {
-	if len(s.Budgets) > 0 && h.about.budget == "" {
-		o.missed(rule, strings.Join(s.Budgets, " or "), "no such budget covers the call")
-	}
-	for _, values := range []RuleValues{s.Name, s.Word} {
-		if len(values) > 0 && values.text(a) == "" {
-			o.missedValue(a, rule, &values[0], "text")
-		}
 	}
 }
 
@@ -243,6 +207,9 @@ func (d *Limit) read(a *answer) (limit, bool) {
 				l.max, used = most, spent
 			}
 		}
+		if used < 0 {
+			a.missed(d.Pair, "pair such as 40/100")
+		}
 	}
 	l.setUsed(used)
 	if m, ok := d.Until.wait(a); ok && !m.far {
@@ -276,8 +243,8 @@ func (c *rule) stop(r *reader, a *answer, out *outcome) *halt {
 			break
 		}
 	}
-	if out.traces {
-		out.missedStop(a, c.At, s, h)
+	if len(s.Budgets) > 0 && h.about.budget == "" {
+		out.missed(c.At, strings.Join(s.Budgets, " or "), "no such budget covers the call")
 	}
 	for i := range s.Until {
 		if s.Until[i].end(a, out, h) {
@@ -307,12 +274,9 @@ func (u *RuleUntil) end(a *answer, out *outcome, h *halt) bool {
 		h.wait, _ = parseDuration(u.Pause)
 		h.double = u.Double
 	default:
-		m, ok := u.wait(a)
-		if slices.Contains(u.Header, "Retry-After") {
-			m, ok = out.retry, out.hasRetry
-		}
-		if !ok && out.traces {
-			out.missedValue(a, h.rule, &u.RuleValue, "time")
+		m, ok := out.retry, out.hasRetry
+		if !ok || !slices.Contains(u.Header, "Retry-After") {
+			m, ok = u.wait(a)
 		}
 		if !ok {
 			return false

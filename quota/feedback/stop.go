@@ -220,9 +220,8 @@ func (r *reader) untilWindowEnds(a *answer, h *halt, budget *coveredBudget) bool
 func (r *reader) stop(v *quota.Verdict, a *answer, out *outcome, h *halt) {
 	budget := r.budgetOf(a, h)
 	if budget == nil && h.method {
-		if budget = nearest(a.covered, h.wait); out.traces {
-			out.missed(h.rule, "scope: method", "no budget is of this method alone; the shortest that covers it stops")
-		}
+		budget = nearest(a.covered, h.wait)
+		out.missed(h.rule, "scope: method", "no budget is of this method alone; the shortest that covers it stops")
 	}
 	if v.OfKey = h.key; budget != nil {
 		v.Budget, v.OfKey = budget.Name, h.key || budget.PerKey

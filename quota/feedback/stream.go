@@ -96,15 +96,19 @@ func (r *reader) readLate(a *answer, resp *http.Response) *quota.LateVerdict {
 // sumLast adds up the last number that documents have for each value.
 func (c *rule) sumLast(values RuleValues, a answer, documents []any) (sum quota.Units, ok bool) {
 	for i := range values {
+		isFound := false
 		for j := len(documents) - 1; j >= 0; j-- {
 			a.doc = documents[j]
 			if !c.matchesBody(&a) {
 				continue
 			}
 			if n, found := values[i].sum(&a); found {
-				sum, ok = min(sum+n, quota.MaxLimit), true
+				sum, isFound = min(sum+n, quota.MaxLimit), true
 				break
 			}
+		}
+		if ok = ok || isFound; !isFound {
+			a.missed(&values[i], "number")
 		}
 	}
 	return sum, ok
