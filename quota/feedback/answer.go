@@ -165,7 +165,7 @@ func (c *rule) mayMatch(a *answer) bool {
 		return false
 	}
 	for name, words := range c.When.Header {
-		if !slices.ContainsFunc(a.header[name], func(value string) bool { return matchesAny(words, value) }) {
+		if !slices.ContainsFunc(a.header.Values(name), func(value string) bool { return matchesAny(words, value) }) {
 			return false
 		}
 	}
@@ -193,8 +193,9 @@ func (c *rule) matchesBody(a *answer) bool {
 	if len(c.When.Text) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(a.lowered(), func(text string) bool {
-		return slices.ContainsFunc(c.When.Text, func(words string) bool { return matches("*"+words+"*", text) })
+	return slices.ContainsFunc(c.When.Text, func(words string) bool {
+		words = "*" + strings.ToLower(words) + "*"
+		return slices.ContainsFunc(a.lowered(), func(text string) bool { return matches(words, text) })
 	})
 }
 
@@ -209,7 +210,9 @@ func (a *answer) said() []string {
 // lowered returns said in lower case.
 func (a *answer) lowered() []string {
 	if a.lower == nil {
-		a.lower = lowered(a.said())
+		for _, text := range a.said() {
+			a.lower = append(a.lower, strings.ToLower(text))
+		}
 	}
 	return a.lower
 }
@@ -273,7 +276,7 @@ func (v *RuleValue) read(a *answer) []string {
 
 func (v *RuleValue) readHeader(a *answer) (found []string) {
 	for _, name := range v.Header {
-		values := a.header[name]
+		values := a.header.Values(name)
 		if len(values) == 0 {
 			continue
 		}
@@ -298,6 +301,7 @@ func (v *RuleValue) readHeader(a *answer) (found []string) {
 // readTexts returns what follows the value's words in the texts.
 func (v *RuleValue) readTexts(a *answer) (found []string) {
 	for _, words := range v.Text {
+		words = strings.ToLower(words)
 		for i, text := range a.said() {
 			at := strings.Index(a.lowered()[i], words)
 			if at < 0 || at+len(words) > len(text) {

@@ -70,12 +70,11 @@ func classes(rules []*rule) (byClass [6][]*rule) {
 	return byClass
 }
 
-// compile checks a rule, and puts the names of headers and the words into the
-// form in which they are compared.
+// compile checks a rule, and finds out what it needs of an answer.
 func compile(r Rule) (*rule, error) {
-	c := &rule{Rule: r}
-	saysCost := c.saysCost() || len(r.Limits) > 0
-	if r.Stop == nil && !saysCost && r.Counts == nil {
+	c := &rule{Rule: r, bodyPaths: sortedKeys(r.When.Body)}
+	says := c.saysCost() || len(r.Limits) > 0
+	if r.Stop == nil && !says && r.Counts == nil {
 		return nil, errors.New("a rule without stop, cost, limits or counts says nothing: write one of them")
 	}
 	for _, word := range r.When.Status {
@@ -85,48 +84,80 @@ func compile(r Rule) (*rule, error) {
 		}
 		c.statuses = append(c.statuses, [2]int{first, last})
 	}
-	c.When.Method, c.When.Path = lowered(r.When.Method), lowered(r.When.Path)
-	c.When.Text = lowered(r.When.Text)
 	for name := range r.When.Header {
 		if err := checkHeader(name); err != nil {
 			return nil, err
 		}
 	}
-	c.When.Header = loweredMap(r.When.Header, http.CanonicalHeaderKey)
-	c.When.Body = loweredMap(r.When.Body, strings.Clone)
-	c.bodyPaths = sortedKeys(r.When.Body)
-	c.needsText = len(r.When.Text) > 0
-	c.needsBody = len(r.When.Body) > 0 || c.needsText
-	c.Cost = slices.Clone(r.Cost)
-	c.Measures = maps.Clone(r.Measures)
-	for m, values := range c.Measures {
-		c.Measures[m] = slices.Clone(values)
-		if err := each(c.Measures[m], c.checkValue); err != nil {
-			return nil, err
+	values := r.amounts()
+	for _, v := range values {
+		for _, name := range v.Header {
+			c.headers = append(c.headers, http.CanonicalHeaderKey(name))
 		}
 	}
-	c.Limits = slices.Clone(r.Limits)
-	err := c.checkParts()
-	c.headers = c.headersRead()
-	return c, err
+	if r.Stop != nil {
+		values = append(values, r.Stop.values()...)
+	}
+	c.needsText = len(r.When.Text) > 0
+	c.needsBody = len(r.When.Body) > 0 || c.needsText
+	for _, v := range values {
+		if err := v.check(); err != nil {
+			return nil, err
+		}
+		isOfText := len(v.Text) > 0
+		c.needsText = c.needsText || isOfText
+		c.needsBody = c.needsBody || len(v.Body) > 0 || isOfText
+	}
+	return c, cmp.Or(each(r.Limits, (*Limit).check), r.Stop.check())
 }
 
-func (c *rule) checkParts() error {
-	if err := cmp.Or(each(c.Cost, c.checkValue), each(c.Limits, c.checkLimit)); err != nil || c.Stop == nil {
-		return err
+// amounts returns the values that a rule reads as costs or limits.
+func (r *Rule) amounts() (all []*RuleValue) {
+	for _, m := range sortedKeys(r.Measures) {
+		all = append(all, pointers(r.Measures[m])...)
 	}
-	stop := *c.Stop
-	stop.Name, stop.Word = slices.Clone(stop.Name), slices.Clone(stop.Word)
-	stop.Until = slices.Clone(stop.Until)
-	c.Stop = &stop
-	if kinds := []string{"", Spent, Busy, Blocked, Failed, None}; !slices.Contains(kinds, stop.Kind) {
-		return fmt.Errorf("unknown kind %q of stop: write spent, busy, blocked, failed or none", stop.Kind)
+	all = append(all, pointers(r.Cost)...)
+	for i := range r.Limits {
+		d := &r.Limits[i]
+		for _, v := range []*RuleValue{d.Name, d.Limit, d.Left, d.Used, d.Pair, d.Until, d.Rate, d.Needed} {
+			if v != nil {
+				all = append(all, v)
+			}
+		}
 	}
-	if scopes := []string{"", "account", "method", "key"}; !slices.Contains(scopes, stop.Scope) {
-		return fmt.Errorf("unknown scope %q: write account, method or key, or name budgets", stop.Scope)
+	return all
+}
+
+// values returns the places that a stop reads.
+func (s *Stop) values() []*RuleValue {
+	all := append(pointers(s.Name), pointers(s.Word)...)
+	for i := range s.Until {
+		if u := &s.Until[i]; u.Day+u.Month+u.Every+u.Pause+u.Window == "" {
+			all = append(all, &u.RuleValue)
+		}
 	}
-	_, err := parseSpan(stop.Window)
-	return cmp.Or(err, each(stop.Name, c.checkValue), each(stop.Word, c.checkValue), each(stop.Until, c.checkUntil))
+	return all
+}
+
+func pointers(values RuleValues) (all []*RuleValue) {
+	for i := range values {
+		all = append(all, &values[i])
+	}
+	return all
+}
+
+func (s *Stop) check() error {
+	if s == nil {
+		return nil
+	}
+	if kinds := []string{"", Spent, Busy, Blocked, Failed, None}; !slices.Contains(kinds, s.Kind) {
+		return fmt.Errorf("unknown kind %q of stop: write spent, busy, blocked, failed or none", s.Kind)
+	}
+	if scopes := []string{"", "account", "method", "key"}; !slices.Contains(scopes, s.Scope) {
+		return fmt.Errorf("unknown scope %q: write account, method or key, or name budgets", s.Scope)
+	}
+	_, err := parseSpan(s.Window)
+	return cmp.Or(err, each(s.Until, (*RuleUntil).check))
 }
 
 // each returns the first error of a check of the items of a list.
@@ -139,7 +170,7 @@ func each[T any](list []T, check func(*T) error) error {
 	return nil
 }
 
-func (c *rule) checkUntil(u *RuleUntil) error {
+func (u *RuleUntil) check() error {
 	for _, zone := range []string{u.Day, u.Month} {
 		if _, err := time.LoadLocation(zone); err != nil {
 			return fmt.Errorf("unknown time zone %q: write one such as UTC or America/Los_Angeles", zone)
@@ -151,46 +182,29 @@ func (c *rule) checkUntil(u *RuleUntil) error {
 		}
 	}
 	_, err := parseSpan(u.Window)
-	if err != nil || u.Day+u.Month+u.Every+u.Pause+u.Window != "" {
-		return err
-	}
-	return c.checkValue(&u.RuleValue)
+	return err
 }
 
-func (c *rule) checkLimit(l *Limit) error {
-	isOfUse := l.Left != nil || l.Pair != nil
-	if !isOfUse && l.Used == nil {
+func (d *Limit) check() error {
+	isOfUse := d.Left != nil || d.Pair != nil
+	if !isOfUse && d.Used == nil {
 		return errors.New("a limit without left, used or pair says nothing: write left: {header: " +
 			"X-RateLimit-Remaining}")
 	}
-	if !isOfUse && l.Limit == nil {
+	if !isOfUse && d.Limit == nil {
 		return errors.New("used without limit does not say what is left: write limit: {header: X-RateLimit-Limit} " +
 			"beside it")
 	}
-	isAlone := l.Limit == nil && l.Used == nil
-	isKnown := l.Budget+l.Window != "" || l.Name != nil
-	if l.Left != nil && isAlone && !isKnown {
+	isAlone := d.Limit == nil && d.Used == nil
+	isKnown := d.Budget+d.Window != "" || d.Name != nil
+	if d.Left != nil && isAlone && !isKnown {
 		return errors.New("left alone does not say of what: write limit, window: day, or budget beside it")
 	}
-	_, err := parseSpan(l.Window)
-	return cmp.Or(err, each(l.parts(), func(part ***RuleValue) error {
-		if **part == nil {
-			return nil
-		}
-		value := ***part
-		**part = &value
-		return c.checkValue(&value)
-	}))
+	_, err := parseSpan(d.Window)
+	return err
 }
 
-// parts returns the values of a limit.
-func (d *Limit) parts() []**RuleValue {
-	return []**RuleValue{&d.Name, &d.Limit, &d.Left, &d.Used, &d.Pair, &d.Until, &d.Rate, &d.Needed}
-}
-
-// checkValue checks a place, and puts its names into the form in which they are
-// looked up.
-func (c *rule) checkValue(v *RuleValue) error {
+func (v *RuleValue) check() error {
 	places := 0
 	for _, has := range []bool{len(v.Header) > 0, len(v.Body) > 0, len(v.Text) > 0, v.Is != ""} {
 		if has {
@@ -207,15 +221,10 @@ func (c *rule) checkValue(v *RuleValue) error {
 	if v.Path != "" && len(v.Header) == 0 {
 		return errors.New("path is for a header that holds JSON: write the whole path as body")
 	}
-	c.needsText = c.needsText || len(v.Text) > 0
-	c.needsBody = c.needsBody || len(v.Body) > 0 || len(v.Text) > 0
-	v.Text = lowered(v.Text)
-	v.Header = slices.Clone(v.Header)
-	for i, name := range v.Header {
+	for _, name := range v.Header {
 		if err := checkHeader(name); err != nil {
 			return err
 		}
-		v.Header[i] = http.CanonicalHeaderKey(name)
 	}
 	return nil
 }
@@ -265,46 +274,10 @@ func spanOf(text string) time.Duration {
 	return span
 }
 
-func lowered(words []string) (all []string) {
-	for _, word := range words {
-		all = append(all, strings.ToLower(word))
-	}
-	return all
-}
-
-// loweredMap returns a map with lowered words, or nil if it is empty.
-func loweredMap(from map[string]RuleWords, key func(string) string) map[string]RuleWords {
-	var all map[string]RuleWords
-	for name, words := range from {
-		if all == nil {
-			all = map[string]RuleWords{}
-		}
-		all[key(name)] = lowered(words)
-	}
-	return all
-}
-
-// headersRead returns the headers that a rule reads as limits or costs.
-func (c *rule) headersRead() (names []string) {
-	for _, values := range append(slices.Collect(maps.Values(c.Measures)), c.Cost) {
-		for i := range values {
-			names = append(names, values[i].Header...)
-		}
-	}
-	for i := range c.Limits {
-		for _, part := range c.Limits[i].parts() {
-			if *part != nil {
-				names = append(names, (*part).Header...)
-			}
-		}
-	}
-	return names
-}
-
 // matchesAny reports whether one of the words, in which * is any text, is text.
 func matchesAny(words RuleWords, text string) bool {
 	text = strings.ToLower(text)
-	return slices.ContainsFunc(words, func(word string) bool { return matches(word, text) })
+	return slices.ContainsFunc(words, func(word string) bool { return matches(strings.ToLower(word), text) })
 }
 
 func matches(pattern, text string) bool {
@@ -330,4 +303,4 @@ func matches(pattern, text string) bool {
 }
 
 // sortedKeys returns the keys of a map in an order that is always the same.
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

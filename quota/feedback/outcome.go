@@ -1,8 +1,8 @@
 package feedback
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -149,7 +149,7 @@ func (o *outcome) add(r *reader, c *rule, a *answer) {
 // addMeasures adds what a rule says about the named measures that no earlier
 // one has said anything about.
 func (o *outcome) addMeasures(c *rule, a answer, documents []any) {
-	for _, m := range slices.Sorted(maps.Keys(c.Measures)) {
+	for _, m := range sortedKeys(c.Measures) {
 		values := c.Measures[m]
 		if _, isKnown := o.measures[m]; isKnown {
 			continue
@@ -168,12 +168,14 @@ func (o *outcome) addMeasures(c *rule, a answer, documents []any) {
 
 // where names the place of a value.
 func (v *RuleValue) where() string {
-	for _, words := range []RuleWords{v.Header, v.Body, v.Text} {
-		if len(words) > 0 {
-			return strings.Join(words, " or ")
-		}
+	var names []string
+	for _, name := range v.Header {
+		names = append(names, http.CanonicalHeaderKey(name))
 	}
-	return v.Is
+	for _, text := range v.Text {
+		names = append(names, strings.ToLower(text))
+	}
+	return cmp.Or(strings.Join(append(names, v.Body...), " or "), v.Is)
 }
 
 // read returns the state of a limit.
@@ -275,7 +277,8 @@ func (u *RuleUntil) end(a *answer, out *outcome, h *halt) bool {
 		h.double = u.Double
 	default:
 		m, ok := out.retry, out.hasRetry
-		if !ok || !slices.Contains(u.Header, "Retry-After") {
+		isRetryAfter := func(name string) bool { return strings.EqualFold(name, "Retry-After") }
+		if !ok || !slices.ContainsFunc(u.Header, isRetryAfter) {
 			m, ok = u.wait(a)
 		}
 		if !ok {
