@@ -47,7 +47,7 @@ func (r *reader) newAnswer(call quota.Call, resp *http.Response) *answer {
 	if req := resp.Request; req != nil && req.URL != nil {
 		a.path = strings.ToLower(req.URL.Path)
 	}
-	for _, c := range r.rulesFor(a.status) {
+	for _, c := range r.rules {
 		if c.mayMatch(a) {
 			a.candidates = append(a.candidates, c)
 			a.needsText = a.needsText || c.needsText
@@ -384,7 +384,7 @@ func (v *RuleValue) wait(a *answer) (longest moment, ok bool) {
 				m.wait = time.Duration(min(float64(unit)/n, float64(MaxDate)))
 			}
 		} else {
-			m, readable = parseMoment(text, a, unit)
+			m, readable = parseMoment(text, a.now, unit)
 		}
 		if readable && (!ok || m.wait > longest.wait) {
 			longest, ok = m, true

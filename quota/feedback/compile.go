@@ -49,27 +49,6 @@ func (r *Rule) keepMeasures(known []quota.Measure) bool {
 	return len(r.Cost)+len(r.Measures)+len(r.Limits) > 0 || r.Stop != nil
 }
 
-// rulesFor returns the rules for answers of a status, perhaps with others.
-func (r *reader) rulesFor(status int) []*rule {
-	if status < 100 || status > 599 {
-		return r.rules
-	}
-	return r.byClass[status/100]
-}
-
-// classes returns the rules for each class of status.
-func classes(rules []*rule) (byClass [6][]*rule) {
-	for class := 1; class < len(byClass); class++ {
-		for _, r := range rules {
-			isIn := func(s [2]int) bool { return s[0]/100 <= class && class <= s[1]/100 }
-			if len(r.statuses) == 0 || slices.ContainsFunc(r.statuses, isIn) {
-				byClass[class] = append(byClass[class], r)
-			}
-		}
-	}
-	return byClass
-}
-
 // compile checks a rule, and finds out what it needs of an answer.
 func compile(r Rule) (*rule, error) {
 	c := &rule{Rule: r, bodyPaths: sortedKeys(r.When.Body)}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -46,28 +45,28 @@ func (d *Dialect) Origin() string {
 	return origin + "; from " + d.From
 }
 
-// loadDialects reads all dialects, once.
-var loadDialects = sync.OnceValues(func() ([]*Dialect, error) {
-	var all []*Dialect
-	err := fs.WalkDir(dialectFiles, "dialects", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		data, err := dialectFiles.ReadFile(name)
+// loadDialects reads all dialects, once. Every test reads them, so that a
+// malformed one is a panic.
+var loadDialects = sync.OnceValue(func() (all []*Dialect) {
+	files, err := fs.Glob(dialectFiles, "dialects/*.json")
+	if err != nil {
+		panic(err)
+	}
+	for _, file := range files {
+		data, err := dialectFiles.ReadFile(file)
 		if err != nil {
-			return err
+			panic(err)
 		}
 		d, err := parseDialect(data)
-		if err != nil {
-			return fmt.Errorf("feedback: %s: %w", name, err)
+		if err == nil && file != "dialects/"+d.Name+".json" {
+			err = fmt.Errorf("names dialect %q", d.Name)
 		}
-		if want := strings.TrimSuffix(path.Base(name), ".json"); d.Name != want {
-			return fmt.Errorf("feedback: %s names dialect %q", name, d.Name)
+		if err != nil {
+			panic(fmt.Errorf("feedback: %s: %w", file, err))
 		}
 		all = append(all, d)
-		return nil
-	})
-	return all, err
+	}
+	return all
 })
 
 func parseDialect(data []byte) (*Dialect, error) {
@@ -90,13 +89,7 @@ func parseDialect(data []byte) (*Dialect, error) {
 }
 
 // Dialects returns the dialects that New accepts, sorted by name.
-func Dialects() []*Dialect {
-	all, err := loadDialects()
-	if err != nil { // a test reads them all
-		panic(err)
-	}
-	return all
-}
+func Dialects() []*Dialect { return loadDialects() }
 
 // Names returns the names of the dialects, sorted.
 func Names() []string {
@@ -109,10 +102,9 @@ func Names() []string {
 
 // dialectNamed returns the dialect of a name, or nil.
 func dialectNamed(name string) *Dialect {
-	for _, d := range Dialects() {
-		if d.Name == name {
-			return d
-		}
+	all := Dialects()
+	if i := slices.IndexFunc(all, func(d *Dialect) bool { return d.Name == name }); i >= 0 {
+		return all[i]
 	}
 	return nil
 }

@@ -48,27 +48,16 @@ func Explain(name string, o Options) (func(quota.Call, *http.Response) Explanati
 
 // finding says what a limit is, for people.
 func (l *limit) finding() Finding {
-	what := ""
-	add := func(format string, args ...any) {
-		if what != "" {
-			what += ", "
+	var parts []string
+	add := func(isKnown bool, format string, value any) {
+		if isKnown {
+			parts = append(parts, fmt.Sprintf(format, value))
 		}
-		what += fmt.Sprintf(format, args...)
 	}
-	if l.left >= 0 {
-		add("%d left", l.left)
-	}
-	if l.max >= 0 {
-		add("limit %d", l.max)
-	}
-	if l.span > 0 {
-		add("window %s", human.Duration(l.span))
-	}
-	if l.reset != unknownReset {
-		add("resets in %s", human.Duration(l.reset))
-	}
-	if l.bucket != "" {
-		add("named %s", l.bucket)
-	}
-	return Finding{From: l.from, What: what}
+	add(l.left >= 0, "%d left", l.left)
+	add(l.max >= 0, "limit %d", l.max)
+	add(l.span > 0, "window %s", human.Duration(l.span))
+	add(l.reset != unknownReset, "resets in %s", human.Duration(l.reset))
+	add(l.bucket != "", "named %s", l.bucket)
+	return Finding{From: l.from, What: strings.Join(parts, ", ")}
 }

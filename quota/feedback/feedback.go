@@ -99,7 +99,6 @@ func New(name string, o Options) (func(quota.Call, *http.Response) quota.Verdict
 type reader struct {
 	Options
 	rules       []*rule
-	byClass     [6][]*rule // by the first digit of the status
 	byMethod    bool
 	knowsErrors bool // the rules say which successful answers are errors
 	budgets     []coveredBudget
@@ -134,7 +133,6 @@ func newReader(name string, o Options) (*reader, error) {
 			r.rules = append(r.rules, c)
 		}
 	}
-	r.byClass = classes(r.rules)
 	for _, b := range o.Budgets {
 		r.budgets = append(r.budgets, newCoveredBudget(b))
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -36,10 +35,9 @@ type headerName struct {
 }
 
 // nameCache holds what names of headers say: the names of one upstream are few.
-// Its map is replaced, not changed.
+// Its map is replaced, not changed; of two at once, one is parsed again later.
 type nameCache struct {
 	names atomic.Pointer[map[string]*headerName]
-	mu    sync.Mutex
 }
 
 const maxNames = 500
@@ -55,8 +53,6 @@ func (c *nameCache) parse(name string) *headerName {
 	if h := parseHeaderName(name); h.role != noRole {
 		parsed = &h
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	more := map[string]*headerName{}
 	if names := c.names.Load(); names != nil {
 		more = maps.Clone(*names)

@@ -174,9 +174,9 @@ func (f *family) limits(a *answer, out *outcome) {
 			l.span, _ = a.wait(w, f.window)
 		}
 		if text := f.values[resetRole]; text != "" {
-			m, ok := parseMoment(text, a, f.unit)
+			m, ok := parseMoment(text, a.now, f.unit)
 			if !ok {
-				m, ok = parseMoment(itemAt(text, i), a, f.unit)
+				m, ok = parseMoment(itemAt(text, i), a.now, f.unit)
 			}
 			if ok && !m.far {
 				l.reset, l.bare = m.wait, m.bare && f.unit == 0

@@ -93,9 +93,9 @@ func (a *answer) missed(v *RuleValue, kind string) {
 const maxMissed = 60 // bytes of a value that cannot be read
 
 func (o *outcome) addRetry(a *answer, name, text string, unit time.Duration) {
-	m, ok := parseMoment(text, a, unit)
+	m, ok := parseMoment(text, a.now, unit)
 	if !ok { // a proxy may have repeated it
-		m, ok = parseMoment(itemAt(text, 0), a, unit)
+		m, ok = parseMoment(itemAt(text, 0), a.now, unit)
 	}
 	if !ok || o.hasRetry && name != "Retry-After" {
 		return

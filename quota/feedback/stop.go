@@ -144,10 +144,10 @@ func (r *reader) readTold(a *answer, out *outcome, h *halt) bool {
 		h.tell(out.retry)
 		return true
 	}
-	m, from := readField(a.doc, a, 0)
+	m, from := readField(a.doc, a.now, 0)
 	ok := from != ""
 	if !ok {
-		m, ok = readHint(a.texts, a)
+		m, ok = readHint(a.texts, a.now)
 		from = "message"
 	}
 	if ok {
@@ -331,16 +331,14 @@ func addHighest(all []highestLimit, budget *coveredBudget, l *limit) []highestLi
 // end is a short pause: the next answer says more.
 func (r *reader) stopAtLimit(v *quota.Verdict, a *answer, l *limit, budget *coveredBudget) {
 	h := &halt{about: *l}
-	switch {
-	case l.reset != unknownReset:
+	if l.reset != unknownReset {
 		h.wait = r.capped(a, l, budget)
-	case r.untilWindowEnds(a, h, budget) && h.moment && !h.double:
-		isLong := budget != nil && budget.Window.Kind() != engine.Calendar && r.Resets.Kind() != engine.Calendar
-		if isLong {
+	} else {
+		isCalendar := budget == nil || budget.Window.Kind() == engine.Calendar || r.Resets.Kind() == engine.Calendar
+		ends := r.untilWindowEnds(a, h, budget) && h.moment && !h.double
+		if !ends || !isCalendar {
 			h.wait = r.shortest(a, budget, firstGuess)
 		}
-	default:
-		h.wait = r.shortest(a, budget, firstGuess)
 	}
 	if h.wait <= v.For {
 		return

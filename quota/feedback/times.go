@@ -34,20 +34,12 @@ type moment struct {
 // of RFC 3339, HTTP, JavaScript and Go. A time in the past is 0. ok is false
 // for anything else, and for times that are more than a year ahead.
 func ParseWait(text string, now time.Time, unit time.Duration) (wait time.Duration, ok bool) {
-	return near(parseMoment(text, stopped(now), unit))
+	return near(parseMoment(text, func() time.Time { return now }, unit))
 }
-
-// clock says what time it is, if a time needs that.
-type clock interface{ now() time.Time }
-
-// stopped is a clock that always says the same.
-type stopped time.Time
-
-func (s stopped) now() time.Time { return time.Time(s) }
 
 // wait is ParseWait by the answer's clock.
 func (a *answer) wait(text string, unit time.Duration) (wait time.Duration, ok bool) {
-	return near(parseMoment(text, a, unit))
+	return near(parseMoment(text, a.now, unit))
 }
 
 func near(m moment, ok bool) (time.Duration, bool) {
@@ -57,7 +49,8 @@ func near(m moment, ok bool) (time.Duration, bool) {
 	return m.wait, true
 }
 
-func parseMoment(text string, now clock, unit time.Duration) (m moment, ok bool) {
+// parseMoment asks what time it is only if the text is a time.
+func parseMoment(text string, now func() time.Time, unit time.Duration) (m moment, ok bool) {
 	const absurd = 366 * 24 * time.Hour
 	text = strings.TrimSpace(text)
 	if text != "" && (text[0] == '"' || text[0] == '\'') {
@@ -71,8 +64,8 @@ func parseMoment(text string, now clock, unit time.Duration) (m moment, ok bool)
 		m.bare = ok && !m.date && !strings.Contains(text, ".")
 	} else if d, isDuration := parseDuration(text); isDuration {
 		m, ok = moment{wait: d}, true
-	} else if at, isDate := parseDate(text); isDate && !now.now().IsZero() {
-		m, ok = moment{wait: max(0, at.Sub(now.now())), date: true}, true
+	} else if at, isDate := parseDate(text); isDate && !now().IsZero() {
+		m, ok = moment{wait: max(0, at.Sub(now())), date: true}, true
 	}
 	if m.far = m.wait > absurd; m.far {
 		m.wait = absurd
@@ -82,7 +75,7 @@ func parseMoment(text string, now clock, unit time.Duration) (m moment, ok bool)
 
 // parseNumber reads a number: a wait in a unit, or a Unix time, whose digits
 // tell its unit.
-func parseNumber(n float64, now clock, unit time.Duration) (moment, bool) {
+func parseNumber(n float64, now func() time.Time, unit time.Duration) (moment, bool) {
 	if n < minEpoch {
 		if unit == 0 {
 			unit = time.Second
@@ -97,11 +90,11 @@ func parseNumber(n float64, now clock, unit time.Duration) (moment, bool) {
 		}
 		scale *= 1000
 	}
-	if n /= scale; n >= 10*minEpoch || n < minEpoch || now.now().IsZero() {
+	if n /= scale; n >= 10*minEpoch || n < minEpoch || now().IsZero() {
 		return moment{}, false
 	}
 	at := time.UnixMicro(int64(n * 1e6))
-	return moment{wait: max(0, at.Sub(now.now())), date: true}, true
+	return moment{wait: max(0, at.Sub(now())), date: true}, true
 }
 
 // decimal parses digits with at most one fraction, and nothing else.

@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ func words(text string) string {
 
 // readHint returns the wait that a message asks for, such as that of "try again
 // in 7m12s" and "Retry after 2026-11-20T12:00:00Z".
-func readHint(texts []string, now clock) (m moment, ok bool) {
+func readHint(texts []string, now func() time.Time) (m moment, ok bool) {
 	for _, text := range texts {
 		for _, found := range hint.FindAllString(text, 2) {
 			if m, ok = parseMoment(timeIn.FindString(found), now, 0); ok && (!m.date || m.wait > 0) {
@@ -101,14 +102,9 @@ func spanIn(groups []string) time.Duration {
 // saysAtOnce reports whether the texts are about calls at the same time and not
 // about a limit that is named as spent.
 func saysAtOnce(texts []string) bool {
-	for _, text := range texts {
-		for _, clause := range spentClauses(words(text)) {
-			if atOnce.MatchString(clause) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(texts, func(text string) bool {
+		return slices.ContainsFunc(spentClauses(words(text)), atOnce.MatchString)
+	})
 }
 
 // saysLimited reports whether a text is about a limit. Texts with quotes may
@@ -127,7 +123,7 @@ var separators = strings.NewReplacer("_", "", "-", "", " ", "")
 
 // readField returns the longest wait among the fields of a document that have
 // such a name.
-func readField(v any, now clock, depth int) (longest moment, name string) {
+func readField(v any, now func() time.Time, depth int) (longest moment, name string) {
 	if depth > maxDepth {
 		return moment{}, ""
 	}
