@@ -8,7 +8,6 @@ import (
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/feedback"
-	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // statuses answers with these statuses, one after the other.
@@ -24,33 +23,22 @@ func (s *statuses) RoundTrip(req *http.Request) (*http.Response, error) {
 // refuses calls once it is full; what else they count stays as it is, unless
 // they are free.
 func TestABudgetOfErrorsCountsErrorsAlone(t *testing.T) {
-	day := quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)}
-	few := quota.Budget{Account: "a", Name: "few", Limit: 2, Window: quota.Sliding(time.Minute), Measure: quota.Errors}
+	day := quota.Budget{Account: "my-project", Name: "day", Limit: 1000, Window: quota.Sliding(24 * time.Hour)}
+	few := minutely
+	few.Name, few.Limit, few.Measure = "few", 2, quota.Errors
 	free := feedback.Rule{When: feedback.RuleCondition{Status: []string{"404"}}, Counts: new(false)}
-	read, err := feedback.New("generic",
-		feedback.Options{Rules: []feedback.Rule{free}, Budgets: []quota.Budget{day, few}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{day, few}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := &http.Client{Transport: &quota.Transport{Guard: guard, Feedback: read,
-		Base: &statuses{200, 400, 200, 404},
-		Price: func(*http.Request) (quota.Call, error) {
-			return quota.Call{Account: "a", Method: "m", Units: 5}, nil
-		}}}
+	budgets := []quota.Budget{day, few}
+	read := reader(t, "generic", feedback.Options{Rules: []feedback.Rule{free}, Budgets: budgets})
+	client := clientOf(t, budgets, &quota.Transport{Feedback: read, Base: &statuses{200, 400, 200, 404}})
 	for range 4 {
 		if _, err := client.Get("https://api.example.com/m"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	balances, err := guard.Balances(t.Context())
-	if err != nil || balances[0].Used != 15 || balances[1].Used != 2 {
-		t.Fatalf("%+v, %v; want 15 units and 2 errors", balances, err)
+	if got := used(t, client); got[0] != 300 || got[1] != 2 {
+		t.Fatalf("%d; want 300 units and 2 errors", got)
 	}
-	_, err = client.Get("https://api.example.com/m")
+	_, err := client.Get("https://api.example.com/m")
 	if no, ok := errors.AsType[*quota.RefusedError](err); !ok || no.Budget != "few" || no.Needed != 1 {
 		t.Errorf("got %v; want a refusal by the errors", err)
 	}

@@ -54,6 +54,38 @@ func response(status int, header, text string) *http.Response {
 	return resp
 }
 
+// clientOf returns a client whose calls are guarded by budgets and cost 100
+// units, unless the transport says otherwise.
+func clientOf(t testing.TB, budgets []quota.Budget, transport *quota.Transport) *http.Client {
+	t.Helper()
+	if transport.Guard == nil {
+		guard, err := quota.NewGuard(memledger.Open(nil), budgets, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		transport.Guard = guard
+	}
+	if transport.Price == nil {
+		transport.Price = func(*http.Request) (quota.Call, error) {
+			return quota.Call{Account: "my-project", Method: "m", Units: 100}, nil
+		}
+	}
+	return &http.Client{Transport: transport}
+}
+
+// used returns what is charged in each budget of a client.
+func used(t testing.TB, client *http.Client) (all []quota.Units) {
+	t.Helper()
+	balances, err := client.Transport.(*quota.Transport).Guard.Balances(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range balances {
+		all = append(all, b.Used)
+	}
+	return all
+}
+
 func TestNamesHasEachDialect(t *testing.T) {
 	want := feedback.Names()
 	for _, name := range []string{
@@ -314,16 +346,12 @@ func TestSpentBucketStopsOnlyItsBudget(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	guard, err := quota.NewGuard(memledger.Open(nil), shared, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := &http.Client{Transport: &quota.Transport{Guard: guard,
+	client := clientOf(t, shared, &quota.Transport{
 		Feedback: reader(t, "google", feedback.Options{Budgets: shared}),
 		Price: func(r *http.Request) (quota.Call, error) {
 			return quota.Call{Account: "my-project", Method: r.URL.Path[1:], Units: 1,
 				Caller: quota.Caller{Lane: "cron", Job: "search:music", Region: "IN"}}, nil
-		}}}
+		}})
 	get := func(method string) (string, error) {
 		resp, err := client.Get(server.URL + "/" + method)
 		if err != nil {
@@ -336,7 +364,7 @@ func TestSpentBucketStopsOnlyItsBudget(t *testing.T) {
 	if text, err := get("search.list"); err != nil || !strings.Contains(text, "Search Queries per day") {
 		t.Fatalf("the upstream's refusal: %q, %v", text, err)
 	}
-	_, err = get("search.list")
+	_, err := get("search.list")
 	refused, ok := errors.AsType[*quota.RefusedError](err)
 	if !ok || refused.Reason != quota.ReasonCooldown || refused.Budget != "youtube-search" ||
 		refused.Detail != "429 rateLimitExceeded search_list (cron/search:music IN)" {

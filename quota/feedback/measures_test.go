@@ -1,9 +1,6 @@
 package feedback_test
 
 import (
-	"io"
-	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/ration-dev/ration/quota"
@@ -15,13 +12,9 @@ import (
 func TestAStreamIsSettledInMeasuresAlone(t *testing.T) {
 	rule := feedback.Rule{When: feedback.RuleCondition{Status: []string{"2xx"}},
 		Measures: map[quota.Measure]feedback.RuleValues{"output_tokens": {{Body: []string{"usage.completion_tokens"}}}}}
-	read, err := feedback.New("generic", feedback.Options{Rules: []feedback.Rule{rule}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := reader(t, "generic", feedback.Options{Rules: []feedback.Rule{rule}})
 	const stream = "data: {\"delta\":\"a\"}\n\ndata: {\"usage\":{\"completion_tokens\":42}}\n\ndata: [DONE]\n\n"
-	resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}},
-		Body: io.NopCloser(strings.NewReader(stream))}
+	resp := response(200, "Content-Type: text/event-stream", stream)
 	call := quota.Call{Account: "a", Method: "chat", Units: 1,
 		Measures: map[quota.Measure]quota.Units{"output_tokens": 1000}}
 	client := &quota.Transport{Feedback: read}

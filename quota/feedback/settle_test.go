@@ -14,7 +14,6 @@ import (
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/feedback"
-	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // upstreams answer the n-th request and report its cost, sometimes less and
@@ -85,15 +84,8 @@ func TestChargesAddUpToTheUpstreamsCount(t *testing.T) {
 				counted.Add(u.answer(w, hits.Add(1)))
 			}))
 			defer server.Close()
-			budget := quota.Budget{Account: "my-project", Name: "all", Limit: 100_000, Window: quota.Sliding(time.Hour)}
-			guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			client := &http.Client{Transport: &quota.Transport{Guard: guard,
-				Price: func(*http.Request) (quota.Call, error) {
-					return quota.Call{Account: "my-project", Method: "m", Units: 100}, nil
-				},
+			budget := hour("all", 100_000)
+			client := clientOf(t, []quota.Budget{budget}, &quota.Transport{
 				Charged: func(_ quota.Call, _ int, units quota.Units) { reported.Add(int64(units)) },
 				Report: func(_ quota.Call, err error) {
 					if _, differs := errors.AsType[*quota.LimitError](err); !differs { // GitHub's limit differs
@@ -102,7 +94,7 @@ func TestChargesAddUpToTheUpstreamsCount(t *testing.T) {
 				},
 				Feedback: reader(t, u.dialect,
 					feedback.Options{Budgets: []quota.Budget{budget},
-						NotModified: func(quota.Call) quota.Units { return 3 }})}}
+						NotModified: func(quota.Call) quota.Units { return 3 }})})
 			var wg sync.WaitGroup
 			for range 8 {
 				wg.Go(func() {
@@ -118,11 +110,7 @@ func TestChargesAddUpToTheUpstreamsCount(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			balances, err := guard.Balances(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := balances[0].Used; int64(got) != counted.Load() || reported.Load() != counted.Load() ||
+			if got := used(t, client)[0]; int64(got) != counted.Load() || reported.Load() != counted.Load() ||
 				hits.Load() != 32 {
 				t.Errorf("the ledger holds %d units and %d were reported, the upstream counted %d in %d requests", got,
 					reported.Load(), counted.Load(), hits.Load())
@@ -163,27 +151,20 @@ func TestAGETIsSentAgainAndAPOSTNever(t *testing.T) {
 			defer server.Close()
 			budget := quota.Budget{Account: "my-project", Name: "all", Limit: 1000,
 				Window: quota.Sliding(24 * time.Hour)}
-			guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			client := &http.Client{Transport: &quota.Transport{Guard: guard, Retries: 2, MaxWait: 30 * time.Second,
-				Base: &http.Transport{}, // other tests that close a server close idle connections of the default one
-				Price: func(*http.Request) (quota.Call, error) {
-					return quota.Call{Account: "my-project", Method: "m", Units: 10}, nil
-				},
-				Feedback: reader(t, c.dialect, feedback.Options{Budgets: []quota.Budget{budget}})}}
+			client := clientOf(t, []quota.Budget{budget}, &quota.Transport{Retries: 2, MaxWait: 30 * time.Second,
+				Base:     &http.Transport{}, // other tests that close a server close idle connections of the default one
+				Feedback: reader(t, c.dialect, feedback.Options{Budgets: []quota.Budget{budget}})})
 			req, _ := http.NewRequest(c.verb, server.URL, nil)
 			resp, err := client.Do(req)
 			if err != nil {
 				t.Fatal(err)
 			}
 			resp.Body.Close()
-			balances, err := guard.Balances(t.Context())
-			if err != nil || hits.Load() != c.hits || balances[0].Used != quota.Units(10*c.hits) ||
-				(resp.StatusCode == 200) != (c.hits == 2) {
-				t.Errorf("%d requests, %d units, status %d, %v; want %d requests, each charged", hits.Load(),
-					balances[0].Used, resp.StatusCode, err, c.hits)
+			units := used(t, client)[0]
+			isCharged := hits.Load() == c.hits && units == quota.Units(100*c.hits)
+			if !isCharged || (resp.StatusCode == 200) != (c.hits == 2) {
+				t.Errorf("%d requests, %d units, status %d; want %d requests, each charged", hits.Load(),
+					units, resp.StatusCode, c.hits)
 			}
 		})
 	}

@@ -187,16 +187,14 @@ func TestCooldownsIgnoreTheHostClock(t *testing.T) {
 	ledgerClock := &ledgertest.Clock{}
 	ledgerClock.Set(at("2026-11-20T09:00:00Z"))
 	guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: ledgerClock.Now}),
-		[]quota.Budget{hour("all", 5)}, nil)
+		[]quota.Budget{hour("all", 500)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	up := &upstreamOf{status: 429, header: http.Header{"Date": {date}, "X-Ratelimit-Remaining": {"0"},
 		"X-Ratelimit-Reset": {epoch(10 * time.Minute)}}}
-	client := &http.Client{Transport: &quota.Transport{Guard: guard, Base: up,
-		Price: func(*http.Request) (quota.Call, error) {
-			return quota.Call{Account: "my-project", Method: "m", Units: 1}, nil
-		}, Feedback: reader(t, "generic", feedback.Options{})}}
+	client := clientOf(t, nil, &quota.Transport{Guard: guard, Base: up,
+		Feedback: reader(t, "generic", feedback.Options{})})
 	for _, wait := range []time.Duration{0, 10*time.Minute - time.Second, time.Second} {
 		ledgerClock.Add(wait)
 		client.Get("http://upstream/m")
@@ -330,13 +328,4 @@ func TestAnUndocumentedCostLowersNothing(t *testing.T) {
 	if !reflect.DeepEqual(got, quota.Verdict{Free: true}) {
 		t.Errorf("not modified: %+v; want what is configured", got)
 	}
-}
-
-func guardOf(t testing.TB, budgets []quota.Budget) *quota.Guard {
-	t.Helper()
-	guard, err := quota.NewGuard(memledger.Open(nil), budgets, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return guard
 }

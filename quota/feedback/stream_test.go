@@ -12,7 +12,6 @@ import (
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/feedback"
-	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // TestTheCostAtTheEndOfAStreamIsCharged: the cost is charged when the caller
@@ -55,16 +54,9 @@ func TestTheCostAtTheEndOfAStreamIsCharged(t *testing.T) {
 				io.WriteString(w, c.text)
 			}))
 			defer server.Close()
-			budget := quota.Budget{Account: "my-project", Name: "all", Limit: 100_000, Window: quota.Sliding(time.Hour)}
-			guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			read := reader(t, c.dialect, feedback.Options{Budgets: []quota.Budget{budget}})
-			client := &http.Client{Transport: &quota.Transport{Guard: guard, Feedback: read,
-				Price: func(*http.Request) (quota.Call, error) {
-					return quota.Call{Account: "my-project", Method: "m", Units: 100}, nil
-				}}}
+			budgets := []quota.Budget{hour("all", 100_000)}
+			read := reader(t, c.dialect, feedback.Options{Budgets: budgets})
+			client := clientOf(t, budgets, &quota.Transport{Feedback: read})
 			resp, err := client.Post(server.URL, "application/json", strings.NewReader("{}"))
 			if err != nil {
 				t.Fatal(err)
@@ -74,9 +66,8 @@ func TestTheCostAtTheEndOfAStreamIsCharged(t *testing.T) {
 				t.Errorf("%d bytes, %v; want the %d that were sent", len(text), err, len(c.text))
 			}
 			resp.Body.Close()
-			balances, err := guard.Balances(t.Context())
-			if err != nil || balances[0].Used != c.want {
-				t.Errorf("%d units are charged, %v; want %d", balances[0].Used, err, c.want)
+			if got := used(t, client)[0]; got != c.want {
+				t.Errorf("%d units are charged; want %d", got, c.want)
 			}
 		})
 	}
