@@ -73,6 +73,12 @@ func hour(name string, limit quota.Units) quota.Budget {
 	return quota.Budget{Account: "my-project", Name: name, Limit: limit, Window: quota.Sliding(time.Hour)}
 }
 
+// theirs is of another account.
+var theirs = quota.Budget{Account: "another-project", Name: "core", Limit: 5000,
+	Window: quota.Sliding(1000 * time.Hour)}
+
+var monthly = quota.Budget{Account: "my-project", Name: "month", Limit: 100_000, Window: quota.Monthly(time.UTC)}
+
 var minutely = quota.Budget{Account: "my-project", Name: "minute", Limit: 60, Window: quota.Sliding(time.Minute)}
 
 // github returns the headers of a response with left calls until reset.
