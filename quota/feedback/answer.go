@@ -53,8 +53,8 @@ func (r *reader) newAnswer(call quota.Call, resp *http.Response) *answer {
 			a.needsText = a.needsText || c.needsText
 		}
 	}
-	a.covered = r.covering(call, a.room.covered[:0])
-	a.sortBudgets()
+	a.covered = a.room.covered[:0]
+	a.findBudgets(r.budgets)
 	return a
 }
 

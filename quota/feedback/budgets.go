@@ -36,22 +36,31 @@ func (b *coveredBudget) longest() time.Duration {
 
 func (b *coveredBudget) isBucket() bool { return b.Window.Kind() == engine.Bucket }
 
-// covering appends the budgets that cover a call, except those for some lanes
-// or regions, which the upstream does not know.
-func (r *reader) covering(call quota.Call, found []*coveredBudget) []*coveredBudget {
-	for i := range r.budgets {
-		b := &r.budgets[i]
+// findBudgets finds the budgets that cover the call, except those for some lanes
+// or regions, which the upstream does not know. The budgets of errors and those
+// of calls in flight are kept apart: an answer is about them only if it says so.
+func (a *answer) findBudgets(budgets []coveredBudget) {
+	call := &a.call
+	for i := range budgets {
+		b := &budgets[i]
 		isGlobal := len(b.Lanes) == 0 && len(b.Regions) == 0
-		if isGlobal && b.Account == call.Account && b.coverage.Covers(call.Method, call.Caller.Lane,
-			call.Caller.Region) {
-			if limit := b.LimitOf(call.Key); limit != b.Limit {
-				own := *b
-				own.Limit, b = limit, &own
-			}
-			found = append(found, b)
+		isCovered := b.coverage.Covers(call.Method, call.Caller.Lane, call.Caller.Region)
+		if !isGlobal || b.Account != call.Account || !isCovered {
+			continue
+		}
+		if limit := b.LimitOf(call.Key); limit != b.Limit {
+			own := *b
+			own.Limit, b = limit, &own
+		}
+		switch {
+		case b.Measure == quota.Errors:
+			a.ofErrors = append(a.ofErrors, b)
+		case b.Window.Kind() == engine.InFlight:
+			a.inFlight = append(a.inFlight, b)
+		default:
+			a.covered = append(a.covered, b)
 		}
 	}
-	return found
 }
 
 // match returns the budget that stands for a limit of the upstream, or nil if

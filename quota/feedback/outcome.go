@@ -46,21 +46,17 @@ func (o *outcome) failed() bool { return o.stop != nil && o.stop.kind == Failed 
 
 // halt is a stop that an answer asks for.
 type halt struct {
-	kind    string
-	account bool // all of it, whichever budget matches
-	method  bool
-	key     bool // the call's key alone
-	about   limit
-	word    string
-	rule    string
+	kind  string
+	scope string // account, method or key; empty: the budget that matches
+	about limit
+	word  string
+	rule  string
 
-	aside  bool          // the answer is about something else, and asks for a pause
-	wait   time.Duration // until the stop ends, if known
+	aside  bool // the answer is about something else, and asks for a pause
+	moment      // until the stop ends, if known
 	known  bool
 	told   bool // the answer itself says how long
-	date   bool // as a date
-	far    bool // more than a year ahead
-	moment bool // until a window ends
+	ends   bool // until a window ends
 	double bool // a guess, which doubles
 }
 
@@ -231,11 +227,7 @@ func (d *Limit) read(a *answer) (limit, bool) {
 // stop reads the stop of a rule.
 func (c *rule) stop(r *reader, a *answer, out *outcome) *halt {
 	s := c.Stop
-	h := &halt{kind: s.Kind, account: s.Scope == "account", method: s.Scope == "method", key: s.Scope == "key",
-		rule: c.At, about: newLimit()}
-	if h.kind == "" {
-		h.kind = Spent
-	}
+	h := &halt{kind: cmp.Or(s.Kind, Spent), scope: s.Scope, rule: c.At, about: newLimit()}
 	h.about.span = spanOf(s.Window)
 	h.about.bucket = bucketName(s.Name.text(a))
 	h.word = s.Word.text(a)
@@ -265,10 +257,10 @@ func (u *RuleUntil) end(a *answer, out *outcome, h *halt) bool {
 		if u.Month != "" {
 			window = quota.Monthly(zone)
 		}
-		h.wait, h.moment = window.Day(a.now()).Opens.Sub(a.now()), true
+		h.wait, h.ends = window.Day(a.now()).Opens.Sub(a.now()), true
 	case u.Every != "":
 		length, _ := parseDuration(u.Every)
-		h.wait, h.moment = a.now().Truncate(length).Add(length).Sub(a.now()), true
+		h.wait, h.ends = a.now().Truncate(length).Add(length).Sub(a.now()), true
 	case u.Window != "":
 		h.about.span = spanOf(u.Window)
 		return true
@@ -293,8 +285,7 @@ func (u *RuleUntil) end(a *answer, out *outcome, h *halt) bool {
 
 // tell sets how long the answer asks to wait.
 func (h *halt) tell(m moment) {
-	h.wait, h.date = m.wait, m.date
-	h.far = m.far
+	h.moment = m
 	h.known, h.told = true, true
 }
 

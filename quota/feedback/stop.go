@@ -45,7 +45,9 @@ func (r *reader) judge(a *answer, out *outcome) *halt {
 		if !isSpent && saysAtOnce(a.texts) || a.status >= http.StatusInternalServerError {
 			h.kind = Busy
 		}
-		h.account = a.status >= http.StatusInternalServerError
+		if a.status >= http.StatusInternalServerError {
+			h.scope = "account"
+		}
 	}
 	if h.kind != Blocked {
 		r.complete(a, out, h)
@@ -102,7 +104,7 @@ func (r *reader) complete(a *answer, out *outcome, h *halt) {
 	}
 	l, isSpent := spentLimit(out.limits, h.about.span)
 	switch {
-	case h.kind != Spent || h.account:
+	case h.kind != Spent || h.scope == "account":
 	case isSpent && h.about.bucket == "" && h.about.budget == "":
 		span := h.about.span
 		h.about = l
@@ -194,10 +196,10 @@ func (r *reader) untilWindowEnds(a *answer, h *halt, budget *coveredBudget) bool
 	knowsDay := r.Resets.Kind() == engine.Calendar
 	isDayOfAll := span == day && budget == nil
 	isResets := knowsDay && (span == r.Resets.Span() || isDayOfAll)
-	h.known, h.moment = true, true
+	h.known, h.ends = true, true
 	switch {
 	case span == 0:
-		h.known, h.moment = false, false
+		h.known, h.ends = false, false
 	case isResets:
 		h.wait = r.Resets.Day(a.now()).Opens.Sub(a.now())
 	case isCalendar:
@@ -219,17 +221,17 @@ func (r *reader) untilWindowEnds(a *answer, h *halt, budget *coveredBudget) bool
 // stop sets the cooldown of an answer that asks to stop.
 func (r *reader) stop(v *quota.Verdict, a *answer, out *outcome, h *halt) {
 	budget := r.budgetOf(a, h)
-	if budget == nil && h.method {
+	if budget == nil && h.scope == "method" {
 		budget = nearest(a.covered, h.wait)
 		out.missed(h.rule, "scope: method", "no budget is of this method alone; the shortest that covers it stops")
 	}
-	if v.OfKey = h.key; budget != nil {
-		v.Budget, v.OfKey = budget.Name, h.key || budget.PerKey
+	if v.OfKey = h.scope == "key"; budget != nil {
+		v.Budget, v.OfKey = budget.Name, v.OfKey || budget.PerKey
 	}
 	v.Reason = a.reason(h)
 	longest := r.longest(a, budget, MaxRetryAfter)
 	most := max(longest, MaxRetryAfter)
-	if h.date || h.moment {
+	if h.date || h.ends {
 		most = max(most, MaxDate)
 	}
 	if h.far {
@@ -260,9 +262,9 @@ func (r *reader) stop(v *quota.Verdict, a *answer, out *outcome, h *halt) {
 // budgetOf returns the budget that a stop is about, or nil for the account.
 func (r *reader) budgetOf(a *answer, h *halt) *coveredBudget {
 	switch {
-	case h.account:
+	case h.scope == "account":
 		return nil
-	case h.method:
+	case h.scope == "method":
 		return r.narrowest(a, h.wait)
 	}
 	if b := a.atOnce(); b != nil && h.kind == Busy && h.about.budget == "" {
@@ -335,7 +337,7 @@ func (r *reader) stopAtLimit(v *quota.Verdict, a *answer, l *limit, budget *cove
 		h.wait = r.capped(a, l, budget)
 	} else {
 		isCalendar := budget == nil || budget.Window.Kind() == engine.Calendar || r.Resets.Kind() == engine.Calendar
-		ends := r.untilWindowEnds(a, h, budget) && h.moment && !h.double
+		ends := r.untilWindowEnds(a, h, budget) && h.ends && !h.double
 		if !ends || !isCalendar {
 			h.wait = r.shortest(a, budget, firstGuess)
 		}

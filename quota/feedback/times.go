@@ -133,19 +133,16 @@ var isoUnits = [...]time.Duration{7 * day, day, time.Hour, time.Minute, time.Sec
 // and, with days, "2.00:01:30".
 func parseDuration(text string) (sum time.Duration, ok bool) {
 	text = strings.ToLower(text)
-	if parts := isoDuration.FindStringSubmatch(text); parts != nil && text != "p" && text[len(text)-1] != 't' {
-		for i, unit := range isoUnits {
+	parts, units := isoDuration.FindStringSubmatch(text), isoUnits[:]
+	if parts == nil || text == "p" || text[len(text)-1] == 't' {
+		parts, units = clockForm.FindStringSubmatch(text), isoUnits[1:]
+	}
+	if parts != nil {
+		for i, unit := range units {
 			n, _ := decimal(parts[i+1])
 			sum += time.Duration(n * float64(unit))
 		}
 		return sum, true
-	}
-	if parts := clockForm.FindStringSubmatch(text); parts != nil {
-		days, _ := decimal(parts[1])
-		hours, _ := decimal(parts[2])
-		minutes, _ := decimal(parts[3])
-		seconds, _ := decimal(parts[4])
-		return time.Duration((days*86400 + hours*3600 + minutes*60 + seconds) * float64(time.Second)), true
 	}
 	for text != "" {
 		part := durationPart.FindStringSubmatch(text)
