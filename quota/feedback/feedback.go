@@ -258,8 +258,7 @@ func (r *reader) readBody(a *answer, resp *http.Response) (late bool) {
 		isWanted = nil
 	}
 	body, isWhole := peek(resp, most, isWanted)
-	body, isUnpacked := gunzip(resp, body, maxBody)
-	if isWhole = isWhole && isUnpacked; isWhole || needs || isError {
+	if isWhole || needs || isError {
 		a.setBody(body, isWhole)
 	}
 	return !isWhole && saysCost && !isError

@@ -3,7 +3,6 @@ package feedback
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -109,11 +108,9 @@ func headerSpan(word string) time.Duration {
 	if span, ok := common.Headers.Spans[word]; ok {
 		return span
 	}
-	digits := len(word) - len(strings.TrimLeft(word, "0123456789"))
-	n := 1
-	if digits > 0 {
-		n, _ = strconv.Atoi(word[:min(digits, 6)])
+	if span, ok := unitNamed(word); ok {
+		return span
 	}
-	unit, _ := unitNamed(word[digits:])
-	return time.Duration(n) * unit
+	span, _ := parseDuration(word)
+	return span
 }

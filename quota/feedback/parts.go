@@ -25,13 +25,12 @@ func partsOf(resp *http.Response) (parts []*http.Response, isWhole bool) {
 	if err != nil || kind != "multipart/mixed" || resp.ContentLength > maxBody {
 		return nil, false
 	}
-	body, ok := peek(resp, maxBody, nil)
-	if body, isWhole = gunzip(resp, body, maxBody); !ok || !isWhole {
+	body, isWhole := peek(resp, maxBody, nil)
+	if !isWhole {
 		return nil, false
 	}
 	reader := multipart.NewReader(bytes.NewReader(body), parameters["boundary"])
 	buffer := bufio.NewReader(nil)
-	isWhole = true
 	for len(parts) < maxParts {
 		part, err := reader.NextPart()
 		if err != nil {

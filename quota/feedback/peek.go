@@ -16,8 +16,8 @@ import (
 // upstream causes which sends headers and then stalls.
 const peekTime = 3 * time.Second
 
-// peek returns at most limit bytes of the body of a response, and whether that
-// is all of it. It returns what has come after peekTime, when the request's
+// peek returns at most limit bytes of the body of a response, decompressed, and
+// whether that is all of it. It returns what has come after peekTime, when the request's
 // context ends, or at once if the first byte that is not a space is not wanted;
 // a nil isWanted wants all. It replaces the body with one that reads the same:
 // the bytes read, then the rest or the error.
@@ -41,9 +41,10 @@ func peek(resp *http.Response, limit int, isWanted func(byte) bool) (body []byte
 	}
 	body, whole = ahead.Stop()
 	if len(body) > limit {
-		return body[:limit], false
+		body, whole = body[:limit], false
 	}
-	return body, whole
+	plain, isUnpacked := gunzip(resp, body)
+	return plain, whole && isUnpacked
 }
 
 // firstByte is a body that closes other if its first byte that is not a space
@@ -65,11 +66,11 @@ func (f *firstByte) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// gunzip decompresses at most limit bytes of a body, and returns whether that
+// gunzip decompresses at most maxBody bytes of a body, and returns whether that
 // is all of it. net/http leaves a body compressed if the caller asked for gzip
 // itself. A program that reports an answer has most often decompressed its
 // body, and left the header.
-func gunzip(resp *http.Response, body []byte, limit int) (plain []byte, whole bool) {
+func gunzip(resp *http.Response, body []byte) (plain []byte, whole bool) {
 	isPacked := bytes.HasPrefix(body, []byte("\x1f\x8b"))
 	if !isPacked || !strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
 		return body, true
@@ -78,9 +79,9 @@ func gunzip(resp *http.Response, body []byte, limit int) (plain []byte, whole bo
 	if err != nil {
 		return nil, false
 	}
-	plain, err = io.ReadAll(io.LimitReader(packed, int64(limit)+1))
-	if len(plain) > limit {
-		return plain[:limit], false
+	plain, err = io.ReadAll(io.LimitReader(packed, maxBody+1))
+	if len(plain) > maxBody {
+		return plain[:maxBody], false
 	}
 	return plain, err == nil
 }
