@@ -36,9 +36,10 @@ func (b *coveredBudget) longest() time.Duration {
 
 func (b *coveredBudget) isBucket() bool { return b.Window.Kind() == engine.Bucket }
 
-// findBudgets finds the budgets that cover the call, except those for some lanes
-// or regions, which the upstream does not know. The budgets of errors and those
-// of calls in flight are kept apart: an answer is about them only if it says so.
+// findBudgets finds the budgets that cover the call, except those for some
+// lanes or regions, which the upstream does not know. The budgets of errors and
+// those of calls in flight are kept apart: an answer is about them only if it
+// says so.
 func (a *answer) findBudgets(budgets []coveredBudget) {
 	call := &a.call
 	for i := range budgets {

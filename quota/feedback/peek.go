@@ -17,10 +17,10 @@ import (
 const peekTime = 3 * time.Second
 
 // peek returns at most limit bytes of the body of a response, decompressed, and
-// whether that is all of it. It returns what has come after peekTime, when the request's
-// context ends, or at once if the first byte that is not a space is not wanted;
-// a nil isWanted wants all. It replaces the body with one that reads the same:
-// the bytes read, then the rest or the error.
+// whether that is all of it. It returns what has come after peekTime, when the
+// request's context ends, or at once if the first byte that is not a space is
+// not wanted; a nil isWanted wants all. It replaces the body with one that
+// reads the same: the bytes read, then the rest or the error.
 func peek(resp *http.Response, limit int, isWanted func(byte) bool) (body []byte, whole bool) {
 	if resp.Body == nil || resp.Body == http.NoBody {
 		return nil, true

@@ -152,7 +152,7 @@ func TestAGETIsSentAgainAndAPOSTNever(t *testing.T) {
 			budget := quota.Budget{Account: "my-project", Name: "all", Limit: 1000,
 				Window: quota.Sliding(24 * time.Hour)}
 			client := clientOf(t, []quota.Budget{budget}, &quota.Transport{Retries: 2, MaxWait: 30 * time.Second,
-				Base:     &http.Transport{}, // other tests that close a server close idle connections of the default one
+				Base:     &http.Transport{}, // a server that closes also closes those of the default one
 				Feedback: reader(t, c.dialect, feedback.Options{Budgets: []quota.Budget{budget}})})
 			req, _ := http.NewRequest(c.verb, server.URL, nil)
 			resp, err := client.Do(req)
