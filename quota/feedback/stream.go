@@ -74,6 +74,7 @@ func (t *tap) end() {
 func (r *reader) readLate(a *answer, resp *http.Response) *quota.LateVerdict {
 	later := &quota.LateVerdict{}
 	late := *a
+	late.trace = nil // explain has returned by then
 	resp.Body = &tap{ReadCloser: resp.Body, done: func(kept [][]byte) {
 		var v quota.Verdict
 		out := &outcome{}
