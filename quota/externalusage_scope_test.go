@@ -94,7 +94,7 @@ func TestCoveragesAreShared(t *testing.T) {
 		}
 	}
 	if got := budgets[0].CoverageAmong(append(budgets,
-		budget("day", 10, 24*time.Hour))).Text(); got != ` x"others: day"` {
+		budget("day", 10, 24*time.Hour))).Text(); got != `x"others: day"` {
 		t.Errorf("beside a day: %q", got)
 	}
 }

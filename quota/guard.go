@@ -241,6 +241,7 @@ func (g *Guard) spend(ctx context.Context, r *request) (grant *Grant, err error)
 		}
 		defer func() { g.giveBackOwn(r, err) }()
 	}
+	defer func(id ID) { r.ID = id }(r.ID)
 	for {
 		start, down := g.refusals.start(), g.outage.isDown()
 		var answer *engine.Answer

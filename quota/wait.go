@@ -69,7 +69,8 @@ func (g *Guard) wait(ctx context.Context, r *request, maxWait time.Duration, as 
 	if r.count < 1 || r.count > MaxTogether {
 		return nil, fmt.Errorf("%w: %d calls together; give 1 to %d", ErrBadCall, r.count, MaxTogether)
 	}
-	if maxWait > 0 {
+	r.left = 0 // of an earlier wait
+	if maxWait > 0 || r.count > 1 {
 		if err := r.check(); err != nil {
 			return nil, err // before it queues behind others
 		}

@@ -35,7 +35,8 @@ func (c *Coverage) Covers(method, lane, region string) bool {
 // covers reports whether a record with these labels counts, whatever its key.
 func (c *Coverage) covers(l *Labels) bool { return c.Covers(l.Method, l.Lane, l.Region) }
 
-// Text returns a text that is equal for equal coverages.
+// Text returns a text that is equal for equal coverages, and in every release:
+// records of limits have it.
 func (c *Coverage) Text() string {
 	var text strings.Builder
 	text.WriteString(c.Measure)
@@ -54,7 +55,7 @@ func (c *Coverage) Text() string {
 		}
 		list = slices.Clone(list)
 		slices.Sort(list)
-		text.WriteString(" " + "mxlr"[i:i+1])
+		text.WriteByte("mxlr"[i])
 		for _, word := range slices.Compact(list) {
 			text.WriteString(strconv.Quote(word))
 		}
