@@ -258,6 +258,9 @@ func (g *Guard) spend(ctx context.Context, r *request) (grant *Grant, err error)
 		}
 		if down != nil {
 			if answer, err = g.fallBack(ctx, r, down); err != nil {
+				if isCached {
+					g.refusals.store(r, err, start)
+				}
 				return nil, err
 			}
 		}

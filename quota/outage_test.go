@@ -226,3 +226,31 @@ func TestCallsOfAnOutageEndAndFail(t *testing.T) {
 		t.Errorf("%+v, %v; want the calls, with what they cost, and none of them in flight", balances, err)
 	}
 }
+
+// TestRefusalsOfAnOutageAreRemembered, so that a caller that tries again and
+// again does not read the replica each time.
+func TestRefusalsOfAnOutageAreRemembered(t *testing.T) {
+	host, err := replica.Open(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decided := 0
+	ledger := &downLedger{Ledger: memledger.Open(nil)}
+	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 1000, time.Hour)}, &quota.Options{
+		Replica: host, Allowance: &quota.Allowance{Limit: func(quota.Call) quota.Units { decided++; return 500 }}})
+	if err == nil {
+		err = guard.Cool(t.Context(), quota.Cooldown{Account: account, For: time.Hour})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger.isDown = true
+	for range 5 {
+		if _, err := guard.Spend(t.Context(), call("search", 1)); !errors.Is(err, quota.ErrRefused) {
+			t.Fatalf("%v; want the cooldown", err)
+		}
+	}
+	if decided > 2 {
+		t.Errorf("5 calls were decided %d times; want once a second", decided)
+	}
+}
