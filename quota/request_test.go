@@ -105,7 +105,8 @@ func TestAWaitEndsAtItsDeadline(t *testing.T) {
 		client := newProcess(t, open, 300*time.Millisecond, statusTripper(func(*http.Request) int { return 200 }))
 		claimTrial(t, other)
 		began := time.Now()
-		if err := other.Cool(t.Context(), quota.Cooldown{Account: account, Until: began.Add(3 * time.Second)}); err != nil {
+		if err := other.Cool(t.Context(),
+			quota.Cooldown{Account: account, Until: began.Add(3 * time.Second)}); err != nil {
 			t.Fatal(err)
 		}
 		_, err := getStatus(client)
