@@ -16,27 +16,27 @@ func readLease(n strictyaml.Node) time.Duration { return n.Duration(time.Second,
 
 // finishWindow sets the window of a budget of calls in flight, and reports a
 // missing one if the budget needs one.
-func (e *budgetEntry) finishWindow(n strictyaml.Node, isNeeded bool) {
-	w := &e.Window
+func (b *budgetEntry) finishWindow(n strictyaml.Node, isNeeded bool) {
+	w := &b.Window
 	hasWindow := n.Has("window")
 	isGiven := hasWindow || n.Has("in_flight")
 	isMissing := isNeeded && !isGiven && n.Kind() == strictyaml.Map
 	switch {
 	case n.Has("in_flight") && hasWindow:
-		e.keys["in_flight"].Mistake("in_flight beside a window: remove one, or write two budgets")
-	case e.isInFlight && w.Kind() != engine.InFlight:
+		b.keys["in_flight"].Mistake("in_flight beside a window: remove one, or write two budgets")
+	case b.isInFlight && w.Kind() != engine.InFlight:
 		*w = quota.InFlight(defaultLease)
 	case isMissing:
 		n.Mistake("missing key \"window\": write window: 24h, {day: America/Los_Angeles}, {bucket: {restore: " +
 			"50/s}}, or in_flight: true")
 	}
-	if e.lease > 0 && w.Kind() == engine.InFlight {
-		*w = quota.InFlight(e.lease)
-	} else if e.lease > 0 && w.Kind() != 0 {
-		e.keys["lease"].Mistake("lease is for budgets of calls in flight: write in_flight: true in place of the " +
+	if b.lease > 0 && w.Kind() == engine.InFlight {
+		*w = quota.InFlight(b.lease)
+	} else if b.lease > 0 && w.Kind() != 0 {
+		b.keys["lease"].Mistake("lease is for budgets of calls in flight: write in_flight: true in place of the " +
 			"window, or remove it")
 	}
-	if _, counts := e.keys["count"]; w.Kind() == engine.InFlight && !counts {
-		e.Measure = quota.Calls
+	if _, counts := b.keys["count"]; w.Kind() == engine.InFlight && !counts {
+		b.Measure = quota.Calls
 	}
 }
