@@ -13,16 +13,17 @@ import (
 
 // answer is an upstream's answer while it is read.
 type answer struct {
-	call   quota.Call
-	path   string // of the request's URL, in lower case, if it is known
-	status int
-	header http.Header
-	clock  func() time.Time // the host's
-	time   time.Time        // what now returns, once it was called
-	doc    any              // the body; nil if it was not read or is not JSON
-	texts  []string         // the strings of the body, without markup
-	lower  []string         // said in lower case, once a rule needs it
-	lines  []string         // a body that is not JSON, without markup, or the beginning of a long one
+	call    quota.Call
+	path    string // of the request's URL, in lower case, if it is known
+	status  int
+	header  http.Header
+	spelled map[string]string // as in reader
+	clock   func() time.Time  // the host's
+	time    time.Time         // what now returns, once it was called
+	doc     any               // the body; nil if it was not read or is not JSON
+	texts   []string          // the strings of the body, without markup
+	lower   []string          // said in lower case, once a rule needs it
+	lines   []string          // a body that is not JSON, without markup, or the beginning of a long one
 
 	rule       string   // the one in hand
 	trace      *outcome // nil unless what rules miss is of use
@@ -42,7 +43,7 @@ type answer struct {
 }
 
 func (r *reader) newAnswer(call quota.Call, resp *http.Response) *answer {
-	a := &answer{call: call, status: resp.StatusCode, header: resp.Header, clock: r.Now}
+	a := &answer{call: call, status: resp.StatusCode, header: resp.Header, spelled: r.spelled, clock: r.Now}
 	a.candidates = a.room.candidates[:0]
 	if req := resp.Request; req != nil && req.URL != nil {
 		a.path = strings.ToLower(req.URL.Path)
@@ -165,7 +166,7 @@ func (c *rule) mayMatch(a *answer) bool {
 		return false
 	}
 	for name, words := range c.When.Header {
-		if !slices.ContainsFunc(a.header.Values(name), func(value string) bool { return matchesAny(words, value) }) {
+		if !slices.ContainsFunc(a.header[a.spelled[name]], func(value string) bool { return matchesAny(words, value) }) {
 			return false
 		}
 	}
@@ -276,7 +277,7 @@ func (v *RuleValue) read(a *answer) []string {
 
 func (v *RuleValue) readHeader(a *answer) (found []string) {
 	for _, name := range v.Header {
-		values := a.header.Values(name)
+		values := a.header[a.spelled[name]]
 		if len(values) == 0 {
 			continue
 		}

@@ -24,9 +24,10 @@ func (r *Rule) Check() error {
 // rule is a Rule that is ready to be tried.
 type rule struct {
 	Rule
-	headers   []string // that it reads as limits or costs; the common rules leave them alone
-	statuses  [][2]int // the first and the last of each range; none is all
-	bodyPaths []string // of When.Body
+	headers   []string          // that it reads as limits or costs; the common rules leave them alone
+	spelled   map[string]string // all headers that it reads, as net/http spells them
+	statuses  [][2]int          // the first and the last of each range; none is all
+	bodyPaths []string          // of When.Body
 	needsBody bool
 	needsText bool // of a body that need not be JSON
 }
@@ -51,7 +52,7 @@ func (r *Rule) keepMeasures(known []quota.Measure) bool {
 
 // compile checks a rule, and finds out what it needs of an answer.
 func compile(r Rule) (*rule, error) {
-	c := &rule{Rule: r, bodyPaths: sortedKeys(r.When.Body)}
+	c := &rule{Rule: r, bodyPaths: sortedKeys(r.When.Body), spelled: map[string]string{}}
 	says := c.saysCost() || len(r.Limits) > 0
 	if r.Stop == nil && !says && r.Counts == nil {
 		return nil, errors.New("a rule without stop, cost, limits or counts says nothing: write one of them")
@@ -67,6 +68,7 @@ func compile(r Rule) (*rule, error) {
 		if err := checkHeader(name); err != nil {
 			return nil, err
 		}
+		c.spelled[name] = http.CanonicalHeaderKey(name)
 	}
 	values := r.amounts()
 	for _, v := range values {
@@ -82,6 +84,9 @@ func compile(r Rule) (*rule, error) {
 	for _, v := range values {
 		if err := v.check(); err != nil {
 			return nil, err
+		}
+		for _, name := range v.Header {
+			c.spelled[name] = http.CanonicalHeaderKey(name)
 		}
 		isOfText := len(v.Text) > 0
 		c.needsText = c.needsText || isOfText

@@ -23,6 +23,7 @@ package feedback
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -99,6 +100,7 @@ func New(name string, o Options) (func(quota.Call, *http.Response) quota.Verdict
 type reader struct {
 	Options
 	rules       []*rule
+	spelled     map[string]string // as in rule, of all rules
 	byMethod    bool
 	knowsErrors bool // the rules say which successful answers are errors
 	budgets     []coveredBudget
@@ -120,7 +122,7 @@ func newReader(name string, o Options) (*reader, error) {
 	if o.Resets.Kind() != engine.Calendar && o.Zone != nil {
 		o.Resets = quota.Daily(o.Zone)
 	}
-	r := &reader{Options: o, byMethod: d.ByMethod, knowsErrors: len(d.Rules) > 0}
+	r := &reader{Options: o, byMethod: d.ByMethod, knowsErrors: len(d.Rules) > 0, spelled: map[string]string{}}
 	for i, rules := range [][]Rule{o.Rules, d.Rules} {
 		for _, one := range rules {
 			if isOfDialect := i > 0; isOfDialect && !one.keepMeasures(o.Measures) {
@@ -131,6 +133,7 @@ func newReader(name string, o Options) (*reader, error) {
 				return nil, fmt.Errorf("feedback: rule %s: %w", one.At, err)
 			}
 			r.rules = append(r.rules, c)
+			maps.Copy(r.spelled, c.spelled)
 		}
 	}
 	for _, b := range o.Budgets {
