@@ -119,16 +119,5 @@ func (g *Guard) setCooldown(ctx context.Context, c *Cooldown) error {
 		until = microsOf(c.Until)
 	}
 	return g.Account(c.Account).Cool(ctx, c.Budget, c.Key, length.Microseconds(), until, c.repeats,
-		cutText(c.Reason, MaxReason))
-}
-
-// cutText returns the first bytes of a text, at most so many and whole runes.
-func cutText(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && text[most]&0xc0 == 0x80 {
-		most--
-	}
-	return text[:most]
+		human.Cut(c.Reason, MaxReason))
 }

@@ -81,9 +81,9 @@ func (g *Guard) Trimmed(ctx context.Context, account string) (isTrimmed bool, er
 	return isTrimmed, opError("log of "+account, err)
 }
 
-// SettleEntry makes an entry count for other amounts, whoever was granted it,
-// and ends its lease. With zero amounts, that is a refund. It is a no-op if the
-// log does not have the entry.
+// SettleEntry changes what an entry of any process counts for, and ends its
+// lease. Zero amounts are a refund. It is a no-op if the log does not have the
+// entry.
 func (g *Guard) SettleEntry(ctx context.Context, account string, id ID, to Amounts) error {
 	if err := to.check(); err != nil {
 		return err

@@ -203,8 +203,8 @@ func (g *Guard) lowerLeft(ctx context.Context, call *Call, charge *charge, left 
 		}
 		amounts := charge.Measure.Only(min(excess, MaxUnits))
 		note.Units, note.Measures = amounts.Units, amounts.Named
-		// Not by Note: it is nobody's, and must not be recorded once the lock is over.
-		r := &request{Call: note, set: g.chargesFor(&note), count: 1}
+		// Unlike Guard.Note, it names no caller, and gives up before the lock expires.
+		r := g.request(context.Background(), note, 1)
 		r.force, r.kind = true, EntryNote
 		r.calls = amounts.Calls
 		_, err = g.spend(ctx, r)

@@ -241,7 +241,6 @@ func (g *Guard) spend(ctx context.Context, r *request) (grant *Grant, err error)
 		}
 		defer func() { g.giveBackOwn(r, err) }()
 	}
-	defer func(id ID) { r.ID = id }(r.ID)
 	for {
 		start, down := g.refusals.start(), g.outage.isDown()
 		var answer *engine.Answer
@@ -279,7 +278,7 @@ func (g *Guard) spend(ctx context.Context, r *request) (grant *Grant, err error)
 		if !isRefunded {
 			return grant, nil
 		}
-		r.ID = r.ID.derived("")
+		r.id = r.id.derived("")
 	}
 }
 

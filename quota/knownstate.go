@@ -45,8 +45,8 @@ func (g *Guard) knownDown(ctx context.Context, r *request, now time.Time) (known
 			_, known.counted[id] = v.Entry(id)
 		}
 		for n := range r.count {
-			id := engine.ID{Client: r.ID.Client, Seq: r.ID.Seq + uint64(n)}
-			if r.ID == (ID{}) {
+			id := engine.ID{Client: r.id.Client, Seq: r.id.Seq + uint64(n)}
+			if r.id == (ID{}) {
 				id = g.outage.nextID()
 			}
 			e, isKnown := v.Entry(id)

@@ -36,13 +36,13 @@ func (e *MovedError) Short() string {
 
 // Error names the other ledger and says what to do.
 func (e *MovedError) Error() string {
-	ledger := human.Name(human.Shorten(e.Ledger, MaxReason))
+	ledger := human.Printable(human.Shorten(e.Ledger, MaxReason))
 	if e.Arriving {
 		return fmt.Sprintf("account %s is being copied to this ledger from %s: calls are refused until the copy is "+
 			"complete; if it was interrupted, run the same ration ledger copy again", human.Name(e.Account), ledger)
 	}
 	return fmt.Sprintf("account %q has moved to the ledger %s; name that one, as ledger: in costs.yaml, "+
-		"in RATION_LEDGER or with --ledger", e.Account, human.Printable(human.Shorten(e.Ledger, MaxReason)))
+		"in RATION_LEDGER or with --ledger", e.Account, ledger)
 }
 
 // Unwrap returns ErrLedgerConfig.

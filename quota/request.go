@@ -18,6 +18,7 @@ type request struct {
 	force bool      // record them whatever limits and cooldowns say
 	kind  EntryKind // EntryCall, EntryNote or EntryCorrection
 	calls Units     // what a note or a correction counts as, 0 to MaxUnits
+	id    ID        // under which they are recorded: Call.ID, or one derived from it once they were refunded
 
 	// These are of a call that waits: how much longer at most, and its place
 	// among those of all processes, if it has one.
@@ -27,7 +28,7 @@ type request struct {
 
 // request returns a request for calls that are alike.
 func (g *Guard) request(ctx context.Context, call Call, count int) *request {
-	r := &request{Call: call, count: count}
+	r := &request{Call: call, count: count, id: call.ID}
 	r.Caller = call.Caller.or(CallerFrom(ctx))
 	r.set = g.chargesFor(&r.Call)
 	return r
@@ -116,7 +117,7 @@ const correctionName = "correction"
 // engineRequest returns a request as the engine sees it.
 func (g *Guard) engineRequest(r *request) *engine.Request {
 	e := &engine.Request{
-		Labels: g.labels(&r.Call), Amounts: r.amounts().engineAmounts(), Budgets: r.set.engine, Count: r.together(),
+		Labels: g.labels(&r.Call), Amounts: r.amounts().engineAmounts(), Budgets: r.set.engine, Count: r.count,
 		Force: r.force, Wait: r.left.Microseconds(), Ticket: r.ticket, History: r.set.history.Microseconds(),
 	}
 	if g.options.Priority != nil {
@@ -130,8 +131,8 @@ func (g *Guard) engineRequest(r *request) *engine.Request {
 	if r.kind == EntryCorrection {
 		e.Name = correctionName
 	}
-	if r.ID != (ID{}) {
-		e.ID, e.Once = engine.ID(r.ID), true
+	if r.id != (ID{}) {
+		e.ID, e.Once = engine.ID(r.id), true
 		e.History = max(e.History, idHistory.Microseconds())
 	}
 	return e
