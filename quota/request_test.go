@@ -1,7 +1,6 @@
 package quota_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/internal/engine"
+	"github.com/ration-dev/ration/internal/testledger"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )
@@ -23,8 +23,8 @@ func telling(guard *quota.Guard) *http.Client {
 		}}}
 }
 
-// TestExternalUsageIsNobodys: what others spend is not of the caller whose
-// answer told of it, whose floor it would use up.
+// TestExternalUsageIsNobodys: the caller whose answer told of it has not spent
+// it, and its region's floor must not pay for it.
 func TestExternalUsageIsNobodys(t *testing.T) {
 	guard := newGuard(t, nil, budget("day", 1000, time.Hour))
 	caller := quota.Caller{Lane: "cron", Job: "fetch", Region: "de"}
@@ -56,34 +56,29 @@ func TestExternalUsageIsNobodys(t *testing.T) {
 	}
 }
 
-// hanging is a ledger whose third append hangs until end is closed.
-type hanging struct {
-	quota.Ledger
-	appends int
-	end     chan struct{}
-}
-
-func (h *hanging) Append(ctx context.Context, account string, a *engine.Append) (*engine.Tail, error) {
-	if h.appends++; h.appends == 3 {
-		<-h.end
-	}
-	return h.Ledger.Append(ctx, account, a)
-}
-
 // TestExternalUsageGivesUp: a note that takes longer than the lock of
 // corrections holds does not count, since another process may have noted it.
 func TestExternalUsageGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := &hanging{Ledger: memledger.Open(nil), end: make(chan struct{})}
+		appends, end := 0, make(chan struct{})
+		ledger := testledger.Before(memledger.Open(nil), func(op string) error {
+			if op == "append" {
+				appends++
+			}
+			if op == "append" && appends == 3 {
+				<-end
+			}
+			return nil
+		})
 		guard := openGuard(t, func() (quota.Ledger, error) { return ledger, nil }, budget("day", 1000, time.Hour))
 		if _, err := getStatus(telling(guard)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		close(ledger.end)
+		close(end)
 		synctest.Wait()
-		if n := used(t, guard); ledger.appends < 3 || n != 10 {
-			t.Errorf("%d units after %d appends; want 10, the call's, after a late note", n, ledger.appends)
+		if n := used(t, guard); appends < 3 || n != 10 {
+			t.Errorf("%d units after %d appends; want 10, the call's, after a late note", n, appends)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package engine_test
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -11,35 +10,14 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/internal/engine"
-	"github.com/ration-dev/ration/internal/servers"
-	"github.com/ration-dev/ration/quota/memledger"
-	"github.com/ration-dev/ration/quota/redisledger"
-	"github.com/ration-dev/ration/quota/sqliteledger"
+	"github.com/ration-dev/ration/internal/testledger"
 )
 
-// onEachLedger runs a test on a guard of each ledger, with a clock of its own.
-func onEachLedger(t *testing.T, test func(*testing.T, *engine.Account, *testClock)) {
-	for name, open := range map[string]func(*testing.T, func() time.Time) (engine.Ledger, error){
-		"memory": func(_ *testing.T, now func() time.Time) (engine.Ledger, error) {
-			return memledger.Open(&memledger.Options{Now: now}), nil
-		},
-		"SQLite": func(t *testing.T, now func() time.Time) (engine.Ledger, error) {
-			return sqliteledger.Open(filepath.Join(t.TempDir(), "ledger.db"), &sqliteledger.Options{Now: now})
-		},
-		"Redis": func(t *testing.T, now func() time.Time) (engine.Ledger, error) {
-			return redisledger.Open(servers.StartRedis(t).URL(), &redisledger.Options{Now: now})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			clock := newTestClock()
-			ledger, err := open(t, clock.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { ledger.Close() })
-			test(t, engine.New(ledger, &engine.Options{TestClock: true}).Account(account), clock)
-		})
-	}
+// onEachLedger runs a test on an account of each ledger, with a clock of its own.
+func onEachLedger(t *testing.T, test func(*testing.T, *engine.Account, *time.Time)) {
+	testledger.Each(t, newTestClock().Now(), func(t *testing.T, ledger engine.Ledger, clock *time.Time) {
+		test(t, engine.New(ledger, &engine.Options{TestClock: true}).Account(account), clock)
+	})
 }
 
 func succeed(t *testing.T, err error) {
@@ -84,21 +62,21 @@ func claimEight(t *testing.T, a *engine.Account, owner string, want int) *engine
 // TestAClaimIsHeldOnce: of many processes one gets a claim. It is free again
 // after a release, when its holder has died, and a time after it was done.
 func TestAClaimIsHeldOnce(t *testing.T) {
-	onEachLedger(t, func(t *testing.T, a *engine.Account, clock *testClock) {
+	onEachLedger(t, func(t *testing.T, a *engine.Account, clock *time.Time) {
 		for _, owner := range []string{"", "host"} {
 			claim := func(want int) *engine.Claim { return claimEight(t, a, owner, want) }
 			succeed(t, a.Cool(t.Context(), "", "", (100*time.Hour).Microseconds(), 0, 0, ""))
 			succeed(t, claim(1).Release(t.Context()))
 			claim(1) // its holder dies
-			clock.Add(59 * time.Second)
+			*clock = clock.Add(59 * time.Second)
 			claim(0)
-			clock.Add(2 * time.Second)
+			*clock = clock.Add(2 * time.Second)
 			succeed(t, claim(1).Done(t.Context()))
-			clock.Add(23 * time.Hour)
+			*clock = clock.Add(23 * time.Hour)
 			claim(0)
-			clock.Add(time.Hour + time.Minute)
+			*clock = clock.Add(time.Hour + time.Minute)
 			claim(1)
-			clock.Add(time.Hour)
+			*clock = clock.Add(time.Hour)
 		}
 	})
 }
@@ -107,21 +85,21 @@ func TestAClaimIsHeldOnce(t *testing.T) {
 // held, one that is renewed late is lost, whether or not another process has it
 // by then.
 func TestAClaimLastsWhileItIsRenewedInTime(t *testing.T) {
-	onEachLedger(t, func(t *testing.T, a *engine.Account, clock *testClock) {
+	onEachLedger(t, func(t *testing.T, a *engine.Account, clock *time.Time) {
 		first := claimEight(t, a, "first", 1)
 		for range 20 {
-			clock.Add(50 * time.Second)
+			*clock = clock.Add(50 * time.Second)
 			succeed(t, first.Renew(t.Context()))
-			clock.Add(5 * time.Second)
+			*clock = clock.Add(5 * time.Second)
 			claimEight(t, a, "second", 0)
 		}
-		clock.Add(55 * time.Second) // a minute after the last renewal
+		*clock = clock.Add(55 * time.Second) // a minute after the last renewal
 		second := claimEight(t, a, "second", 1)
 		if err := first.Renew(t.Context()); !errors.Is(err, engine.ErrClaimLost) {
 			t.Errorf("renewed after another process has claimed it: %v", err)
 		}
 		succeed(t, second.Renew(t.Context()))
-		clock.Add(time.Minute + time.Millisecond) // stamps are a microsecond apart at least
+		*clock = clock.Add(time.Minute + time.Millisecond) // stamps are a microsecond apart at least
 		if err := second.Renew(t.Context()); !errors.Is(err, engine.ErrClaimLost) {
 			t.Errorf("renewed a minute after the last time: %v", err)
 		}
@@ -132,7 +110,7 @@ func TestAClaimLastsWhileItIsRenewedInTime(t *testing.T) {
 // TestAClaimOfTheDeadIsTakenOver: the process that follows one that has ended
 // takes its claim over at once, unless another has it.
 func TestAClaimOfTheDeadIsTakenOver(t *testing.T) {
-	onEachLedger(t, func(t *testing.T, a *engine.Account, clock *testClock) {
+	onEachLedger(t, func(t *testing.T, a *engine.Account, clock *time.Time) {
 		claimEight(t, a, "dead", 1)
 		follower := claiming("follower")
 		follower.Resumes = []string{"another"}
@@ -141,16 +119,16 @@ func TestAClaimOfTheDeadIsTakenOver(t *testing.T) {
 			t.Errorf("a claim of %q is taken over: %v", "dead", err)
 		}
 		follower.Resumes = []string{"another", "dead"}
-		clock.Add(59 * time.Second)
+		*clock = clock.Add(59 * time.Second)
 		claim, err := a.Claim(t.Context(), follower)
 		succeed(t, err)
-		clock.Add(59 * time.Second)
+		*clock = clock.Add(59 * time.Second)
 		claimEight(t, a, "third", 0)
 		state, err := a.ClaimState(t.Context(), follower.Name)
 		succeed(t, err)
-		if state.Owner != "follower" || !state.Until.Equal(clock.Now().Add(time.Second)) &&
-			state.Until.Sub(clock.Now()) > time.Second+time.Millisecond {
-			t.Errorf("at %v the state is %+v", clock.Now(), state)
+		if state.Owner != "follower" || !state.Until.Equal(clock.Add(time.Second)) &&
+			state.Until.Sub(*clock) > time.Second+time.Millisecond {
+			t.Errorf("at %v the state is %+v", *clock, state)
 		}
 		if _, err := a.Claim(t.Context(), follower); !errors.Is(err, engine.ErrClaimed) {
 			t.Errorf("claimed twice: %v", err)
@@ -162,9 +140,9 @@ func TestAClaimOfTheDeadIsTakenOver(t *testing.T) {
 // TestAClaimOfAnotherIsNotTheDeads: a process that claims what the
 // dead one held, and has not noted its name yet, is not taken for the dead one.
 func TestAClaimOfAnotherIsNotTheDeads(t *testing.T) {
-	onEachLedger(t, func(t *testing.T, a *engine.Account, clock *testClock) {
+	onEachLedger(t, func(t *testing.T, a *engine.Account, clock *time.Time) {
 		claimEight(t, a, "dead", 1)
-		clock.Add(2 * time.Minute)
+		*clock = clock.Add(2 * time.Minute)
 		unnamed := claiming("")
 		claim, err := a.Claim(t.Context(), unnamed)
 		succeed(t, err)
@@ -187,7 +165,7 @@ func TestAClaimOfAnotherIsNotTheDeads(t *testing.T) {
 // noted, whole and in order, until it is claimed anew. A claim with many notes
 // can still be released.
 func TestLaterOwnersReadTheNotesInOrder(t *testing.T) {
-	onEachLedger(t, func(t *testing.T, a *engine.Account, clock *testClock) {
+	onEachLedger(t, func(t *testing.T, a *engine.Account, clock *time.Time) {
 		var want []string
 		for i := range 3 {
 			owner := fmt.Sprint("owner ", i)
