@@ -134,7 +134,7 @@ func TestAnOutageSaysWhatItRefuses(t *testing.T) {
 // of an allowance that others of its host had used up.
 func TestAnOutagePromisesOnlyWhatIsLeftOfAnAllowance(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("waits for a ledger that is down, 3 seconds")
 	}
 	t.Parallel()
 	table, err := costs.Parse("costs.yaml",

@@ -42,7 +42,7 @@ func TestPostgresIsNamedLikeOtherLedgers(t *testing.T) {
 // what when_ledger_down allows, and the next one records it.
 func TestPostgresMayBeDownFromTheStart(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("stops and starts a Postgres server, 4 seconds")
 	}
 	server := servers.StartPostgres(t)
 	s := newStand(t, "ledger: "+server.URL()+"\n")

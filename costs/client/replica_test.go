@@ -15,7 +15,7 @@ import (
 // it. It ends when these are restored.
 func TestAnOutageLastsWhileItsServerIsAReplica(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("makes its server a replica and a master again, 3 seconds")
 	}
 	server := servers.StartRedis(t)
 	s := newStand(t, "ledger: "+server.URL()+"\n")

@@ -153,7 +153,7 @@ func pids(t *testing.T, path string, n int) []int {
 // timeout is the error even if the program then ends with 0.
 func TestATimeoutEndsGrandchildren(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("waits for a timeout and its grace, 3 seconds")
 	}
 	s := newScript(t, `trap 'exit 0' TERM
 sh -c 'echo $$ >>pids; sleep 60' &

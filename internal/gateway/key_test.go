@@ -96,7 +96,7 @@ budgets:
 // lets them: the upstream, which allows each five a second, refuses none.
 func TestTheUpstreamRefusesNoKey(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("waits for windows of two seconds, 4 seconds")
 	}
 	t.Parallel()
 	u := &perKeyUpstream{key: func(r *http.Request) string { return strings.Split(r.URL.Path, "/")[2] }, most: 5,

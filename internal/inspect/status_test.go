@@ -18,7 +18,7 @@ import (
 // looks at a bounded number of keys.
 func TestStatusHidesKeyedLogs(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("records 200,000 keys, 3 seconds")
 	}
 	ledger := memledger.Open(nil)
 	day := quota.Sliding(24 * time.Hour)

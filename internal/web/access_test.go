@@ -196,7 +196,7 @@ func TestStreamsEndWhenThePageCloses(t *testing.T) {
 // TestThePageShowsThatTheLedgerIsDown: without budgets, at the first visit too.
 func TestThePageShowsThatTheLedgerIsDown(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("waits for a ledger that is down, 5 seconds")
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -84,7 +84,7 @@ func TestTheErrorsOfOpenSayWhatToDo(t *testing.T) {
 // anything uses what another one has created.
 func TestAUserWhoMayCreateNothingUsesWhatIsThere(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("starts a server with users of its own, 3 seconds")
 	}
 	server := servers.StartPostgres(t)
 	write(t, open(t, server.URL(), nil), 1)
@@ -105,9 +105,6 @@ func TestAUserWhoMayCreateNothingUsesWhatIsThere(t *testing.T) {
 // TestConcurrentOpensUseOneSchema: of many processes that find no schema, each
 // opens the ledger, and all use the same.
 func TestConcurrentOpensUseOneSchema(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	server := servers.StartPostgres(t)
 	var landed atomic.Int64
 	var wg sync.WaitGroup
@@ -137,9 +134,6 @@ func TestConcurrentOpensUseOneSchema(t *testing.T) {
 // the server, even if its default is to commit later. The ledger connects
 // again.
 func TestCrashLosesNothingAcknowledged(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	server := servers.StartPostgres(t, "synchronous_commit=off", "wal_writer_delay=10s", "wal_writer_flush_after=1GB")
 	l := open(t, server.URL(), nil)
 	known := write(t, l, 20)
@@ -220,9 +214,6 @@ func TestLockedLogIsBusy(t *testing.T) {
 // TestLostAnswers: a connection that is cut after a request leaves it in doubt.
 // The batch is in the log once, or not at all.
 func TestLostAnswers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	server := servers.StartPostgres(t)
 	proxy := startProxy(t, server.Addr)
 	address := strings.Replace(server.URL(), server.Addr, proxy.addr, 1)

@@ -38,7 +38,7 @@ func TestContract(t *testing.T) { run(t, servers.StartPostgres(t), "direct") }
 // TestContractBehindPgBouncer runs in PgBouncer's transaction mode.
 func TestContractBehindPgBouncer(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("starts PgBouncer and runs TestContract again, 3 seconds")
 	}
 	run(t, servers.StartPgBouncer(t, servers.StartPostgres(t)), "pooled")
 }
@@ -47,7 +47,7 @@ func TestContractBehindPgBouncer(t *testing.T) {
 // stricter than read committed.
 func TestContractOfSerializableTransactions(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("starts a server and runs TestContract again, 4 seconds")
 	}
 	run(t, servers.StartPostgres(t, "default_transaction_isolation=serializable"), "serializable")
 }

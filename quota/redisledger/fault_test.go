@@ -78,9 +78,6 @@ func (p *proxy) serve(client net.Conn) {
 // TestLostAnswers: an append whose answer is lost is in doubt, and is in the
 // log exactly once. A read is repeated.
 func TestLostAnswers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	server := servers.StartRedis(t)
 	way := startProxy(t, server.Addr)
 	given := redis.NewClient(&redis.Options{Addr: way.Addr().String()}) // with go-redis' own retries
@@ -193,7 +190,7 @@ func TestAFlushedScriptAppendsOnce(t *testing.T) {
 // is up say that nothing was appended, and what to do.
 func TestTheErrorOfAServerSaysThatNothingWasAppended(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("provokes the errors of a server one after the other, 3 seconds")
 	}
 	server := servers.StartRedis(t)
 	l := newLog(t, impatient(t, server.URL(), nil), "a")
