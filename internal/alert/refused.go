@@ -101,8 +101,8 @@ func (w *Watch) wants(kind string) bool {
 	return false
 }
 
-// over tells each target that was told of something that it has ended. If it
-// recurs, they are told again.
+// over sends the end of an event to each target that the event was sent to. If
+// it recurs, it is sent again.
 func (w *Watch) over(ctx context.Context, e *event) {
 	for i, target := range w.targets[e.Account] {
 		request := w.claimOf(e, target, fmt.Sprintf("%s %d %d", e.name, 0, i))

@@ -294,10 +294,9 @@ func (c *Catalog) prepareQueries() error {
 func (c *Catalog) Close() error { return c.wrap("close", c.db.Close()) }
 
 // write runs fn in a transaction that holds the write lock from its start. It
-// returns the error of the transaction, if it has one, and else that of fn,
-// with the operation.
-// Writers of this process wait for each other here, and for those of other
-// processes in SQLite. Cancelling ctx ends both waits.
+// returns the error of the transaction, if it has one, and else that of fn; op
+// names what was done in it. Writers of this process wait for each other here,
+// and for those of other processes in SQLite. Cancelling ctx ends both waits.
 func (c *Catalog) write(ctx context.Context, op string, fn func(*transaction) error) (err error) {
 	defer func() { err = c.wrap(op, err) }()
 	select {

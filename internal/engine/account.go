@@ -27,7 +27,7 @@ func (a *Account) Settle(ctx context.Context, id ID, amounts Amounts) error {
 	}))
 }
 
-// Change is Settle to what change makes of what the grant counts for.
+// Change is Settle with the amounts that change returns for the present ones.
 func (a *Account) Change(ctx context.Context, id ID, change func(before Amounts) Amounts) error {
 	return a.do(ctx, newTask(false, func(d *decision) {
 		d.settle(id, func(before Amounts) (Amounts, bool) { return change(before), true })

@@ -35,8 +35,8 @@ func (c *Coverage) Covers(method, lane, region string) bool {
 // covers reports whether a record with these labels counts, whatever its key.
 func (c *Coverage) covers(l *Labels) bool { return c.Covers(l.Method, l.Lane, l.Region) }
 
-// Text returns a text that is equal for equal coverages, and in every release:
-// records of limits have it.
+// Text returns a text that is equal for equal coverages. It must stay the same
+// in every release, because records of limits contain it.
 func (c *Coverage) Text() string {
 	var text strings.Builder
 	text.WriteString(c.Measure)

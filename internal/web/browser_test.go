@@ -87,8 +87,8 @@ type answer struct {
 	Error  *struct{ Message string }
 }
 
-// newTab opens a tab, without cookies. Where there is no browser, the test is
-// skipped, or fails if RATION_REQUIRE_BROWSER is set.
+// newTab opens a tab that has no cookies. Without a browser it skips the test,
+// or fails it if RATION_REQUIRE_BROWSER is set.
 func newTab(t *testing.T) *tab {
 	t.Helper()
 	if testing.Short() {
