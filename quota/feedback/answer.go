@@ -166,7 +166,8 @@ func (c *rule) mayMatch(a *answer) bool {
 		return false
 	}
 	for name, words := range c.When.Header {
-		if !slices.ContainsFunc(a.header[a.spelled[name]], func(value string) bool { return matchesAny(words, value) }) {
+		values := a.header[a.spelled[name]]
+		if !slices.ContainsFunc(values, func(value string) bool { return matchesAny(words, value) }) {
 			return false
 		}
 	}
