@@ -13,7 +13,8 @@ import (
 	"github.com/ration-dev/ration/internal/testledger"
 )
 
-// onEachLedger runs a test on an account of each ledger, with a clock of its own.
+// onEachLedger runs a test on an account of each ledger, with a clock of its
+// own.
 func onEachLedger(t *testing.T, test func(*testing.T, *engine.Account, *time.Time)) {
 	testledger.Each(t, newTestClock().Now(), func(t *testing.T, ledger engine.Ledger, clock *time.Time) {
 		test(t, engine.New(ledger, &engine.Options{TestClock: true}).Account(account), clock)

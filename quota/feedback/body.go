@@ -166,3 +166,25 @@ func bucketName(name string) string {
 		return '_'
 	}, name[:min(len(name), 100)])
 }
+
+// readTexts returns what follows the value's words in the texts.
+func (v *RuleValue) readTexts(a *answer) (found []string) {
+	for _, words := range v.Text {
+		words = strings.ToLower(words)
+		for i, text := range a.said() {
+			at := strings.Index(a.lowered()[i], words)
+			if at < 0 || at+len(words) > len(text) {
+				continue
+			}
+			rest := text[at+len(words):]
+			if quoted, _, ok := strings.Cut(rest, "'"); ok && strings.HasSuffix(words, "'") {
+				found = append(found, quoted)
+				continue
+			}
+			if wait := timeIn.FindString(rest); wait != "" {
+				found = append(found, wait)
+			}
+		}
+	}
+	return found
+}
