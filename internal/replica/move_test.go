@@ -102,7 +102,10 @@ func testMoveWhileSpending(t *testing.T, from, to store) {
 			}
 		}
 	}
-	if calls != len(entries) || units != int64(calls) || units < limit-1-int64(len(spenders)) || units >= limit {
+	// A call needs 2 units to be granted, and each of the others may have held a
+	// ticket for 2 when the last one was refused.
+	least := int64(limit + 1 - 2*len(spenders))
+	if calls != len(entries) || units != int64(calls) || units < least || units >= limit {
 		t.Errorf("%d calls, %d entries, %d units; want all equal, and nearly %d", calls, len(entries), units, limit)
 	}
 	checkComplete(t, c.From, c.To)
