@@ -263,7 +263,9 @@ func (g *Guard) spend(ctx context.Context, r *request) (grant *Grant, err error)
 				return nil, err
 			}
 		}
-		r.ticket = answer.Ticket
+		if r.left > 0 { // else a refusal has ended the ticket
+			r.ticket = answer.Ticket
+		}
 		if err := r.checkReuse(answer); err != nil {
 			return nil, opError("spend "+r.Method, err)
 		}
